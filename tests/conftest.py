@@ -1,0 +1,51 @@
+"""Every test runs apart from the person's home, environment, keyring and the network beyond loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("quick", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
+
+_LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home, working directory, configuration and data directory of the test's own."""
+    for name in list(os.environ):
+        if name.startswith(_LEAKY) and name != "ZOEA_SOAK":
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    work = tmp_path / "cwd"
+    for folder in (home, work):
+        folder.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("ZOEA_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    monkeypatch.chdir(work)
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reaches a real model: connections leave loopback only as an error."""
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(address[0]):
+            raise OSError(f"tests reach loopback only, not {address[0]}")
+        real(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host in ("::1", "localhost")
