@@ -1,0 +1,59 @@
+# Every target sets up what it needs. `make` alone says what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := test,check,local,keyring
+STAMP := $(VENV)/.zoea-setup
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format bench bench-peers soak docs build clean
+
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with Zoea and everything that tests and checks need
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Zoea needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing Zoea into $(VENV) (the first time takes a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$(EXTRAS)]"
+	@touch $@
+
+run: $(STAMP) ## Put five myses to work in the sandbox world; ctrl+c ends it, nothing is lost
+	@$(BIN)/zoea run --world reef --myses 5 --start-swarm
+
+test: check ## Check, then run every test with coverage
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+
+check: $(STAMP) ## Formatting, lint, types, import contracts, generated documents
+	$(BIN)/ruff format --check zoea tests benchmarks documentation
+	$(BIN)/ruff check zoea tests benchmarks documentation
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m documentation.build --check
+
+format: $(STAMP) ## Format and mend what can be mended
+	$(BIN)/ruff format zoea tests benchmarks documentation
+	$(BIN)/ruff check --fix zoea tests benchmarks documentation
+
+bench: $(STAMP) ## The measurements that the performance claims rest on
+	$(BIN)/python -m benchmarks
+
+bench-peers: $(STAMP) ## The same work done by other agent libraries, each in its own process
+	$(BIN)/python -m benchmarks.peers
+
+soak: $(STAMP) ## The property and kill tests at full strength
+	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --timeout 3600
+
+docs: $(STAMP) ## Write the generated reference and the picture of the README
+	$(BIN)/python -m documentation.build
+	$(BIN)/python -m documentation.pictures
+
+build: $(STAMP) ## A wheel and an sdist in dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## Remove what setup, tests and builds made
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
