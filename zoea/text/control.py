@@ -1,0 +1,31 @@
+"""Making a text harmless to a terminal: what an agent or a tool says may not move the cursor.
+
+For plain fronts and logs. Every other line end (CR, CR LF, U+2028, U+2029) becomes a
+newline, so that nothing overwrites what stands there.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SEQUENCE = re.compile(
+    r"""
+    (?:\x1b\[|\x9b) [0-?]{0,256} [\ -/]{0,16} [@-~]?              # CSI: colours, cursor, modes
+  | (?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]) [^\x07\x1b\x9c\n]{0,4096} (?:\x07|\x1b\\|\x9c)?   # OSC, DCS, SOS, PM, APC
+  | \x1b [\ -/]{0,16} [0-~]?                                      # two-character escapes, character sets
+    """,
+    re.VERBOSE,
+)
+_LINE_END = re.compile(r"\r\n?|[\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SUSPECT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def strip(text: str) -> str:
+    """The text without escape sequences, control characters and overrides of the writing direction.
+
+    Newline and tab stay. The same object if there is nothing to take out. Idempotent.
+    """
+    if _SUSPECT.search(text) is None:
+        return text
+    return _CONTROL.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))

@@ -1,0 +1,85 @@
+"""Shortening a text so that a reader sees that it was shortened, and where the rest is.
+
+Lengths are characters (code points). A cut never falls inside what is shown as one
+character: before a combining mark, inside a joined emoji or flag, between CR and LF.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+ELLIPSIS = "…"
+_JOINER = "\u200d"
+_LONGEST_CLUSTER = 32
+_HEAD_SHARE = (3, 5)
+
+
+def head(text: str, max_chars: int) -> str:
+    """The first characters of a text, the last of them `…` if anything was left out."""
+    if len(text) <= max_chars:
+        return text
+    if max_chars <= 0:
+        return ""
+    return text[: _boundary_before(text, max_chars - 1)] + ELLIPSIS
+
+
+def middle(text: str, max_chars: int, note: str = "") -> str:
+    """Head and tail of a text around a line that says how much is missing.
+
+    The line is `[… 41,230 characters left out; NOTE]`, without `; NOTE` where the note
+    is empty. The head gets three fifths. Where not even that line fits into
+    `max_chars`, the result is `head(text, max_chars)`.
+    """
+    if len(text) <= max_chars:
+        return text
+    room = max_chars - len(_marker(len(text), note))
+    if room < 0:
+        return head(text, max_chars)
+    share, whole = _HEAD_SHARE
+    head_end = _boundary_before(text, room * share // whole)
+    tail_start = _boundary_after(text, len(text) - (room - room * share // whole))
+    return text[:head_end] + _marker(tail_start - head_end, note) + text[tail_start:]
+
+
+def _marker(left_out: int, note: str) -> str:
+    return f"\n[… {left_out:,} characters left out{'; ' if note else ''}{note}]\n"
+
+
+def _boundary_before(text: str, index: int) -> int:
+    """The nearest place at or before `index` where a cut shows; `index` itself in endless clusters."""
+    for place in range(index, max(index - _LONGEST_CLUSTER, -1), -1):
+        if not _joins(text, place):
+            return place
+    return index
+
+
+def _boundary_after(text: str, index: int) -> int:
+    for place in range(index, min(index + _LONGEST_CLUSTER, len(text) + 1)):
+        if not _joins(text, place):
+            return place
+    return index
+
+
+def _joins(text: str, place: int) -> bool:
+    """Whether the characters on both sides of `place` are shown as one."""
+    if place <= 0 or place >= len(text):
+        return False
+    left, right = text[place - 1], text[place]
+    if right < "\u0300":
+        return left == "\r" and right == "\n"
+    if right == _JOINER or left == _JOINER or unicodedata.category(right)[0] == "M":
+        return True
+    if "\U0001f3fb" <= right <= "\U0001f3ff":
+        return True
+    return _is_flag_half(left) and _is_flag_half(right) and _flag_halves_before(text, place) % 2 == 1
+
+
+def _is_flag_half(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _flag_halves_before(text: str, place: int) -> int:
+    start = place
+    while start > max(0, place - _LONGEST_CLUSTER) and _is_flag_half(text[start - 1]):
+        start -= 1
+    return place - start
