@@ -1,0 +1,39 @@
+"""The contract of `SwarmApi`, against the fake here and over the socket."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.app.contract import SwarmApiContract
+from tests.fakes.swarm import FakeSwarm
+from zoea.app.remote import RemoteSwarm
+from zoea.app.socket_server import SocketServer
+from zoea.model.ports import SwarmApi
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A directory with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        yield Path(folder)
+
+
+class TestFake(SwarmApiContract):
+    @pytest.fixture
+    async def swarm(self) -> SwarmApi:
+        return FakeSwarm()
+
+
+class TestFakeOverTheSocket(SwarmApiContract):
+    @pytest.fixture
+    async def swarm(self, runtime: Path) -> AsyncIterator[SwarmApi]:
+        fake = FakeSwarm()
+        server = SocketServer(fake, runtime / "s.sock", on_shutdown=fake.shutdown)
+        await server.open()
+        async with await RemoteSwarm.connect(server.path) as remote:
+            yield remote
+        await server.close()

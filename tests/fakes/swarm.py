@@ -1,0 +1,287 @@
+"""An in-memory `SwarmApi` that behaves: states, receipts, events and views without models or a database.
+
+A mysis answers every prompt at once with the outcome `answered`, unless the swarm is on hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, UsageError
+from zoea.model.values import (
+    COMMANDER,
+    ApprovalView,
+    Event,
+    Lagged,
+    MysisView,
+    Receipt,
+    ReceiptLine,
+    Recipients,
+    Sender,
+    SwarmView,
+)
+from zoea.model.words import Activity, ApprovalAnswer, DeliveryMode, MysisState
+
+QUEUE_LIMIT = 1_000
+
+
+@dataclass(eq=False)
+class Subscriber:
+    """One reader of events: at most `QUEUE_LIMIT` wait, then it has lagged."""
+
+    last: int
+    waiting: list[Event] = field(default_factory=list)
+    has_lagged: bool = False
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def offer(self, event: Event) -> None:
+        if len(self.waiting) >= QUEUE_LIMIT:
+            self.waiting.clear()
+            self.has_lagged = True
+        if not self.has_lagged:
+            self.waiting.append(event)
+        self.ready.set()
+
+
+class FakeSwarm:
+    """See the module. `said` holds `(sender, mysis or "", text)` in the order it came."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[Sender, str, str]] = []
+        self.shutdowns = 0
+        self.asked: dict[int, ApprovalView] = {}
+        self.answers: list[tuple[int, ApprovalAnswer, str]] = []
+        self._myses: dict[int, MysisView] = {}
+        self._deleted: dict[int, MysisView] = {}
+        self._events: list[Event] = []
+        self._subscribers: set[Subscriber] = set()
+        self._receipts: dict[int, Receipt] = {}
+        self._version = 0
+        self._held = ""
+        self._changed = asyncio.Event()
+        self._keys: dict[str, int] = {}
+
+    async def create(
+        self,
+        name: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] = (),
+        start: bool = True,
+        inherit_broadcast: bool = True,
+    ) -> MysisView:
+        number = len(self._myses) + len(self._deleted) + 1
+        name = name or f"mysis-{number}"
+        if name.startswith("-"):
+            raise NameRefused(f"{name!r} starts with a dash")
+        if any(view.name.lower() == name.lower() for view in self._myses.values()):
+            raise NameRefused(f"{name!r} is taken", hint="choose another name")
+        view = MysisView(
+            id=number,
+            name=name,
+            template=template or "default",
+            provider=provider or "scripted",
+            model=model or "script",
+            state=MysisState.RUNNING if start else MysisState.IDLE,
+            state_reason="",
+            state_at=0,
+            activity=Activity.IDLE,
+            failure=None,
+            retry_at=None,
+            held=False,
+            tags=tags,
+        )
+        self._put(view, "mysis.created", name=name)
+        return self._myses[number]
+
+    async def start(self, ref: str) -> MysisView:
+        view = self._find(ref)
+        if view.state is MysisState.RUNNING:
+            raise StateRefused("mysis already running")
+        return self._put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")
+
+    async def stop(self, ref: str) -> MysisView:
+        view = self._find(ref)
+        if view.state is MysisState.STOPPED:
+            return view
+        return self._put(replace(view, state=MysisState.STOPPED), "mysis.state", state="stopped")
+
+    async def delete(self, ref: str) -> MysisView:
+        view = self._find(ref)
+        self._put(replace(view, state=MysisState.STOPPED), "mysis.deleted")
+        self._deleted[view.id] = self._myses.pop(view.id)
+        return self._deleted[view.id]
+
+    async def undelete(self, mysis_id: int) -> MysisView:
+        if mysis_id not in self._deleted:
+            raise MysisMissing(f"no deleted mysis #{mysis_id}")
+        return self._put(self._deleted.pop(mysis_id), "mysis.undeleted")
+
+    async def dismiss(self, ref: str) -> MysisView:
+        return self._put(replace(self._find(ref), failure=None), "mysis.dismissed")
+
+    async def send(
+        self,
+        ref: str,
+        text: str,
+        *,
+        mode: DeliveryMode = DeliveryMode.QUEUE,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> Receipt:
+        if idempotency_key and idempotency_key in self._keys:
+            return self._receipts[self._keys[idempotency_key]]
+        if not text.strip():
+            raise UsageError("a message needs text")
+        view = self._find(ref)
+        if not view.state.accepts_messages:
+            raise StateRefused(f"mysis {view.state} - press 'r' to relaunch")
+        self.said.append((sender, view.name, text))
+        receipt = self._deliver((view,))
+        if idempotency_key:
+            self._keys[idempotency_key] = receipt.message_id
+        return receipt
+
+    async def broadcast(
+        self,
+        text: str,
+        *,
+        to: Recipients = Recipients(),
+        mode: DeliveryMode = DeliveryMode.QUEUE,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> Receipt:
+        if not text.strip():
+            raise UsageError("a broadcast needs text")
+        chosen = tuple(view for view in self._myses.values() if not to.names or view.name in to.names)
+        if not any(view.state.accepts_messages for view in chosen):
+            raise NoRecipients("no myses available to receive broadcast (all stopped or errored)")
+        self.said.append((sender, "", text))
+        return self._deliver(chosen)
+
+    async def withdraw(self, delivery_id: int) -> None:
+        raise UsageError(f"delivery {delivery_id} is not pending")
+
+    async def receipt(self, message_id: int) -> Receipt:
+        if message_id not in self._receipts:
+            raise UsageError(f"no message {message_id}")
+        return self._receipts[message_id]
+
+    async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
+        if ref:
+            self._put(replace(self._find(ref), held=on), "mysis.held", on=on)
+            return
+        self._held = (reason or "the commander") if on else ""
+        self._publish("swarm.held", None, on=on)
+
+    async def start_all(self) -> int:
+        idle = [view for view in self._myses.values() if view.state is MysisState.IDLE]
+        for view in idle:
+            self._put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")
+        return len(idle)
+
+    async def stop_all(self) -> int:
+        running = [view for view in self._myses.values() if view.state is MysisState.RUNNING]
+        for view in running:
+            self._put(replace(view, state=MysisState.STOPPED), "mysis.state", state="stopped")
+        return len(running)
+
+    async def approvals(self) -> tuple[ApprovalView, ...]:
+        return tuple(self.asked.values())
+
+    async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
+        if self.asked.pop(approval_id, None) is None:
+            raise UsageError(f"no approval {approval_id} waits for an answer")
+        self.answers.append((approval_id, answer, sentence))
+
+    async def view(self) -> SwarmView:
+        return self._view(tuple(self._myses.values()))
+
+    async def mysis(self, ref: str) -> MysisView:
+        return self._find(ref)
+
+    async def wait(self, ref: str, *, timeout_s: float = 60.0) -> MysisView:
+        return self._find(ref)
+
+    async def changes(self) -> AsyncIterator[SwarmView]:
+        seen = -1
+        while True:
+            if self._version > seen:
+                fresh = tuple(view for view in self._myses.values() if view.version > seen)
+                seen = self._version
+                yield self._view(fresh)
+            if self._version == seen:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+        subscriber = Subscriber(after, [event for event in self._events if event.id > after])
+        self._subscribers.add(subscriber)
+        try:
+            while True:
+                if subscriber.has_lagged:
+                    subscriber.has_lagged = False
+                    yield Lagged(subscriber.last)
+                while subscriber.waiting:
+                    event = subscriber.waiting.pop(0)
+                    subscriber.last = event.id
+                    yield event
+                subscriber.ready.clear()
+                if not (subscriber.waiting or subscriber.has_lagged):
+                    await subscriber.ready.wait()
+        finally:
+            self._subscribers.discard(subscriber)
+
+    async def shutdown(self) -> None:
+        self.shutdowns += 1
+
+    @property
+    def subscribers(self) -> int:
+        """How many event streams are open."""
+        return len(self._subscribers)
+
+    def fact(self, kind: str = "budget.warned", **data: Any) -> Event:
+        """Publish an event that nobody caused."""
+        return self._publish(kind, None, **data)
+
+    def _find(self, ref: str) -> MysisView:
+        for view in self._myses.values():
+            if ref.lower() == view.name.lower() or ref == f"#{view.id}":
+                return view
+        raise MysisMissing(f"no mysis {ref!r}", hint="`zoea list` shows them")
+
+    def _put(self, view: MysisView, kind: str, **data: Any) -> MysisView:
+        self._publish(kind, view.id, **data)
+        fresh = replace(view, version=self._version)
+        self._myses[view.id] = fresh
+        return fresh
+
+    def _publish(self, kind: str, mysis_id: int | None, **data: Any) -> Event:
+        self._version += 1
+        event = Event(len(self._events) + 1, kind, mysis_id, data)
+        self._events.append(event)
+        for subscriber in self._subscribers:
+            subscriber.offer(event)
+        self._changed.set()
+        return event
+
+    def _deliver(self, chosen: tuple[MysisView, ...]) -> Receipt:
+        lines = []
+        for view in chosen:
+            if not view.state.accepts_messages:
+                lines.append(ReceiptLine(view.name, "skipped", view.state.value))
+                continue
+            lines.append(ReceiptLine(view.name, "delivered", delivery_id=len(self.said)))
+            answered = replace(view, state=MysisState.RUNNING, turns=view.turns + 1, requests=view.requests + 1)
+            self._put(answered, "turn.ended", outcome="answered", turn=answered.turns)
+        receipt = Receipt(len(self._receipts) + 1, tuple(lines))
+        self._receipts[receipt.message_id] = receipt
+        return receipt
+
+    def _view(self, myses: tuple[MysisView, ...]) -> SwarmView:
+        return SwarmView(self._version, bool(self._held), self._held, myses, event_id=len(self._events))

@@ -1,0 +1,172 @@
+"""Zoea's values as JSON and back, by their own type hints.
+
+The socket and `--json` speak the model's frozen dataclasses. This module turns
+one into plain JSON and checks plain JSON into one; it is small and imports
+nothing heavy, because `zoea list` pays for every import of it.
+
+What arrives is judged, never trusted: a wrong type, a missing or an unknown
+field is a `Mismatch` that names the place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+Json = Any
+Decoder = Callable[[Json, str], Any]
+
+
+class Mismatch(ValueError):
+    """A JSON value that is not what its place asks for."""
+
+
+def encode(value: Any) -> Json:
+    """A value of the model as what `json.dumps` takes."""
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: encode(getattr(value, name)) for name in _field_names(type(value))}
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        return value.hex()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def decode(kind: Any, value: Json, where: str = "") -> Any:
+    """`value` as a `kind`: a dataclass, enumeration, tuple, optional or plain type.
+
+    Raises:
+        Mismatch: naming the place, `where` and below.
+    """
+    return decoder(kind)(value, where)
+
+
+@cache
+def decoder(kind: Any) -> Decoder:
+    """The function that checks JSON into `kind`, made once per type."""
+    if kind is Any:
+        return lambda value, _where: value
+    if kind is type(None):
+        return _none
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _union(get_args(kind))
+    if origin is tuple:
+        return _tuple(get_args(kind)[0])
+    if origin is dict:
+        return _mapping(get_args(kind)[1])
+    if not isinstance(kind, type):
+        raise TypeError(f"{kind!r} cannot cross the socket")
+    if dataclasses.is_dataclass(kind):
+        return _record(kind)
+    if issubclass(kind, Enum):
+        return _member(kind)
+    return _plain(kind)
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _none(value: Json, where: str) -> None:
+    if value is not None:
+        raise Mismatch(f"{where or 'value'}: null expected")
+
+
+def _plain(kind: type) -> Decoder:
+    def read(value: Json, where: str) -> Any:
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if kind is bytes and isinstance(value, str):
+            try:
+                return bytes.fromhex(value)
+            except ValueError:
+                raise Mismatch(f"{where or 'value'}: hexadecimal digits expected") from None
+        if type(value) is not kind:
+            raise Mismatch(f"{where or 'value'}: {kind.__name__} expected, not {type(value).__name__}")
+        return value
+
+    return read
+
+
+def _member(kind: type[Enum]) -> Decoder:
+    def read(value: Json, where: str) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            known = ", ".join(str(member.value) for member in kind)
+            raise Mismatch(f"{where or 'value'}: one of {known} expected") from None
+
+    return read
+
+
+def _tuple(item: Any) -> Decoder:
+    def read(value: Json, where: str) -> Any:
+        if not isinstance(value, list):
+            raise Mismatch(f"{where or 'value'}: a list expected")
+        one = decoder(item)
+        return tuple(one(entry, f"{where}[{position}]") for position, entry in enumerate(value))
+
+    return read
+
+
+def _mapping(item: Any) -> Decoder:
+    def read(value: Json, where: str) -> Any:
+        if not isinstance(value, dict):
+            raise Mismatch(f"{where or 'value'}: an object expected")
+        one = decoder(item)
+        return {key: one(entry, f"{where}.{key}") for key, entry in value.items()}
+
+    return read
+
+
+def _union(kinds: tuple[Any, ...]) -> Decoder:
+    def read(value: Json, where: str) -> Any:
+        if value is None and type(None) in kinds:
+            return None
+        problem: Mismatch | None = None
+        for kind in kinds:
+            if kind is type(None):
+                continue
+            try:
+                return decoder(kind)(value, where)
+            except Mismatch as mismatch:
+                problem = problem or mismatch
+        raise problem or Mismatch(f"{where or 'value'}: null expected")
+
+    return read
+
+
+def _record(kind: type) -> Decoder:
+    hints = get_type_hints(kind)
+    fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    required = {
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+
+    def read(value: Json, where: str) -> Any:
+        if not isinstance(value, dict):
+            raise Mismatch(f"{where or kind.__name__}: an object expected")
+        for name in value:
+            if name not in fields:
+                raise Mismatch(f"{where or kind.__name__}: no field {name!r}")
+        missing = sorted(required - value.keys())
+        if missing:
+            raise Mismatch(f"{where or kind.__name__}: {missing[0]!r} is missing")
+        prefix = f"{where}." if where else ""
+        return kind(**{name: decoder(fields[name])(item, f"{prefix}{name}") for name, item in value.items()})
+
+    return read

@@ -1,0 +1,104 @@
+"""One process owns a workspace: a file lock that says who holds it and where it listens.
+
+The lock is the kernel's (`flock`), so it goes when its process does, however
+that ends. The text in the file is a note for others and never the proof.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+from zoea.model.errors import WorkspaceHeld
+
+LOCK_NAME = "zoea.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a workspace: its process, its socket, and since when (µs UTC)."""
+
+    pid: int
+    socket: str
+    since: int = 0
+
+
+class OwnerLock:
+    """The right to write one workspace, held until `release` or the end of the process.
+
+    Args:
+        data: The workspace's data directory; it must exist.
+        socket: Where the holder listens; written into the file for the others.
+        since: When it took the workspace, µs UTC.
+    """
+
+    def __init__(self, data: Path, socket: Path, *, since: int = 0) -> None:
+        self.path = data / LOCK_NAME
+        self._holder = Holder(os.getpid(), str(socket), since)
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock at once or not at all.
+
+        Raises:
+            WorkspaceHeld: naming the process that has it.
+        """
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise WorkspaceHeld(_who(read_note(self.path)), hint="attach to it with `zoea run`, or end it") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give it up. The note goes first, so nobody is sent to a socket that is closed."""
+        if self._descriptor is None:
+            return
+        os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+        self._descriptor = None
+
+    def __enter__(self) -> OwnerLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def holder(data: Path) -> Holder | None:
+    """Who holds the workspace now, or None where nobody does."""
+    path = data / LOCK_NAME
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return read_note(path) or Holder(0, "")
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def read_note(path: Path) -> Holder | None:
+    """What the lock file says, or None where it says nothing readable."""
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+        return Holder(int(note["pid"]), str(note["socket"]), int(note["since"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _who(note: Holder | None) -> str:
+    return f"process {note.pid} is running this workspace" if note else "another process is running this workspace"
