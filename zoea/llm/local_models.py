@@ -1,0 +1,186 @@
+"""The shelf of local models: the GGUF files that the embedded provider can serve.
+
+It is a folder, `models/` in the data directory, with one `NAME.gguf` a model. A
+file the person added stays where it is and is only linked (models are gigabytes,
+and deleting one from the shelf must never delete theirs); a fetched one lies in
+the folder itself. Whatever is half written has another ending and never counts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from zoea.model.errors import StoreFull, UsageError
+
+MAGIC = b"GGUF"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_SMALLEST = 24  # magic, version and the two counts that every GGUF header begins with
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """One model on the shelf.
+
+    `path` is the file itself, behind the link where `is_link`; `size` in bytes,
+    None where the linked file is gone.
+    """
+
+    name: str
+    path: Path
+    size: int | None
+    is_link: bool
+
+    @property
+    def is_missing(self) -> bool:
+        return self.size is None
+
+
+class LocalModels:
+    """The models in one folder. Every method reads the folder anew: other processes write it too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def list(self) -> tuple[LocalModel, ...]:
+        """All of them, by name; a linked file that is gone is listed as missing."""
+        return tuple(self._model(path) for path in sorted(self.folder.glob("*.gguf")))
+
+    def find(self, name: str) -> LocalModel | None:
+        path = self._place(name)
+        return self._model(path) if _is_name(name) and (path.is_symlink() or path.exists()) else None
+
+    def get(self, name: str) -> LocalModel:
+        """Raises UsageError where there is none of that name, or its file is gone."""
+        model = self.find(name)
+        if model is None:
+            raise UsageError(f"no local model is named {name}", hint=self._nearest(name))
+        if model.is_missing:
+            raise UsageError(
+                f"the file of local model {name} is gone: {model.path}",
+                hint=f"Put it back, or forget it with: zoea local remove {name}",
+            )
+        return model
+
+    def add(self, file: Path, name: str = "") -> LocalModel:
+        """Link a GGUF file under `name` (its own, tidied, where empty).
+
+        Raises UsageError where it is no GGUF file, or the name is refused or taken
+        by another file.
+        """
+        target = file.expanduser().resolve()
+        check_gguf(target)
+        name = name or name_for(target)
+        check_name(name)
+        taken = self.find(name)
+        if taken is not None and taken.path != target:
+            raise UsageError(
+                f"a local model is already named {name}",
+                hint=f"Choose another with --name, or: zoea local remove {name}",
+            )
+        self._make_folder()
+        scratch = self.folder / f".{name}.{os.getpid()}.link"
+        scratch.unlink(missing_ok=True)
+        scratch.symlink_to(target)
+        scratch.replace(self._place(name))
+        return self._model(self._place(name))
+
+    def remove(self, name: str) -> LocalModel:
+        """Take a model off the shelf: a link goes, its file stays; a fetched file is deleted."""
+        model = self.find(name)
+        if model is None:
+            raise UsageError(f"no local model is named {name}", hint=self._nearest(name))
+        self._place(name).unlink()
+        return model
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A file that becomes model `name` when the block ends well, and nothing when it does not.
+
+        Raises StoreFull where the disk refuses.
+        """
+        check_name(name)
+        self._make_folder()
+        handle, scratch = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            check_gguf(Path(scratch))
+            Path(scratch).replace(self._place(name))
+        except OSError as error:
+            raise StoreFull(
+                f"model {name} could not be written: {error.strerror or error}",
+                hint=f"Free some space under {self.folder}, then try again.",
+            ) from error
+        finally:
+            with suppress(FileNotFoundError):
+                Path(scratch).unlink()
+
+    def _place(self, name: str) -> Path:
+        return self.folder / f"{name}.gguf"
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def _model(self, path: Path) -> LocalModel:
+        is_link = path.is_symlink()
+        file = path.resolve() if is_link else path
+        return LocalModel(path.stem, file, file.stat().st_size if file.is_file() else None, is_link)
+
+    def _nearest(self, name: str) -> str:
+        names = [model.name for model in self.list()]
+        if not names:
+            return "There is none yet: zoea local add FILE.gguf, or zoea local fetch smollm2"
+        near = difflib.get_close_matches(name, names, n=1)
+        return f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}"
+
+
+def check_gguf(file: Path) -> None:
+    """Raises UsageError where `file` cannot be read or does not begin as a GGUF file does."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_SMALLEST)
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read: {error.strerror or error}", hint="Give the path of a .gguf file."
+        ) from error
+    version = int.from_bytes(head[4:8], "little")
+    if len(head) < _SMALLEST or not head.startswith(MAGIC) or not 0 < version < 1 << 16:
+        raise UsageError(
+            f"{file} is not a GGUF file", hint="llama.cpp's models end in .gguf; other formats must be converted first."
+        )
+
+
+def check_name(name: str) -> None:
+    if not _is_name(name):
+        raise UsageError(
+            f"{name!r} cannot name a local model", hint="Use 1 to 80 letters, digits, dots, dashes and underscores."
+        )
+
+
+def name_for(file: Path) -> str:
+    """A file's own name as a model's: lower case, without the ending, odd characters as dashes."""
+    return _NOT_IN_NAMES.sub("-", file.name.removesuffix(".gguf")).strip(".-_").lower()[:80] or "model"
+
+
+def readable_size(size: int | None) -> str:
+    """Bytes as a person reads them, decimal: `98.4 MB`."""
+    if size is None:
+        return "missing"
+    if size < 1_000_000:
+        return f"{size / 1_000:.1f} kB"
+    return f"{size / 1_000_000:.1f} MB" if size < 1_000_000_000 else f"{size / 1_000_000_000:.1f} GB"
+
+
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
