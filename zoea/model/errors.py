@@ -13,6 +13,8 @@ in the reference.
     ├── StoreError                exit 4
     │   ├── StoreFull                      disk full or I/O error; the swarm goes on hold
     │   ├── StoreForeign                   not a Zoea database, or a newer one
+    │   ├── StoreMissing                   no database there yet; only readers see it
+    │   ├── StoreConflict                  a constraint of the schema refused a row
     │   └── StoreClosed
     ├── OwnerError                exit 5
     │   ├── NoRunningSwarm
@@ -91,6 +93,14 @@ class StoreFull(StoreError):
 
 class StoreForeign(StoreError):
     title = "Not a database this Zoea can open"
+
+
+class StoreMissing(StoreError):
+    title = "There is no database yet"
+
+
+class StoreConflict(StoreError):
+    title = "The database refused a row"
 
 
 class StoreClosed(StoreError):

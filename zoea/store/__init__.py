@@ -1,0 +1,37 @@
+"""The SQLite memory: one writer thread, readers beside it, migrations, blobs.
+
+Names are loaded when first asked for, so that `zoea.store.direct` stays light for
+commands that only read.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoea.store.blobs import get_blob, put_blob
+    from zoea.store.connection import WriterConnection
+    from zoea.store.direct import open_reader
+    from zoea.store.readers import SearchReader
+    from zoea.store.stats import Stats
+    from zoea.store.store import Store
+
+__all__ = ["SearchReader", "Stats", "Store", "WriterConnection", "get_blob", "open_reader", "put_blob"]
+
+_HOMES = {
+    "SearchReader": "readers",
+    "Stats": "stats",
+    "Store": "store",
+    "WriterConnection": "connection",
+    "get_blob": "blobs",
+    "open_reader": "direct",
+    "put_blob": "blobs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

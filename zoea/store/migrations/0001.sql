@@ -30,6 +30,11 @@ CREATE TABLE mysis (
 CREATE UNIQUE INDEX mysis_name ON mysis(name) WHERE deleted_at IS NULL;
 CREATE TABLE mysis_tag (mysis_id INTEGER NOT NULL REFERENCES mysis(id), tag TEXT NOT NULL, PRIMARY KEY (mysis_id, tag)) STRICT, WITHOUT ROWID;
 
+CREATE TABLE tally (                                      -- counters of a mysis, so that a list is one row each, not a COUNT
+  mysis_id INTEGER PRIMARY KEY REFERENCES mysis(id), turns INTEGER NOT NULL DEFAULT 0, tool_calls INTEGER NOT NULL DEFAULT 0,
+  errors INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0, cost_micros INTEGER
+) STRICT;
+
 CREATE TABLE session (                                    -- one start-to-stop of a mysis (chain.md)
   id INTEGER PRIMARY KEY AUTOINCREMENT, mysis_id INTEGER NOT NULL REFERENCES mysis(id),
   template_hash BLOB NOT NULL REFERENCES template(hash),
@@ -58,6 +63,7 @@ CREATE TABLE turn (
   attempt INTEGER NOT NULL DEFAULT 1,                     -- grows when a crash or a transient error resumes it
   broke_off TEXT CHECK (broke_off IN ('failed','timeout','crashed')),  -- why an open turn stands still
   outcome TEXT CHECK (outcome IN ('answered','iteration_limit','loop','budget','cancelled','interrupted','failed','timeout','crashed')),
+  failure TEXT CHECK (failure IS NULL OR json_valid(failure)),  -- why it broke off or failed: class, title, what, hint
   opened_at INTEGER NOT NULL, ended_at INTEGER,
   UNIQUE (mysis_id, number), CHECK ((outcome IS NULL) = (ended_at IS NULL))
 ) STRICT;
@@ -96,6 +102,7 @@ CREATE TABLE memory (
   UNIQUE (turn_id, seq)
 ) STRICT;
 CREATE INDEX memory_mysis ON memory(mysis_id, id);
+CREATE INDEX memory_prompt ON memory(mysis_id, id) WHERE role = 'user';   -- the standing order, however long ago
 
 CREATE TABLE delivery (                                   -- the inbox: one row per recipient
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,0 +1,112 @@
+"""Bytes stored once, found by what they are: images, long requests, what commits are made of.
+
+A blob is known by its BLAKE3 hash and kept as zstd: small ones in a row, those over
+1 MiB in a file beside the database (`blobs/ab/abcd….zst`), which is on disk before
+its row is. A file whose op was rolled back is an orphan, and does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import zstandard
+from blake3 import blake3
+
+from zoea.model.errors import StoreError, StoreFull
+
+ROW_BYTES = 1024 * 1024
+SELECT = "SELECT hash, place, data FROM blob WHERE id = ?"
+
+
+def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
+    """The id of the blob with these bytes, stored unless it is there already. For use in an op.
+
+    Content that was redacted once stays so: the id is returned, the bytes are not kept.
+
+    Raises StoreFull where its file cannot be written.
+    """
+    digest = blake3(data).digest()
+    found = connection.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()
+    if found is not None:
+        known: int = found[0]
+        return known
+    packed = zstandard.ZstdCompressor().compress(data)
+    if len(data) > ROW_BYTES:
+        _write_file(_file(_directory(connection), digest), packed)
+        place, row = "file", None
+    else:
+        place, row = "row", packed
+    cursor = connection.execute(
+        "INSERT INTO blob(hash, size, place, data) VALUES (?, ?, ?, ?)", (digest, len(data), place, row)
+    )
+    assert cursor.lastrowid is not None, "an INSERT into a rowid table has a row id"
+    return cursor.lastrowid
+
+
+def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
+    """The bytes of a blob, read through any connection to the database. Raises StoreError; see `restore`."""
+    return restore(_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
+
+
+def restore(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tuple[bytes, str, bytes | None]]) -> bytes:
+    """The bytes that the rows of `SELECT` stand for.
+
+    Raises StoreError where the blob is missing, redacted, or not what its hash says.
+    """
+    if not rows:
+        raise StoreError(f"there is no blob {blob_id}")
+    digest, place, packed = rows[0]
+    if place == "redacted":
+        raise StoreError(f"blob {blob_id} was redacted")
+    try:
+        data = zstandard.ZstdDecompressor().decompress(
+            _file(directory, digest).read_bytes() if packed is None else packed
+        )
+    except OSError as error:
+        raise StoreError(f"the file of blob {blob_id} cannot be read: {error.strerror}") from error
+    except zstandard.ZstdError as error:
+        raise StoreError(f"blob {blob_id} is damaged: {error}") from error
+    if blake3(data).digest() != digest:
+        raise StoreError(f"blob {blob_id} is damaged: its bytes are not those that were stored")
+    return data
+
+
+def _directory(connection: sqlite3.Connection) -> Path:
+    name: str = connection.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0]
+    return Path(name).parent
+
+
+def _file(directory: Path, digest: bytes) -> Path:
+    name = digest.hex()
+    return directory / "blobs" / name[:2] / f"{name}.zst"
+
+
+def _write_file(path: Path, packed: bytes) -> None:
+    """Write and sync a file under another name, then give it its own."""
+    unfinished = path.with_suffix(".unfinished")
+    try:
+        for folder in (path.parent.parent, path.parent):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+        for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+            _sync_folder(folder)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise StoreFull(
+            f"{path.name}: {error.strerror}", hint="Free some space, or check the disk; Zoea tries again by itself."
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

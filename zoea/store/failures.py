@@ -1,0 +1,55 @@
+"""What SQLite's errors mean, in Zoea's own tree. Every sqlite3 error passes here."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull
+
+SQLITE_ERRORS = (sqlite3.Error, MemoryError)
+"""All that SQLite itself raises: out of memory is no `sqlite3.Error`."""
+
+_FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
+def translate(error: Exception) -> StoreError:
+    """The error a person should see; its `__cause__` is the given one.
+
+    Disk full and I/O errors are StoreFull, violated constraints StoreConflict, a file
+    that is no database StoreForeign, everything else StoreError.
+    """
+    translated = _translate(error)
+    translated.__cause__ = error
+    return translated
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise any sqlite3 error from the block as its StoreError."""
+    try:
+        yield
+    except SQLITE_ERRORS as error:
+        raise translate(error) from error
+
+
+def _translate(error: Exception) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; some errors have none
+    what = str(error) or type(error).__name__
+    if code in _FULL:
+        return StoreFull(what, hint="Free some space, or check the disk; Zoea tries again by itself.")
+    if code in _BUSY:
+        return StoreError(what, hint="Another process holds the database. Close it, then try again.")
+    match code:
+        case sqlite3.SQLITE_CONSTRAINT:
+            return StoreConflict(what)
+        case sqlite3.SQLITE_NOTADB:
+            return StoreForeign(what, hint="Name another data directory.")
+        case sqlite3.SQLITE_CORRUPT:
+            return StoreError(what, hint="The file is damaged. Restore a backup, or move it away to start anew.")
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_READONLY:
+            return StoreError(what, hint="Check that the data directory exists and belongs to you.")
+        case _:
+            return StoreError(what)

@@ -1,0 +1,82 @@
+"""Bringing a database to the newest schema, one numbered file at a time.
+
+Each migration is one transaction that also moves `user_version`, so a kill leaves
+the database at one version or the next. Before an existing database is touched, a
+copy is kept beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from zoea.model.errors import StoreError
+from zoea.store.identity import APPLICATION_ID, MIGRATIONS, newest_version, read_version
+
+
+def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRATIONS) -> None:
+    """Run every migration newer than the database, in order.
+
+    Raises sqlite3.Error, StoreForeign, or StoreError where a migration leaves a
+    reference to a row that does not exist; the failing migration has changed nothing.
+    """
+    newest = newest_version(folder)
+    version = read_version(connection, path, newest=newest)
+    if version == newest:
+        return
+    if version > 0:
+        keep_copy(connection, path, version)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    for number in range(version + 1, newest + 1):
+        _step(connection, path, number, (folder / f"{number:04}.sql").read_text(encoding="utf-8"), newest=newest)
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def keep_copy(connection: sqlite3.Connection, path: Path, version: int) -> Path:
+    """A whole copy of the database beside it, `NAME.schema-N.backup`, readable by its owner only."""
+    copy = path.with_name(f"{path.name}.schema-{version}.backup")
+    unfinished = copy.with_name(f"{copy.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    with closing(sqlite3.connect(unfinished)) as target:
+        connection.backup(target)
+    with unfinished.open("rb") as file:
+        os.fsync(file.fileno())
+    unfinished.replace(copy)
+    return copy
+
+
+def statements(sql: str) -> Iterator[str]:
+    """The statements of a script, one by one; semicolons in strings, comments and triggers do not end one."""
+    start = 0
+    end = sql.find(";")
+    while end >= 0:
+        if sqlite3.complete_statement(sql[start : end + 1]):
+            yield sql[start : end + 1]
+            start = end + 1
+        end = sql.find(";", end + 1)
+    if sql[start:].strip():
+        yield sql[start:]
+
+
+def _step(connection: sqlite3.Connection, path: Path, number: int, sql: str, *, newest: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if read_version(connection, path, newest=newest) >= number:
+            connection.execute("ROLLBACK")  # another process was faster
+            return
+        for statement in statements(sql):
+            connection.execute(statement)
+        broken = connection.execute("PRAGMA foreign_key_check").fetchone()
+        if broken is not None:
+            raise StoreError(f"migration {number} leaves a row of {broken[0]!r} without the row it refers to")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,283 @@
+"""The one thread that writes, and how it makes many small ops cost one commit.
+
+Ops that wait are run in one transaction, each in a savepoint of its own; their
+callers go on after COMMIT. While one group is being synced to disk the next one
+gathers, so nobody waits on purpose. The whole group lives or dies with its
+transaction: where that is lost (disk full, I/O error), each of its ops is run again
+alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import Any
+
+from zoea.model.errors import StoreClosed, StoreError
+from zoea.model.values import Event
+from zoea.store.connection import WriterConnection
+from zoea.store.failures import SQLITE_ERRORS, translate
+from zoea.store.stats import Stats
+
+GROUP_OPS = 256
+GROUP_SECONDS = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+class _Op:
+    """A function of the connection, and what became of it."""
+
+    __slots__ = ("call", "error", "future", "value")
+
+    def __init__(self, call: Callable[[WriterConnection], Any], future: asyncio.Future[Any]) -> None:
+        self.call = call
+        self.future = future
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+
+class _TransactionLost(Exception):
+    """Everything is rolled back, the group's other savepoints included. The cause is a StoreError."""
+
+
+class _NotBegun(Exception):
+    """No transaction could be opened. The cause is a StoreError."""
+
+
+class Writer:
+    """Runs ops in the order they were given, on a connection that only its thread sees.
+
+    `connect` is called in that thread. `on_events` is called on the loop with the
+    events of each committed group.
+    """
+
+    def __init__(
+        self, connect: Callable[[], WriterConnection], stats: Stats, on_events: Callable[[list[Event]], None]
+    ) -> None:
+        self._connect = connect
+        self._stats = stats
+        self._on_events = on_events
+        self._queue: SimpleQueue[_Op | None] = SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._ending = False
+        self._abandoned = False
+        self._connection: WriterConnection
+        # A daemon: a process that dies without closing the store ends like one that is killed, which loses nothing.
+        self._thread = threading.Thread(target=self._run, name="zoea-writer", daemon=True)
+
+    async def open(self) -> None:
+        """Start the thread and its connection; raises what `connect` raised."""
+        self._thread.start()
+        await asyncio.shield(self._opened)
+
+    def submit(self, call: Callable[[WriterConnection], Any]) -> asyncio.Future[Any]:
+        """Queue an op. The future resolves after the COMMIT that holds it."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._queue.put(_Op(call, future))
+        return future
+
+    async def close(self, deadline_s: float) -> None:
+        """Run what is queued, then end the thread. Raises StoreError where it does not end in time.
+
+        At the deadline the statement that runs is interrupted; what is still queued
+        fails with StoreClosed.
+        """
+        self._queue.put(None)
+        done, _ = await asyncio.wait({self._ended}, timeout=deadline_s)
+        if not done:
+            self._abandoned = True
+            self._connection.interrupt()
+            done, _ = await asyncio.wait({self._ended}, timeout=1.0)
+        if not done:
+            raise StoreError(f"the writer did not end within {deadline_s + 1:g} s; what it was doing is lost")
+        self._thread.join(1.0)
+
+    # In the thread from here on; `_settle` runs on the loop.
+
+    def _run(self) -> None:
+        try:
+            self._connection = self._connect()
+        except BaseException as error:  # noqa: BLE001 - raised again where the store is opened
+            self._on_loop(_fail, self._opened, error)
+            return
+        self._on_loop(_succeed, self._opened)
+        try:
+            while (op := self._wait()) is not None:
+                if self._abandoned:
+                    self._refuse(op)
+                else:
+                    self._group(op)
+            self._checkpoint()
+        finally:
+            self._connection.close()
+            self._on_loop(_succeed, self._ended)
+
+    def _wait(self) -> _Op | None:
+        return None if self._ending else self._queue.get()
+
+    def _next(self) -> _Op | None:
+        """An op that waits already, if any."""
+        if self._ending:
+            return None
+        try:
+            op = self._queue.get_nowait()
+        except Empty:
+            return None
+        self._ending = op is None
+        return op
+
+    def _group(self, first: _Op) -> None:
+        """Run and commit this op and those that wait behind it, within the bounds of a group."""
+        ops = [first]
+        try:
+            seconds = self._transaction(ops)
+        except _TransactionLost as lost:
+            self._stats.lost += 1
+            _log.warning("a group of %d ops lost its transaction, each runs again alone: %s", len(ops), lost)
+            for op in ops:
+                self._alone(op)
+        except _NotBegun as error:
+            first.error = error.__cause__
+            self._settle_later(ops, 0.0)
+        else:
+            self._settle_later(ops, seconds)
+
+    def _transaction(self, ops: list[_Op]) -> float:
+        """Run ops in one transaction, taking on those that wait; the seconds its COMMIT took."""
+        self._begin()
+        end = perf_counter() + GROUP_SECONDS
+        op: _Op | None = ops[0]
+        while op is not None:
+            self._in_savepoint(op)
+            if len(ops) >= GROUP_OPS or perf_counter() >= end:
+                break
+            op = self._next()
+            if op is not None:
+                ops.append(op)
+        return self._commit()
+
+    def _in_savepoint(self, op: _Op) -> None:
+        connection = self._connection
+        mark = len(connection.events)
+        try:
+            connection.execute("SAVEPOINT op")
+            if not self._call(op):
+                connection.execute("ROLLBACK TO op")
+                del connection.events[mark:]
+            connection.execute("RELEASE op")
+        except SQLITE_ERRORS as error:
+            self._drop()
+            raise _TransactionLost(str(op.error or error)) from translate(error)
+
+    def _alone(self, op: _Op) -> None:
+        """Run an op of a lost group in a transaction of its own; it is acknowledged or fails."""
+        if self._abandoned:
+            return self._refuse(op)
+        op.value, op.error = None, None
+        seconds = 0.0
+        try:
+            self._begin()
+            if self._call(op):
+                seconds = self._commit()
+            else:
+                self._drop()
+        except (_NotBegun, _TransactionLost) as error:
+            op.error = error.__cause__
+        return self._settle_later([op], seconds)
+
+    def _call(self, op: _Op) -> bool:
+        """Run the function of an op; False where it raised."""
+        self._connection.forget_now()
+        try:
+            op.value = op.call(self._connection)
+            if isinstance(op.value, sqlite3.Cursor):
+                op.value.close()  # its rows belong to this thread and this transaction
+        except SQLITE_ERRORS as error:
+            op.error = translate(error)
+        except BaseException as error:  # noqa: BLE001 - it goes to the caller of this op, and to it alone
+            op.error = error
+            if isinstance(error, StopIteration) or not isinstance(error, Exception):  # no future can carry these
+                op.error = RuntimeError(f"an op raised {type(error).__name__}")
+                op.error.__cause__ = error
+        return op.error is None
+
+    def _begin(self) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except SQLITE_ERRORS as error:
+            raise _NotBegun from translate(error)
+
+    def _commit(self) -> float:
+        begun = perf_counter()
+        try:
+            self._connection.execute("COMMIT")
+        except SQLITE_ERRORS as error:
+            self._drop()
+            raise _TransactionLost(str(error)) from translate(error)
+        return perf_counter() - begun
+
+    def _drop(self) -> None:
+        """Roll back whatever is left of the transaction, and forget its events."""
+        self._connection.events.clear()
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except SQLITE_ERRORS as error:
+                _log.warning("rolling back failed: %s", error)
+
+    def _refuse(self, op: _Op) -> None:
+        op.value, op.error = None, StoreClosed("the store was closed before this was written")
+        self._settle_later([op], 0.0)
+
+    def _settle_later(self, ops: list[_Op], seconds: float) -> None:
+        done = sum(op.error is None for op in ops)
+        self._stats.failed += len(ops) - done
+        if done:
+            self._stats.committed(done, seconds)
+        events = self._connection.events
+        self._connection.events = []
+        self._on_loop(self._settle, ops, events)
+
+    def _checkpoint(self) -> None:
+        """Move the write-ahead log into the database, so that one file holds everything."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except SQLITE_ERRORS as error:
+            _log.warning("the write-ahead log stays until the next start: %s", error)
+
+    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            _log.warning("the event loop was closed before the store")
+
+    def _settle(self, ops: list[_Op], events: list[Event]) -> None:
+        for op in ops:
+            future = op.future
+            if future.cancelled():
+                if op.error is not None:
+                    _log.warning("an op failed whose caller had gone: %r", op.error)
+            elif op.error is not None:
+                future.set_exception(op.error)
+            else:
+                future.set_result(op.value)
+        if events:
+            self._on_events(events)
+
+
+def _succeed(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _fail(future: asyncio.Future[None], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
