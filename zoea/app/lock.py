@@ -52,7 +52,7 @@ class OwnerLock:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
-            raise WorkspaceHeld(_who(read_note(self.path)), hint="attach to it with `zoea run`, or end it") from None
+            raise WorkspaceHeld(_who(read_note(self.path)), hint="Attach to it with `zoea run`, or end it.") from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
         self._descriptor = descriptor

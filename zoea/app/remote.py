@@ -64,7 +64,7 @@ class Line:
                 await line.write(line.number(), "hello", {"protocol": PROTOCOL, "version": __version__})
                 hello = _part(await line.read(), "result")
         except (OSError, TimeoutError):
-            raise NoRunningSwarm("nobody answers for this workspace", hint="start one with `zoea run`") from None
+            raise NoRunningSwarm("nobody answers for this workspace", hint="Start one with `zoea run`.") from None
         line.pid = int(hello.get("pid", 0))
         return line
 
@@ -286,7 +286,7 @@ async def connect_to(holder: Holder | None) -> RemoteSwarm:
         NoRunningSwarm: where nobody holds it or nobody answers.
     """
     if holder is None or not holder.socket:
-        raise NoRunningSwarm("this workspace has no running swarm", hint="start one with `zoea run`")
+        raise NoRunningSwarm("this workspace has no running swarm", hint="Start one with `zoea run`.")
     return await RemoteSwarm.connect(Path(holder.socket))
 
 

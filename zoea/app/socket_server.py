@@ -60,7 +60,9 @@ class SocketServer:
             OwnerError: where the path is too long or cannot be used.
         """
         if len(os.fsencode(self.path)) > 107:
-            raise OwnerError(f"the socket's path is too long: {self.path}", hint="set XDG_RUNTIME_DIR to a shorter one")
+            raise OwnerError(
+                f"the socket's path is too long: {self.path}", hint="Set XDG_RUNTIME_DIR to a shorter one."
+            )
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.unlink(missing_ok=True)
@@ -184,7 +186,7 @@ class _Front:
         if theirs != PROTOCOL:
             raise OwnerError(
                 f"the running swarm is Zoea {__version__} (protocol {PROTOCOL}), this front speaks {theirs}",
-                hint="use the same version, or end the running one",
+                hint="Use the same version, or end the running one.",
             )
         self._greeted = True
         await self._write(
@@ -225,7 +227,7 @@ class _Front:
             log.debug("a front went away")
         except Exception:
             log.exception("a front's %s failed", method.name)
-            await self._refuse(request, ZoeaError(f"{method.name} failed inside Zoea", hint="see zoea.log"))
+            await self._refuse(request, ZoeaError(f"{method.name} failed inside Zoea", hint="See zoea.log."))
 
     async def _write_item(self, request: int, item: Any) -> None:
         if isinstance(item, SwarmView) and len(item.myses) > LARGE_SWARM:

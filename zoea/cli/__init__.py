@@ -1,0 +1,17 @@
+"""The swarm without a screen: commands, the headless run, JSON output.
+
+`run` finds the command and imports only its module: starting time is a promise.
+"""
+
+from __future__ import annotations
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line without the program's name; its exit code.
+
+    Raises:
+        ZoeaError: what the person is to be told; the caller shows it.
+    """
+    from zoea.cli.dispatch import dispatch
+
+    return dispatch(arguments)

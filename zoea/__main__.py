@@ -1,0 +1,67 @@
+"""`zoea`, the command.
+
+The one place where an error becomes text and an exit code. It is imported before
+anything else, so it imports nothing that a command may not need.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zoea.model.errors import ZoeaError
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main() -> int:
+    """Run the command line of this process; its exit code."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["-V"]):
+        from zoea import __version__
+
+        sys.stdout.write(f"zoea {__version__}\n")
+        return 0
+    return run(arguments)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; errors go to stderr, as text or with `--json` as one JSON object."""
+    from zoea.model.errors import ZoeaError
+
+    try:
+        from zoea.cli import run as run_command
+
+        code = run_command(arguments)
+        sys.stdout.flush()
+        return code
+    except ZoeaError as error:
+        sys.stderr.write(_as_json(error) if "--json" in arguments else as_text(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has what it wanted. The interpreter flushes once more at its end: give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+
+
+def as_text(error: ZoeaError) -> str:
+    """Title and what happened on the first line, what to do below."""
+    from zoea.text.control import strip
+
+    hint = f"  {strip(error.hint)}\n" if error.hint else ""
+    return f"{error.title}: {strip(error.what)}\n{hint}"
+
+
+def _as_json(error: ZoeaError) -> str:
+    import json
+
+    return json.dumps({"error": error.as_dict()}, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

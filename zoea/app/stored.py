@@ -1,0 +1,142 @@
+"""What is stored of a swarm, read straight from the database without an owner.
+
+Synchronous and light: `zoea list` and `zoea log` start with nothing else. A mysis
+that the database calls running is shown as idle here, which is what it is while
+no process runs it and what the next start makes of it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from zoea.model.errors import MysisMissing, StoreError
+from zoea.model.values import ApprovalView, Memory, Mysis, MysisView, SwarmView
+from zoea.model.words import Activity, MysisState
+from zoea.store.direct import open_reader
+from zoea.swarm import rows
+
+WAS_RUNNING = "was running when its swarm ended"
+
+_COUNTS = """
+SELECT y.id,
+  (SELECT count(*) FROM turn t WHERE t.mysis_id = y.id) AS turns,
+  (SELECT count(*) FROM tool_call k JOIN memory m ON m.id = k.memory_id WHERE m.mysis_id = y.id) AS tool_calls,
+  (SELECT count(*) FROM request r WHERE r.mysis_id = y.id) AS requests,
+  (SELECT count(*) FROM request r WHERE r.mysis_id = y.id AND r.error_class IS NOT NULL) AS errors,
+  (SELECT coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0)
+     FROM request r WHERE r.mysis_id = y.id) AS tokens,
+  (SELECT sum(cost_micros) FROM request r WHERE r.mysis_id = y.id) AS cost_micros,
+  (SELECT count(*) FROM delivery d WHERE d.mysis_id = y.id AND d.state = 'pending') AS pending,
+  (SELECT count(*) FROM approval a WHERE a.mysis_id = y.id AND a.answer IS NULL) AS approvals
+FROM mysis y
+"""
+
+_OPEN_APPROVALS = """
+SELECT a.id, a.mysis_id, y.name AS mysis, k.name AS tool, k.upstream, k.arguments, a.asked_at, a.expires_at
+FROM approval a JOIN tool_call k ON k.id = a.tool_call_id JOIN mysis y ON y.id = a.mysis_id
+WHERE a.answer IS NULL ORDER BY a.id
+"""
+
+_LAST_ANSWER = """
+SELECT content, created_at FROM memory
+WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
+"""
+
+
+def stored_view(database: Path) -> SwarmView:
+    """Every living mysis as stored.
+
+    Raises:
+        StoreMissing: nothing was ever stored there.
+        StoreError: what is there cannot be read.
+    """
+    with _reading(database) as reader:
+        living = reader.execute(f"{rows.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id").fetchall()
+        counts = {row["id"]: row for row in reader.execute(f"{_COUNTS} WHERE y.deleted_at IS NULL")}
+        myses = tuple(_view(reader, rows.mysis(row), counts[row["id"]]) for row in living)
+        newest = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
+    return SwarmView(version=0, held=False, hold_reason="", myses=myses, event_id=newest)
+
+
+def stored_mysis(database: Path, ref: str) -> MysisView:
+    """One mysis as stored, by name in any case or `#id`.
+
+    Raises:
+        MysisMissing: there is none of that name.
+        StoreError: as `stored_view`.
+    """
+    with _reading(database) as reader:
+        found = _find(reader, ref)
+        return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
+
+
+def conversation(database: Path, ref: str, *, last: int = 100, after: int = 0) -> tuple[Memory, ...]:
+    """The newest `last` memories of a mysis with an id over `after`, in conversation order.
+
+    Raises:
+        MysisMissing, StoreError: as `stored_mysis`.
+    """
+    with _reading(database) as reader:
+        found = _find(reader, ref)
+        picked = reader.execute(
+            f"{rows.MEMORY} WHERE m.mysis_id = ? AND m.id > ? ORDER BY t.number DESC, m.seq DESC LIMIT ?",
+            (found.id, after, last),
+        ).fetchall()
+    return tuple(rows.memory(row) for row in reversed(picked))
+
+
+def open_approvals(database: Path) -> tuple[ApprovalView, ...]:
+    """Tool calls that waited for an answer when the swarm ended."""
+    with _reading(database) as reader:
+        return tuple(ApprovalView(**row) for row in reader.execute(_OPEN_APPROVALS))
+
+
+@contextmanager
+def _reading(database: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(open_reader(database)) as reader:
+            yield reader
+    except sqlite3.Error as problem:
+        raise StoreError(f"{database} cannot be read: {problem}") from problem
+
+
+def _find(reader: sqlite3.Connection, ref: str) -> Mysis:
+    is_id = ref.startswith("#") and ref[1:].isascii() and ref[1:].isdigit() and len(ref) < 19
+    where, key = ("y.id = ?", int(ref[1:])) if is_id else ("y.deleted_at IS NULL AND y.name = ?", ref)
+    row = reader.execute(f"{rows.MYSIS} WHERE {where}", (key,)).fetchone()
+    if row is None:
+        raise MysisMissing(f"there is no mysis {ref!r}", hint="`zoea list` shows them.")
+    return rows.mysis(row)
+
+
+def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row) -> MysisView:
+    was_running = mysis.state is MysisState.RUNNING
+    last = reader.execute(_LAST_ANSWER, (mysis.id,)).fetchone()
+    return MysisView(
+        id=mysis.id,
+        name=mysis.name,
+        template=mysis.template,
+        provider=mysis.provider,
+        model=mysis.model,
+        state=MysisState.IDLE if was_running else mysis.state,
+        state_reason=WAS_RUNNING if was_running else mysis.state_reason,
+        state_at=mysis.state_at,
+        activity=Activity.IDLE,
+        failure=mysis.failure,
+        retry_at=None if was_running else mysis.retry_at,
+        held=mysis.held,
+        tags=mysis.tags,
+        turns=counts["turns"],
+        tool_calls=counts["tool_calls"],
+        errors=counts["errors"],
+        requests=counts["requests"],
+        tokens=counts["tokens"],
+        cost_micros=counts["cost_micros"],
+        pending=counts["pending"],
+        approvals=counts["approvals"],
+        text=last["content"] if last else "",
+        text_at=last["created_at"] if last else 0,
+    )

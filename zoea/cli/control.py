@@ -1,0 +1,81 @@
+"""Commands that keep the swarm in hand: hold, approvals, approve, deny."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from zoea.app.stored import open_approvals
+from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.reach import ask, command
+from zoea.cli.rows import moment
+from zoea.model.ports import SwarmApi
+from zoea.model.words import ApprovalAnswer
+from zoea.text.control import strip
+
+ApprovalId = Annotated[int, typer.Argument(metavar="ID", help="As `zoea approvals` shows it.")]
+Sentence = Annotated[str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads.")]
+
+
+def hold(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One mysis; the whole swarm if not given.")] = "",
+    lift: Annotated[bool, typer.Option("--lift", help="Lift it: go on where it was.")] = False,
+    reason: Annotated[str, typer.Option(help="Shown to everybody who looks.")] = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Hold the swarm or one mysis: nothing new starts, nothing is lost."""
+    command(workspace, lambda swarm: swarm.hold(not lift, ref=name, reason=reason))
+    if as_json:
+        write_json({"held": not lift, "mysis": name or None})
+    else:
+        typer.echo(f"{name or 'The swarm'} {'goes on' if lift else 'is on hold'}")
+
+
+def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Tool calls that wait for your answer."""
+    waiting = ask(workspace, lambda swarm: swarm.approvals(), lambda where: open_approvals(where.database))
+    if as_json:
+        write_json(waiting)
+        return
+    if not waiting:
+        typer.echo("No tool call waits for you")
+    for call in waiting:
+        until = moment(call.expires_at)
+        typer.echo(strip(f"{call.id}  {call.mysis} asks: {call.tool}({call.arguments})  until {until}"))
+
+
+def approve(
+    approval: ApprovalId,
+    session: Annotated[bool, typer.Option("--session", help="And the same tool until this mysis is stopped.")] = False,
+    template: Annotated[
+        bool, typer.Option("--template", help="And the same tool for every mysis of its template.")
+    ] = False,
+    sentence: Sentence = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Allow a tool call: once, or for more."""
+    answer = ApprovalAnswer.ONCE
+    if session:
+        answer = ApprovalAnswer.SESSION
+    if template:
+        answer = ApprovalAnswer.TEMPLATE
+    _answer(workspace, approval, answer, sentence, as_json)
+
+
+def deny(approval: ApprovalId, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Refuse a tool call; the mysis goes on without it."""
+    _answer(workspace, approval, ApprovalAnswer.DENIED, sentence, as_json)
+
+
+def _answer(workspace: str, approval: int, answer: ApprovalAnswer, sentence: str, as_json: bool) -> None:
+    async def work(swarm: SwarmApi) -> None:
+        await swarm.answer(approval, answer, sentence=sentence)
+
+    command(workspace, work)
+    if as_json:
+        write_json({"approval": approval, "answer": answer})
+    else:
+        typer.echo(f"{approval} is {'denied' if answer is ApprovalAnswer.DENIED else f'allowed ({answer})'}")

@@ -1,0 +1,119 @@
+"""From the first word of a command line to the one module that carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from zoea.model.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: where it lives (`module:attribute`), and what it does in one line."""
+
+    place: str
+    summary: str
+    group: str = "The swarm"
+
+
+_SETUP = "Setting up"
+_WORLD = "The sandbox world"
+
+COMMANDS: dict[str, Command] = {
+    "run": Command("zoea.cli.running:run", "Run the swarm here, or attach to the one that runs"),
+    "new": Command("zoea.cli.myses:new", "Create a mysis and start it"),
+    "list": Command("zoea.cli.myses:list_", "All myses and their states"),
+    "show": Command("zoea.cli.myses:show", "One mysis in full"),
+    "send": Command("zoea.cli.messages:send", "Say something to one mysis"),
+    "broadcast": Command("zoea.cli.messages:broadcast", "Say something to all myses, or to some"),
+    "start": Command("zoea.cli.myses:start", "Start or relaunch myses"),
+    "stop": Command("zoea.cli.myses:stop", "Stop myses, or the whole swarm and its owner"),
+    "delete": Command("zoea.cli.myses:delete", "Archive a mysis; its memories stay"),
+    "log": Command("zoea.cli.messages:log", "The stored conversation of a mysis"),
+    "hold": Command("zoea.cli.control:hold", "Hold the swarm or one mysis; lift it again"),
+    "approvals": Command("zoea.cli.control:approvals", "Tool calls that wait for your answer"),
+    "approve": Command("zoea.cli.control:approve", "Allow a tool call"),
+    "deny": Command("zoea.cli.control:deny", "Refuse a tool call"),
+    "config": Command("zoea.cli.config:app", "Make, show and check the settings", _SETUP),
+    "trust": Command("zoea.cli.trust:app", "Trust what a project's zoea.toml asks for", _SETUP),
+    "credentials": Command("zoea.cli.credentials:app", "Keep keys out of files and prompts", _SETUP),
+    "providers": Command("zoea.cli.providers:app", "Which models can be reached, and how fast", _SETUP),
+    "local": Command("zoea.cli.local:app", "Models that run inside Zoea", _SETUP),
+    "upstream": Command("zoea.cli.upstream:app", "MCP servers whose tools the myses use", _SETUP),
+    "world": Command("zoea.cli.world:app", "Serve Reef, or show its score", _WORLD),
+}
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Run the command that the arguments name.
+
+    Raises:
+        UsageError: where they name none, or it does not take them.
+    """
+    match arguments:
+        case [] | ["--help" | "-h" | "help"]:
+            typer.echo(overview())
+            return 0
+        case ["--version" | "-V", *_]:
+            from zoea import __version__
+
+            typer.echo(f"zoea {__version__}")
+            return 0
+        case ["help", name, *rest]:
+            return dispatch([name, *rest, "--help"])
+        case [name, *rest]:
+            return _invoke(name, load(name), rest)
+    return 0
+
+
+def load(name: str) -> Any:
+    """The command object of typer's, of one command.
+
+    Raises:
+        UsageError: where there is none of that name, with the nearest.
+    """
+    known = COMMANDS.get(name)
+    if known is None:
+        raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
+    module, attribute = known.place.split(":")
+    found = getattr(import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(name)(found)
+        found = single
+    return typer.main.get_command(found)
+
+
+def overview() -> str:
+    """What `zoea --help` says."""
+    width = max(map(len, COMMANDS)) + 2
+    lines = ["Zoea: mission control for a swarm of LLM agents.", "", "  zoea COMMAND [OPTIONS]    zoea COMMAND --help"]
+    group = ""
+    for name, command in COMMANDS.items():
+        if command.group != group:
+            group = command.group
+            lines += ["", group]
+        lines.append(f"  {name:<{width}}{command.summary}")
+    return "\n".join(lines)
+
+
+def _invoke(name: str, command: Any, arguments: list[str]) -> int:
+    try:
+        code = command.main(args=arguments, prog_name=f"zoea {name}", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except typer.TyperException as wrong:
+        said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
+        raise UsageError(said.rstrip("."), hint=f"`zoea {name} --help` shows what it takes.") from None
+    return code if isinstance(code, int) else 0
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    return f"did you mean `zoea {near[0]}`?" if near else "`zoea --help` lists the commands"

@@ -1,0 +1,120 @@
+"""Commands on what is said: send, broadcast, log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zoea.app.stored import conversation
+from zoea.cli.options import AsJson, MysisRef, Workspace, write_json
+from zoea.cli.reach import command
+from zoea.cli.rows import moment
+from zoea.model.errors import UsageError
+from zoea.model.values import Memory, Receipt, Recipients
+from zoea.model.words import DeliveryMode, MysisState, Role
+from zoea.settings.paths import places
+from zoea.text.control import strip
+
+Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="What to say; - reads it from stdin.")]
+Mode = Annotated[
+    DeliveryMode,
+    typer.Option(help="queue: after this turn; steer: joins this turn; interrupt: ends this turn."),
+]
+Key = Annotated[str, typer.Option(metavar="KEY", help="Say it once, however often this is repeated with the same key.")]
+
+
+def send(
+    name: MysisRef,
+    text: Words = None,
+    mode: Mode = DeliveryMode.QUEUE,
+    key: Key = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Say something to one mysis."""
+    said = _said(text)
+    receipt = command(workspace, lambda swarm: swarm.send(name, said, mode=mode, idempotency_key=key))
+    _write_receipt(receipt, as_json)
+
+
+def broadcast(
+    text: Words = None,
+    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; as often as you like.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    tag: Annotated[str, typer.Option(help="Only to myses with this tag.")] = "",
+    state: Annotated[MysisState | None, typer.Option(help="Only to myses in this state.")] = None,
+    mode: Mode = DeliveryMode.QUEUE,
+    key: Key = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Say something to all myses, or to some."""
+    said = _said(text)
+    recipients = Recipients(names=tuple(to), tag=tag, state=state)
+    receipt = command(workspace, lambda swarm: swarm.broadcast(said, to=recipients, mode=mode, idempotency_key=key))
+    _write_receipt(receipt, as_json)
+
+
+def log(
+    name: MysisRef,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many memories, newest.")] = 100,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Whole results, and what the model reasoned.")
+    ] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """The stored conversation of a mysis, oldest first. JSON is one memory a line."""
+    memories = conversation(database(workspace), name, last=last)
+    for memory in memories:
+        if as_json:
+            write_json(memory)
+        else:
+            typer.echo(memory_text(memory, verbose=verbose))
+
+
+def database(workspace: str) -> Path:
+    """The database of a workspace."""
+    return places(workspace).database
+
+
+def memory_text(memory: Memory, *, verbose: bool) -> str:
+    """A memory for reading: who, when, what; long results cut unless `verbose`."""
+    who = {Role.USER: "you", Role.ASSISTANT: "mysis", Role.TOOL: f"⚙ {memory.tool_name}"}.get(memory.role, memory.role)
+    if memory.role is Role.USER and memory.label:
+        who = memory.label.strip("[]")
+    mark = " (failed)" if memory.is_error else " (cut off)" if memory.partial else ""
+    lines = [strip(f"{moment(memory.created_at)}  turn {memory.turn_number}  {who}{mark}")]
+    if verbose and memory.reasoning:
+        lines.append(_indented(f"({memory.reasoning})"))
+    if memory.content:
+        lines.append(_indented(memory.content if verbose or memory.role is not Role.TOOL else _cut(memory.content)))
+    lines += [_indented(f"⚙ {call.name}({call.arguments})") for call in memory.calls]
+    return "\n".join(lines)
+
+
+def _cut(text: str, size: int = 600) -> str:
+    return text if len(text) <= size else f"{text[:size]} … {len(text) - size:,} more characters; --verbose shows them"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in strip(text).splitlines())
+
+
+def _said(words: list[str] | None) -> str:
+    if words == ["-"]:
+        return sys.stdin.read()
+    if not words:
+        raise UsageError("there is nothing to say", hint="Give the text, or - to read it from stdin.")
+    return " ".join(words)
+
+
+def _write_receipt(receipt: Receipt, as_json: bool) -> None:
+    if as_json:
+        write_json(receipt)
+        return
+    for line in receipt.lines:
+        reason = f": {strip(line.reason)}" if line.reason else ""
+        typer.echo(f"{strip(line.mysis)}  {line.status}{reason}")

@@ -1,0 +1,156 @@
+"""Commands on myses: new, list, show, start, stop, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from zoea.app.stored import stored_mysis, stored_view
+from zoea.cli.options import AsJson, MysisRef, MysisRefs, Workspace, write_json
+from zoea.cli.reach import ask, command
+from zoea.cli.rows import details, state_word, table
+from zoea.model.errors import StoreMissing, UsageError
+from zoea.model.ports import SwarmApi
+from zoea.model.values import MysisView, SwarmView
+from zoea.settings.paths import Places
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="1 to 40 letters, digits, - _ . or spaces.")] = "",
+    template: Annotated[str, typer.Option(help="What it is; see `zoea config show`.")] = "",
+    provider: Annotated[str, typer.Option(help="Where its model is.")] = "",
+    model: Annotated[str, typer.Option(help="The model's name.")] = "",
+    tag: Annotated[list[str], typer.Option(help="A tag, as often as you like.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Leave out the latest broadcast.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Create a mysis and start it. Without a name Zoea chooses one."""
+    made = command(
+        workspace,
+        lambda swarm: swarm.create(
+            name,
+            template=template,
+            provider=provider,
+            model=model,
+            tags=tuple(tag),
+            start=not idle,
+            inherit_broadcast=not fresh,
+        ),
+    )
+    if as_json:
+        write_json(made)
+    else:
+        typer.echo(f"{made.name} is {state_word(made)}")
+
+
+def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """All myses and their states, from the running swarm or as stored."""
+    view = ask(workspace, lambda swarm: swarm.view(), _stored_or_empty)
+    if as_json:
+        write_json(view.myses)
+        return
+    if not view.myses:
+        typer.echo("No mysis yet. `zoea run --world reef --myses 5` makes five and puts them to work.")
+        return
+    typer.echo(table(view.myses))
+    if view.held:
+        typer.echo(f"The swarm is on hold: {view.hold_reason}. `zoea hold --lift` lifts it.")
+
+
+def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """One mysis in full."""
+    view = ask(workspace, lambda swarm: swarm.mysis(name), lambda where: stored_mysis(where.database, name))
+    if as_json:
+        write_json(view)
+    else:
+        typer.echo(details(view))
+
+
+def start(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names or #ID.")] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Every idle mysis.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Start or relaunch myses."""
+    chosen = _chosen(names, everyone)
+
+    async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
+        if everyone:
+            await swarm.start_all()
+            return (await swarm.view()).myses
+        return tuple([await swarm.start(ref) for ref in chosen])
+
+    _written(command(workspace, work), as_json)
+
+
+def stop(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names or #ID.")] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Every running mysis.")] = False,
+    swarm: Annotated[bool, typer.Option("--swarm", help="End the whole swarm and the process that owns it.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Stop myses at once; their partial work stays readable."""
+    if swarm:
+        command(workspace, _end)
+        typer.echo("[]" if as_json else "The swarm is ending; nothing is lost")
+        return
+    chosen = _chosen(names, everyone)
+
+    async def work(api: SwarmApi) -> tuple[MysisView, ...]:
+        if everyone:
+            await api.stop_all()
+            return (await api.view()).myses
+        return tuple([await api.stop(ref) for ref in chosen])
+
+    _written(command(workspace, work), as_json)
+
+
+def delete(
+    names: MysisRefs,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Stop and archive myses: the name is freed, memories stay."""
+    if not yes and not typer.confirm(f"Delete {', '.join(names)}? Their memories stay"):
+        raise UsageError("nothing was deleted", hint="Answer y, or give --yes.")
+
+    async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
+        return tuple([await swarm.delete(ref) for ref in names])
+
+    gone = command(workspace, work)
+    if as_json:
+        write_json(gone)
+    else:
+        typer.echo("\n".join(f"{view.name} (#{view.id}) is deleted" for view in gone))
+
+
+async def _end(swarm: SwarmApi) -> None:
+    async with asyncio.timeout(12.0):
+        await swarm.shutdown()
+
+
+def _chosen(names: list[str] | None, everyone: bool) -> list[str]:
+    if bool(names) == everyone:
+        raise UsageError("name the myses, or give --all", hint="`zoea list` shows them.")
+    return names or []
+
+
+def _written(views: tuple[MysisView, ...], as_json: bool) -> None:
+    if as_json:
+        write_json(views)
+    else:
+        typer.echo("\n".join(f"{view.name} is {state_word(view)}" for view in views) or "There is no mysis")
+
+
+def _stored_or_empty(where: Places) -> SwarmView:
+    try:
+        return stored_view(where.database)
+    except StoreMissing:
+        return SwarmView(0, False, "", ())

@@ -1,0 +1,65 @@
+"""How a command reaches the swarm: the running one over its socket, or what is stored of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from zoea.app.lock import holder
+from zoea.app.remote import RemoteSwarm, connect_to
+from zoea.model.errors import NoRunningSwarm
+from zoea.model.ports import SwarmApi
+from zoea.settings.paths import Places, places
+
+T = TypeVar("T")
+
+OPENING_S = 5.0
+"""How long an owner that holds the workspace may take until its socket answers."""
+
+
+def command(workspace: str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
+    """Run `work` on the running swarm.
+
+    Raises:
+        NoRunningSwarm: where the workspace has none.
+    """
+    return asyncio.run(_command(places(workspace), work))
+
+
+def ask(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
+    """Ask the running swarm, or where there is none what is stored.
+
+    Raises:
+        StoreError: where nothing was ever stored there.
+    """
+    where = places(workspace)
+    if holder(where.data) is not None:
+        try:
+            return asyncio.run(_command(where, live))
+        except NoRunningSwarm:
+            if holder(where.data) is not None:
+                raise
+    return stored(where)
+
+
+async def attach(where: Places) -> RemoteSwarm:
+    """A connection to the running swarm; one that is just opening is waited for.
+
+    Raises:
+        NoRunningSwarm: where nobody holds the workspace, or its holder does not answer.
+    """
+    deadline = asyncio.get_running_loop().time() + OPENING_S
+    while True:
+        found = holder(where.data)
+        try:
+            return await connect_to(found)
+        except NoRunningSwarm:
+            if found is None or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(0.1)
+
+
+async def _command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
+    async with await attach(where) as swarm:
+        return await work(swarm)

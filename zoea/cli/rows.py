@@ -1,0 +1,92 @@
+"""Myses as text for a terminal. Nothing that an agent said can move the cursor here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from zoea.model.values import MysisView
+from zoea.model.words import MysisState
+from zoea.text.control import strip
+
+TEXT_WIDTH = 60
+
+
+def state_word(view: MysisView) -> str:
+    """The state, and what stands in its way."""
+    if view.held:
+        return f"{view.state} (held)"
+    return view.state.value
+
+
+def table(myses: Iterable[MysisView]) -> str:
+    """One line per mysis under a head, columns aligned."""
+    rows = [("NAME", "STATE", "PROVIDER", "TURNS", "TOOLS", "TOKENS", "LAST")]
+    rows += [
+        (
+            strip(view.name),
+            state_word(view),
+            provider_label(view),
+            str(view.turns),
+            str(view.tool_calls),
+            f"{view.tokens:,}",
+            _last(view),
+        )
+        for view in myses
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return "\n".join(_line(row, widths) for row in rows)
+
+
+def provider_label(view: MysisView) -> str:
+    """Provider and model as a person reads them."""
+    if view.provider == "autopilot":
+        return "autopilot (no model)"
+    return strip(f"{view.provider}/{view.model}" if view.model else view.provider)
+
+
+def details(view: MysisView) -> str:
+    """Everything known of one mysis, a line each."""
+    lines = [
+        ("name", strip(view.name)),
+        ("id", f"#{view.id}"),
+        ("state", state_word(view) + (f": {strip(view.state_reason)}" if view.state_reason else "")),
+        ("since", moment(view.state_at)),
+        ("activity", view.activity.value),
+        ("template", strip(view.template)),
+        ("provider", provider_label(view)),
+        ("tags", ", ".join(map(strip, view.tags))),
+        ("turns", f"{view.turns}, {view.requests} requests, {view.tool_calls} tool calls, {view.errors} errors"),
+        ("tokens", f"{view.tokens:,}"),
+        ("context", f"{view.context_used:,} of {view.context_limit:,}" if view.context_limit else ""),
+        ("pending", str(view.pending or "")),
+        ("approvals", str(view.approvals or "")),
+    ]
+    if view.failure is not None:
+        lines.append(("error", strip(f"{view.failure.title}: {view.failure.what}")))
+        lines.append(("do", strip(view.failure.hint)))
+    if view.text:
+        lines.append(("last", strip(view.text)))
+    return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def moment(at: int) -> str:
+    """Local date and time of µs UTC; empty for never."""
+    return datetime.fromtimestamp(at / 1_000_000).strftime("%Y-%m-%d %H:%M:%S") if at else ""
+
+
+def one_line(text: str, width: int = TEXT_WIDTH) -> str:
+    """The text on one line, cut at `width` characters."""
+    flat = " ".join(strip(text).split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def _last(view: MysisView) -> str:
+    if view.failure is not None and view.state is not MysisState.RUNNING:
+        return one_line(view.failure.title)
+    return one_line(view.text or view.state_reason)
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+    return "  ".join([*cells, row[-1]]).rstrip()
