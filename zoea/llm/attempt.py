@@ -1,0 +1,150 @@
+"""One attempt at a model, as every HTTP provider makes it.
+
+Through the gate, out, and back as a stream; what is particular to a vendor is its
+`Wire`. No retries live here but those that send the request in another form: a
+server that refuses an option is asked again without it, once, and that is kept in
+mind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from zoea.llm.config import ProviderConfig
+from zoea.llm.errors import failure, from_status, said
+from zoea.llm.gate import Gate, Place
+from zoea.llm.http import Http, Reply
+from zoea.model.errors import ProviderError
+from zoea.model.ports import Clock
+from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
+from zoea.model.words import ErrorClass
+
+MAX_FORMS = 6
+_TOO_MUCH = (429, 503, 529)
+
+
+class Fold(Protocol):
+    """Bytes of a body in, progress and an answer out."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    def feed(self, data: bytes) -> Delta | None: ...
+
+    def end(self) -> Delta | None: ...
+
+    def whole(self, body: bytes) -> None: ...
+
+    def answer(self) -> Answer: ...
+
+
+class HttpProvider:
+    """The common part of the providers that speak HTTP.
+
+    Subclasses say how a request looks (`_form`), what reads its answer (`_fold`),
+    where it goes (`path`, `stream_type`), and what a refusal teaches (`_learn`).
+    """
+
+    kind = ""
+    path = ""
+    stream_type = "text/event-stream"
+
+    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
+        self.name = name
+        self.label = config.label or name
+        self.metered = config.metered
+        self._config = config
+        self._gate = gate
+        self._http = http
+        self._clock = clock
+        self._secrets = (config.api_key,) if config.api_key else ()
+
+    def _model(self, request: ModelRequest) -> str:
+        return request.model or self._config.model
+
+    def _form(self, request: ModelRequest, plain: bool) -> bytes:
+        """The body. `plain` without thinking."""
+        raise NotImplementedError
+
+    def _fold(self, request: ModelRequest) -> Fold:
+        raise NotImplementedError
+
+    def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
+        """True where the refusal taught something, so that another form is worth sending."""
+        return False
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        """See `Provider.stream`. Closing it closes the connection."""
+        place = self._gate.arrive()
+        reply: Reply | None = None
+        try:
+            while not place.is_in:
+                yield place.held()
+                await place.moved()
+            reply = await self._open(request, place)
+            fold = self._fold(request)
+            if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
+                fold.whole(await reply.body(16 * 1024 * 1024))
+            else:
+                while (data := await self._next(reply, fold)) is not None:
+                    delta = fold.feed(data)
+                    if delta is not None:
+                        yield delta
+                    if fold.is_done:
+                        await reply.drain()
+                        break
+            if (delta := fold.end()) is not None:
+                yield delta
+            if not fold.is_complete:
+                raise failure(
+                    ErrorClass.TRANSIENT,
+                    f"{self.name} ended its answer in the middle",
+                    title="The connection to the provider broke",
+                )
+            yield fold.answer()
+        finally:
+            if reply is not None:
+                await reply.close()
+            place.leave()
+
+    async def _next(self, reply: Reply, fold: Fold) -> bytes | None:
+        try:
+            return await reply.read()
+        except ProviderError:
+            if fold.is_complete:  # all was said; only the end of the stream is missing
+                return None
+            raise
+
+    async def _open(self, request: ModelRequest, place: Place) -> Reply:
+        plain = False
+        for _ in range(MAX_FORMS):
+            reply = await self._http.open("POST", self.path, self._form(request, plain))
+            if reply.status < 300:
+                place.answered()
+                return reply
+            try:
+                body = await reply.body()
+            finally:
+                await reply.close()
+            error = from_status(
+                reply.status,
+                reply.headers,
+                body,
+                now_us=self._clock.now(),
+                provider=self.name,
+                secrets=self._secrets,
+            )
+            if error.names_thinking and not plain:
+                plain = True
+            elif not self._learn(request, plain, reply.status, said(body)[0]):
+                break
+        if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
+            place.refused(error.retry_after)
+        raise error
+
+    async def close(self) -> None:
+        await self._http.close()

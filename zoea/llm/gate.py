@@ -1,0 +1,184 @@
+"""The admission gate of a provider: a thousand myses, no storm.
+
+Requests enter in order of arrival, each into one of `concurrency` places. A place
+is free again when its request has ended, and never before 100 ms after the head
+of its answer: as the server saw the request before it answered, it can see no
+more than `concurrency` requests in any 100 ms, however the network shakes them.
+
+A refusal (429, 503) with a time closes the gate until then. What follows is a
+ramp: one request tries, each success opens one place more, a refusal without a
+time halves them. The thousand that wait meanwhile have spent no attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from zoea.model.ports import Clock, Timer
+from zoea.model.request import Held
+
+APART_US = 100_000
+MAX_PAUSE_S = 300.0
+
+
+class Gate:
+    """See the module. `rate` is requests a second, evenly spaced; None for no rate."""
+
+    def __init__(self, clock: Clock, *, concurrency: int = 32, rate: float | None = None) -> None:
+        self._clock = clock
+        self.concurrency = max(1, concurrency)
+        self._interval = round(1_000_000 / rate) if rate else 0
+        self._open = self.concurrency
+        self._taken = 0
+        self._queue: deque[Place] = deque()
+        self._paused_until = 0
+        self._next_start = 0
+        self._lowered_at = -1
+        self._timer: Timer | None = None
+        self._timer_at = 0
+
+    @property
+    def under_way(self) -> int:
+        return self._taken
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def arrive(self) -> Place:
+        """Take a place in the queue; the caller always calls `leave` in the end."""
+        place = Place(self)
+        self._queue.append(place)
+        self._admit()
+        return place
+
+    def held(self) -> Held:
+        """Why the gate lets nobody in now, and until when if that is known."""
+        now = self._clock.now()
+        if now < self._paused_until:
+            return Held("the provider asked to wait", self._paused_until)
+        if self._taken < self._open and now < self._next_start:
+            return Held("the provider's rate is reached", self._next_start)
+        return Held(f"{self._taken} requests are under way")
+
+    def _admit(self) -> None:
+        """Let in whoever may enter now, and set the timer for the next who may later."""
+        now = self._clock.now()
+        while self._queue:
+            opens = max(self._paused_until, self._next_start)
+            if now < opens:
+                self._wake_at(opens)
+                return
+            if self._taken >= self._open:
+                return
+            place = self._queue.popleft()
+            self._taken += 1
+            if self._interval:
+                self._next_start = max(now, self._next_start) + self._interval
+            place._enter(now)
+
+    def _wake_at(self, at: int) -> None:
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._clock.call_at(at, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self._admit()
+
+    def _freed(self) -> None:
+        self._taken -= 1
+        self._admit()
+
+    def _later(self, at: int, action: Callable[[], None]) -> None:
+        self._clock.call_at(at, action)
+
+    def _succeeded(self, entered_at: int) -> None:
+        if entered_at > self._lowered_at and self._open < self.concurrency:
+            self._open += 1
+
+    def _refused(self, entered_at: int, retry_after: float | None) -> None:
+        now = self._clock.now()
+        if retry_after is None:
+            if entered_at > self._lowered_at:
+                self._lowered_at = now
+                self._open = max(1, self._open // 2)
+            return
+        self._lowered_at = now
+        self._open = 1
+        until = now + round(min(retry_after, MAX_PAUSE_S) * 1_000_000)
+        was_open = self._paused_until <= now
+        self._paused_until = max(self._paused_until, until)
+        if was_open:
+            for place in self._queue:
+                place._tell()
+
+
+class Place:
+    """One request's way through the gate: it waits, is in, and leaves."""
+
+    __slots__ = ("_answered_at", "_changed", "_entered_at", "_gate", "_left")
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._changed: asyncio.Event | None = None
+        self._entered_at: int | None = None
+        self._answered_at: int | None = None
+        self._left = False
+
+    @property
+    def is_in(self) -> bool:
+        return self._entered_at is not None
+
+    def held(self) -> Held:
+        return self._gate.held()
+
+    async def moved(self) -> None:
+        """Return when it is in, or when the reason for waiting has changed."""
+        if self.is_in:
+            return
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        self._changed.clear()
+        await self._changed.wait()
+
+    def answered(self) -> None:
+        """The head of a good answer has come."""
+        assert self._entered_at is not None
+        self._answered_at = self._gate._clock.now()
+        self._gate._succeeded(self._entered_at)
+        self._gate._admit()
+
+    def refused(self, retry_after: float | None) -> None:
+        """The provider said it is too much; seconds to wait, or None where it named none."""
+        assert self._entered_at is not None
+        self._answered_at = self._gate._clock.now()
+        self._gate._refused(self._entered_at, retry_after)
+
+    def leave(self) -> None:
+        """The request has ended, or nobody waits for it any more. May be called twice."""
+        if self._left:
+            return
+        self._left = True
+        if self._entered_at is None:
+            self._gate._queue.remove(self)
+            return
+        now = self._gate._clock.now()
+        free_at = (now if self._answered_at is None else self._answered_at) + APART_US
+        if now >= free_at:
+            self._gate._freed()
+        else:
+            self._gate._later(free_at, self._gate._freed)
+
+    def _enter(self, now: int) -> None:
+        self._entered_at = now
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._changed is not None:
+            self._changed.set()

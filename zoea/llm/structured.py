@@ -1,0 +1,95 @@
+"""Tools for models that cannot call any: the answer itself is held to a JSON schema.
+
+Every answer is then one object: a call, `{"name": …, "arguments": …}`, or a final
+text, `{"answer": …}`. The server's grammar makes it valid; the system text says
+what the tools are for; earlier calls and results are shown in the same form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from zoea.llm.arguments import repair
+from zoea.llm.messages import arguments_object, result_text
+from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
+from zoea.model.words import Role
+
+MAX_STRING = 2000
+_HOW = (
+    "You act by answering with exactly one JSON object, and nothing else. To use a tool answer "
+    '{"name": "<tool>", "arguments": {…}}; its result comes back as a message that begins with '
+    '"Result of". When nothing is left to do answer {"answer": "<your text>"}.'
+)
+
+
+def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
+    """The `response_format` of a chat completion that allows these calls or an answer text."""
+    return {"type": "json_schema", "json_schema": {"name": "step", "schema": schema(tools)}}
+
+
+def schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
+    options = [
+        _closed({"name": {"const": tool.name}, "arguments": _bounded(tool.input_schema or {"type": "object"})})
+        for tool in tools
+    ]
+    return {"anyOf": [*options, _closed({"answer": {"type": "string", "maxLength": MAX_STRING}})]}
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _bounded(node: Any) -> Any:
+    """The schema with a `maxLength` on every free string: small models fill them for ever."""
+    if isinstance(node, list):
+        return [_bounded(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    bounded = {key: _bounded(value) for key, value in node.items()}
+    if bounded.get("type") == "string" and not bounded.keys() & {"maxLength", "enum", "const", "format"}:
+        bounded["maxLength"] = MAX_STRING
+    return bounded
+
+
+def as_text(
+    system: str, messages: Iterable[RequestMessage], tools: Iterable[ToolSpec]
+) -> tuple[str, list[RequestMessage]]:
+    """The system text with the tools in it, and the messages without any tool roles."""
+    lines = [_HOW, "", "Tools:"]
+    for tool in tools:
+        parameters = json.dumps(tool.input_schema.get("properties", {}), ensure_ascii=False)
+        lines.append(f"- {tool.name}: {' '.join(tool.description.split())} Arguments: {parameters}")
+    told = "\n".join(lines)
+    return (f"{system}\n\n{told}" if system else told), [_plain(message) for message in messages]
+
+
+def _plain(message: RequestMessage) -> RequestMessage:
+    match message.role:
+        case Role.TOOL:
+            text = f"Result of {message.name or 'the call'}:\n{result_text(message)}"
+            return replace(message, role=Role.USER, content=text, call_id="")
+        case Role.ASSISTANT if message.calls:
+            steps = [{"name": call.name, "arguments": arguments_object(call.arguments)} for call in message.calls]
+            text = "\n".join(json.dumps(step, ensure_ascii=False) for step in steps)
+            return replace(message, content=text, calls=(), native=None)
+        case Role.ASSISTANT:
+            return replace(message, content=json.dumps({"answer": message.content}, ensure_ascii=False), native=None)
+        case _:
+            return message
+
+
+def read(text: str) -> tuple[str, tuple[AnswerCall, ...]]:
+    """The answer text and the calls of a structured answer; text that is none of it stays text."""
+    mended, broken = repair(text)
+    if broken:
+        return text, ()
+    value = json.loads(mended)
+    if isinstance(value.get("name"), str):
+        arguments, wrong = repair(json.dumps(value.get("arguments") or {}, ensure_ascii=False))
+        return "", (AnswerCall(value["name"], arguments, broken=wrong),)
+    if isinstance(value.get("answer"), str):
+        return value["answer"], ()
+    return text, ()

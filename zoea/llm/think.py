@@ -1,0 +1,105 @@
+"""Takes `<think>` blocks of local models out of the text they stream.
+
+A block opens at the start of the answer or of a line, may be cut anywhere by the
+stream, and may never be closed. Models whose template writes the opening tag
+itself stream only the closing one: all before it was reasoning, too.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OPEN = re.compile(r"<(think|thinking)>")
+_TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
+_ORPHAN = re.compile(r"\A(.*?)(?:^|\n)\s*</(?:think|thinking)>[ \t]*\n?", re.DOTALL)
+
+
+class ThinkSplitter:
+    """Feed it text; it gives `(text, reasoning)`. `orphan` mends the whole text in the end."""
+
+    __slots__ = ("_close", "_held", "_line_start", "_seen", "_trim")
+
+    def __init__(self) -> None:
+        self._close = ""
+        self._held = ""
+        self._line_start = True
+        self._seen = False
+        self._trim = False
+
+    def feed(self, piece: str) -> tuple[str, str]:
+        if not self._held and not self._close and not self._trim and "<" not in piece:
+            self._note(piece)
+            return piece, ""
+        text: list[str] = []
+        reasoning: list[str] = []
+        rest = self._held + piece
+        self._held = ""
+        while rest:
+            rest = self._inside(rest, reasoning) if self._close else self._outside(rest, text)
+        return "".join(text), "".join(reasoning)
+
+    def end(self) -> tuple[str, str]:
+        """What was held back because it might have become a tag."""
+        rest, self._held = self._held, ""
+        return ("", rest) if self._close else (rest, "")
+
+    def orphan(self, text: str) -> tuple[str, str]:
+        """The final text without what stands before a closing tag that was never opened, and that."""
+        if self._seen or "</think" not in text:
+            return text, ""
+        match = _ORPHAN.match(text)
+        return (text, "") if match is None else (text[match.end() :].lstrip("\n"), match.group(1).strip())
+
+    def _inside(self, rest: str, reasoning: list[str]) -> str:
+        before, tag, after = rest.partition(self._close)
+        if tag:
+            reasoning.append(before)
+            self._close = ""
+            self._line_start = True
+            self._trim = True
+            return after
+        keep = _tail(rest, (self._close,))
+        reasoning.append(rest[: len(rest) - keep])
+        self._held = rest[len(rest) - keep :] if keep else ""
+        return ""
+
+    def _outside(self, rest: str, text: list[str]) -> str:
+        if self._trim:
+            rest = rest.lstrip()
+            if not rest:
+                return ""
+            self._trim = False
+        at = rest.find("<")
+        if at < 0:
+            text.append(rest)
+            self._note(rest)
+            return ""
+        self._note(rest[:at])
+        text.append(rest[:at])
+        rest = rest[at:]
+        if self._line_start:
+            match = _OPEN.match(rest)
+            if match:
+                self._close = f"</{match.group(1)}>"
+                self._seen = True
+                return rest[match.end() :]
+            if any(tag.startswith(rest) for tag in _TAGS):
+                self._held = rest
+                return ""
+        text.append("<")
+        self._line_start = False
+        return rest[1:]
+
+    def _note(self, text: str) -> None:
+        """Remember whether what comes next stands at the start of a line."""
+        stripped = text.rstrip(" \t")
+        if stripped:
+            self._line_start = stripped[-1] == "\n"
+
+
+def _tail(text: str, tags: tuple[str, ...]) -> int:
+    """How many last characters might be the beginning of one of the tags."""
+    for size in range(min(len(text), max(map(len, tags)) - 1), 0, -1):
+        if any(tag.startswith(text[-size:]) for tag in tags):
+            return size
+    return 0
