@@ -1,0 +1,244 @@
+"""The map of a Reef: systems joined by lanes, each with points of interest.
+
+Made once from a seed and never changed; what moves (ore, prices, ships) is state.
+Points that share an orbit are one place: from a station in a belt, the belt is one
+`undock` away.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from zoea.world.goods import BEST_ORE, GASES, GOODS, NEAREST_ORE
+
+
+class Kind(StrEnum):
+    STATION = "station"
+    BELT = "belt"
+    GAS = "gas_cloud"
+    DERELICT = "derelict"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of interest. `ore`, `capacity` (units) and `regrow` (units a tick) are of belts
+    and gas clouds; `salvage` (credits, once) of derelicts; `factors` (per good) of stations."""
+
+    id: str
+    name: str
+    kind: Kind
+    system: str
+    orbit: int
+    ore: str = ""
+    capacity: float = 0.0
+    regrow: float = 0.0
+    salvage: int = 0
+    factors: dict[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """`lanes` are (system id, ticks) of the neighbours."""
+
+    id: str
+    name: str
+    x: int
+    y: int
+    lanes: tuple[tuple[str, int], ...]
+    points: tuple[str, ...]
+
+
+class Chart:
+    """The whole map, with routes.
+
+    Args:
+        seed: Everything follows from it and the number of systems.
+        systems: 40 make 120 points: 12 stations, 30 belts; other sizes keep the proportions.
+    """
+
+    def __init__(self, seed: int, systems: int = 40) -> None:
+        self.seed = seed
+        dice = random.Random(f"reef {seed} {systems}")
+        places = _scatter(dice, systems)
+        lanes = _lanes(places)
+        homes = _spread(dice, places, max(2, round(systems * 0.3)))
+        points = _points(dice, systems, homes, lanes)
+        self.points: dict[str, Point] = {point.id: point for point in points}
+        names = _names(dice, systems)
+        self.systems: dict[str, System] = {}
+        for index, (x, y) in enumerate(places):
+            here = f"s{index + 1}"
+            self.systems[here] = System(
+                id=here,
+                name=names[index],
+                x=x,
+                y=y,
+                lanes=tuple(sorted((f"s{to + 1}", ticks) for to, ticks in lanes[index].items())),
+                points=tuple(point.id for point in points if point.system == here),
+            )
+        self.stations = tuple(point.id for point in points if point.kind is Kind.STATION)
+        self._ticks: dict[str, dict[str, int]] = {}
+
+    def ticks(self, start: str) -> dict[str, int]:
+        """Ticks of the quickest way from a system to every other; every one can be reached."""
+        if start not in self._ticks:
+            self._ticks[start] = _dijkstra({s.id: s.lanes for s in self.systems.values()}, start)
+        return self._ticks[start]
+
+    def travel(self, start: Point, end: Point) -> int:
+        """Ticks between two points of one system: none within an orbit."""
+        return abs(start.orbit - end.orbit) and 1 + abs(start.orbit - end.orbit) // 2
+
+
+def _scatter(dice: random.Random, count: int) -> list[tuple[int, int]]:
+    side = round(100 * math.sqrt(count))
+    apart = 55
+    places: list[tuple[int, int]] = []
+    while len(places) < count:
+        x, y = dice.randrange(side), dice.randrange(side)
+        if all((x - a) ** 2 + (y - b) ** 2 >= apart**2 for a, b in places):
+            places.append((x, y))
+    return places
+
+
+def _lanes(places: list[tuple[int, int]]) -> list[dict[int, int]]:
+    """A tree that joins all, and each with its two nearest."""
+    lanes: list[dict[int, int]] = [{} for _ in places]
+
+    def join(a: int, b: int) -> None:
+        lanes[a][b] = lanes[b][a] = max(3, round(math.dist(places[a], places[b]) / 25))
+
+    outside = {i: (math.dist(places[0], places[i]), 0) for i in range(1, len(places))}
+    while outside:
+        nearest = min(outside, key=lambda i: (outside[i][0], i))
+        join(nearest, outside.pop(nearest)[1])
+        for other, (far, _) in outside.items():
+            now = math.dist(places[nearest], places[other])
+            if now < far:
+                outside[other] = (now, nearest)
+    for a, here in enumerate(places):
+        for b in sorted((i for i in range(len(places)) if i != a), key=lambda i: (math.dist(here, places[i]), i))[:2]:
+            join(a, b)
+    return lanes
+
+
+def _spread(dice: random.Random, places: list[tuple[int, int]], count: int) -> list[int]:
+    """Systems far from each other, so that no region is without a station."""
+    chosen = [dice.randrange(len(places))]
+    while len(chosen) < count:
+        chosen.append(
+            max(
+                (i for i in range(len(places)) if i not in chosen),
+                key=lambda i: (min(math.dist(places[i], places[c]) for c in chosen), -i),
+            )
+        )
+    return chosen
+
+
+def _dijkstra(lanes: dict[str, tuple[tuple[str, int], ...]], start: str) -> dict[str, int]:
+    best = {start: 0}
+    heap = [(0, start)]
+    while heap:
+        ticks, here = heapq.heappop(heap)
+        if ticks > best[here]:
+            continue
+        for there, more in lanes[here]:
+            if ticks + more < best.get(there, 1 << 30):
+                best[there] = ticks + more
+                heapq.heappush(heap, (ticks + more, there))
+    return best
+
+
+_BELTS = ("copper", "nickel", "titanium", "copper", "nickel", "palladium", "titanium", "nickel", BEST_ORE)
+
+
+def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dict[int, int]]) -> list[Point]:
+    """Each station stands in a poor belt; every ninth of the belts elsewhere is the best there is."""
+    total, belts = systems * 3, round(systems * 0.75)
+    away = [i for i in range(systems) if i not in homes]
+    dice.shuffle(away)
+    rich = belts - len(homes)
+    ores = [_BELTS[-1 - i % len(_BELTS)] for i in range(rich)]
+    spots: list[tuple[int, Kind, str, int]] = []
+    for home in homes:
+        spots += [(home, Kind.STATION, "", 0), (home, Kind.BELT, NEAREST_ORE, 0)]
+    used: dict[int, int] = dict.fromkeys(homes, 0)
+
+    def orbit(system: int) -> int:
+        used[system] = used.get(system, -1) + 1
+        return used[system]
+
+    spots += [(here, Kind.BELT, ore, orbit(here)) for here, ore in zip(_cycle(away, rich), ores, strict=True)]
+    every = list(range(systems))
+    dice.shuffle(every)
+    for number, here in enumerate(_cycle(sorted(every, key=lambda i: used.get(i, -1)), total - len(spots))):
+        kind = Kind.GAS if number % 2 == 0 else Kind.DERELICT
+        spots.append((here, kind, "helium" if kind is Kind.GAS else "", orbit(here)))
+    spots.sort(key=lambda spot: (spot[0], spot[3], spot[1] is not Kind.STATION))
+    return [_point(dice, number + 1, *spot) for number, spot in enumerate(spots)]
+
+
+def _cycle(items: list[int], count: int) -> list[int]:
+    return [items[i % len(items)] for i in range(count)]
+
+
+def _point(dice: random.Random, number: int, system: int, kind: Kind, ore: str, orbit: int) -> Point:
+    rich = ore not in (NEAREST_ORE, "") and ore not in GASES
+    capacity = float(dice.randrange(500, 801) if rich else dice.randrange(800, 1201)) if ore else 0.0
+    factors = {}
+    if kind is Kind.STATION:
+        factors = {good: round(dice.uniform(0.9, 1.1), 3) for good in GOODS}
+    return Point(
+        id=f"p{number}",
+        name=f"{_word(dice)} {_TITLES[kind][dice.randrange(len(_TITLES[kind]))]}",
+        kind=kind,
+        system=f"s{system + 1}",
+        orbit=orbit,
+        ore=ore,
+        capacity=capacity,
+        regrow=round(capacity * 0.004, 3),
+        salvage=dice.randrange(10, 31) if kind is Kind.DERELICT else 0,
+        factors=factors,
+        note=_note(dice, kind),
+    )
+
+
+_TITLES: dict[Kind, tuple[str, ...]] = {
+    Kind.STATION: ("Station", "Anchorage", "Depot", "Exchange"),
+    Kind.BELT: ("Belt", "Shoal", "Drift", "Scatter"),
+    Kind.GAS: ("Cloud", "Veil", "Plume"),
+    Kind.DERELICT: ("Wreck", "Hulk", "Relic"),
+}
+_HEADS = ("Ka", "Ve", "Or", "Tal", "Mi", "Sho", "Bre", "Lun", "Quo", "Fe", "Ara", "Ny", "Dro", "Is", "Pel", "Zo")
+_TAILS = ("ra", "len", "mar", "dis", "thos", "na", "vek", "rim", "lo", "sta", "ion", "bel", "que", "dor", "wyn", "tis")
+_NOTES: dict[Kind, tuple[str, ...]] = {
+    Kind.STATION: (
+        "Buys every ore and gas.",
+        "Sells fuel, repairs and modules.",
+        "Prices move with what is sold.",
+    ),
+    Kind.BELT: ("What it holds shows to a scan.", "All who mine here share it.", "It regrows slowly once taken."),
+    Kind.GAS: ("A harvest for an idle ship.", "Thin but wide.", "Its gas is worth little."),
+    Kind.DERELICT: ("A scan may find salvage.", "The first to scan it takes all.", "Nobody has answered its beacon."),
+}
+
+
+def _word(dice: random.Random) -> str:
+    return dice.choice(_HEADS) + dice.choice(_TAILS)
+
+
+def _note(dice: random.Random, kind: Kind) -> str:
+    return dice.choice(_NOTES[kind])
+
+
+def _names(dice: random.Random, count: int) -> list[str]:
+    names: list[str] = []
+    while len(names) < count:
+        name = _word(dice) + (dice.choice(_TAILS) if len(names) >= 100 else "")
+        names.append(name if name not in names else f"{name} {len(names) + 1}")
+    return names

@@ -1,0 +1,62 @@
+"""What Reef trades in, and the figures of its rules, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ORES: dict[str, float] = {
+    "iron": 10.0,
+    "copper": 12.0,
+    "nickel": 15.0,
+    "titanium": 20.0,
+    "palladium": 28.0,
+    "iridium": 40.0,
+}
+"""Base price of a unit, in credits. The best is worth four times the one at every start."""
+
+NEAREST_ORE = "iron"
+BEST_ORE = "iridium"
+
+GASES: dict[str, float] = {"helium": 8.0}
+
+GOODS: dict[str, float] = ORES | GASES
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Something bolted to a ship, bought at any station; the price doubles with each one owned."""
+
+    price: int
+    what: str
+
+
+MODULES: dict[str, Module] = {
+    "cargo_pod": Module(400, "10 more units of cargo"),
+    "mining_laser": Module(900, "1 more unit from each mine action"),
+    "fuel_tank": Module(200, "40 more units of fuel"),
+}
+
+CARGO = 20
+FUEL = 100
+HULL = 100
+SLIP = 0.98
+"""What a price is multiplied by for each unit sold."""
+RECOVERY = 0.05
+"""The part of the distance to its base that a price regains each tick."""
+BUY_MARGIN = 1.10
+FUEL_PRICE = 1
+REPAIR_PRICE = 2
+QUEUE_LIMIT = 12
+MINE_LIMIT = 20
+TANKER_TICKS = 15
+TANKER_FUEL = 20
+PATCH_TICKS = 10
+PATCH_HULL = 15
+SCAN_FUEL = 1
+LOG_ENTRIES = 100
+LOG_CHARS = 2_000
+NOTICES = 40
+CHAT_CHARS = 500
+NAME_CHARS = 40
+XP_STEP = 50
+MAX_LEVEL = 10

@@ -1,0 +1,143 @@
+"""The simulation: calls and ticks in, results out. No clock, no randomness, no I/O.
+
+For a chart, the same order of calls and ticks gives the same results and the same
+state. An action that finds the ship free starts at once; one that finds it busy is
+queued and starts when its turn comes, and what became of it is a notification.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zoea.world import actions, reads
+from zoea.world.chart import Chart, Point
+from zoea.world.goods import QUEUE_LIMIT
+from zoea.world.refusal import Refused
+from zoea.world.state import Player, World
+
+
+class Reef:
+    """A chart and the state upon it.
+
+    Args:
+        chart: The map.
+        world: The state to go on from; a new one if None.
+    """
+
+    def __init__(self, chart: Chart, world: World | None = None) -> None:
+        self.chart = chart
+        self.world = world or World()
+        self._names = {name.casefold(): name for name in self.world.players}
+        self._busy = {name for name, player in self.world.players.items() if player.task or player.queue}
+
+    @property
+    def tick_now(self) -> int:
+        return self.world.tick
+
+    def register(self, name: str, secret: str) -> Player:
+        """A new captain, docked where a belt is one `undock` away. `secret` is kept as given.
+
+        Raises Refused (`name_taken`) where the name is another's, in whatever case.
+        """
+        if name.casefold() in self._names:
+            raise Refused("name_taken", f"The name {name} is taken. Log in with its password, or choose another name.")
+        stations = self.chart.stations
+        home = self.chart.points[stations[len(self.world.players) % len(stations)]]
+        player = Player(name=name, secret=secret, system=home.system, orbit=home.orbit, docked=home.id)
+        self._arrive(player)
+        self.world.players[name] = player
+        self._names[name.casefold()] = name
+        return player
+
+    def find(self, name: str) -> Player | None:
+        """The captain of that name, in any case."""
+        known = self._names.get(name.casefold())
+        return self.world.players[known] if known is not None else None
+
+    def call(self, name: str, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one tool call of a registered captain.
+
+        Returns the result, a JSON object with `current_tick`. Raises Refused.
+        """
+        player = self.world.players[name]
+        result = self._act(player, tool, args) if tool in actions.ACTIONS else reads.read(self, player, tool, args)
+        return {**result, "current_tick": self.world.tick}
+
+    def tick(self) -> None:
+        """Let one tick pass: what is under way goes on, what is queued starts."""
+        self.world.tick += 1
+        for name in sorted(self._busy):
+            player = self.world.players[name]
+            self._advance(player)
+            if not player.task and not player.queue:
+                self._busy.discard(name)
+
+    def is_waiting(self, name: str) -> bool:
+        """True while a captain's ship is under way or has something queued, or acted this tick."""
+        player = self.world.players.get(name)
+        return player is not None and (name in self._busy or player.free_at > self.world.tick)
+
+    def here(self, player: Player) -> list[Point]:
+        """The points of the place where a ship is."""
+        points = (self.chart.points[id_] for id_ in self.chart.systems[player.system].points)
+        return [point for point in points if point.orbit == player.orbit]
+
+    def _act(self, player: Player, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        if not player.task and not player.queue and player.free_at <= self.world.tick:
+            return self._start(player, tool, args)
+        if len(player.queue) >= QUEUE_LIMIT:
+            raise Refused(
+                "queue_full",
+                f"{QUEUE_LIMIT} actions are queued already. Wait until tick {actions.plan(self, player).done} or less.",
+            )
+        actions.check(self, tool, args)
+        plan = actions.plan(self, player)
+        player.queue.append({"tool": tool, "args": args})
+        self._busy.add(player.name)
+        return {
+            "queued": True,
+            "action": tool,
+            "position": len(player.queue),
+            "arrival_tick": plan.after(tool, args).done,
+        }
+
+    def _start(self, player: Player, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        result = actions.ACTIONS[tool](self, player, args)
+        if player.task:
+            self._busy.add(player.name)
+            return {"queued": True, "action": tool, **result, "arrival_tick": player.task["until"]}
+        player.free_at = max(player.free_at, self.world.tick + 1)
+        return {"action": tool, **result, "cooldown_ticks": player.free_at - self.world.tick}
+
+    def _advance(self, player: Player) -> None:
+        now = self.world.tick
+        if player.task:
+            done = actions.go_on(self, player, player.task)
+            if done is None:
+                return
+            tool = player.task["tool"]
+            player.task = None
+            player.notice(now, "done", action=tool, result=done)
+        if not player.queue or player.free_at > now:
+            return
+        entry = player.queue.pop(0)
+        try:
+            result = self._start(player, entry["tool"], entry["args"])
+        except Refused as refused:
+            dropped = len(player.queue)
+            player.queue.clear()
+            player.notice(now, "failed", action=entry["tool"], dropped=dropped, **refused.as_dict())
+            return
+        if not player.task:
+            del result["cooldown_ticks"], result["action"]
+            player.notice(now, "done", action=entry["tool"], result=result)
+
+    def _arrive(self, player: Player) -> None:
+        player.visited.setdefault(player.system, self.world.tick)
+        for point in self.here(player):
+            player.known.setdefault(point.id, self.world.tick)
+
+    def arrive(self, player: Player, system: str, orbit: int) -> None:
+        """Put a ship at a place; whoever is there knows its points."""
+        player.system, player.orbit = system, orbit
+        self._arrive(player)

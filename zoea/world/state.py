@@ -1,0 +1,152 @@
+"""What changes in a Reef: ships and their captains, ore that is left, prices.
+
+Plain values that go to JSON and back without loss, so that a snapshot, a replay
+and a hash are one line each. Ore and prices are kept as they were when last
+touched, with that tick, and computed on when looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from math import isqrt
+from typing import Any
+
+from blake3 import blake3
+
+from zoea.world.goods import (
+    CARGO,
+    FUEL,
+    HULL,
+    MAX_LEVEL,
+    MODULES,
+    NOTICES,
+    RECOVERY,
+    XP_STEP,
+)
+
+SKILLS = ("mining", "piloting", "trading")
+
+
+@dataclass(slots=True)
+class Player:
+    """One captain and ship. All fields are JSON values.
+
+    `task` is what takes more than a tick right now (`tool`, `until`, and `left` units
+    of work), `free_at` the tick from which the next action may start, `queue` what
+    follows. `known` maps scanned points, `visited` systems, to the tick of it.
+    """
+
+    name: str
+    secret: str
+    system: str
+    orbit: int
+    docked: str
+    credits: int = 0
+    earned: int = 0
+    mined: int = 0
+    distance: int = 0
+    fuel: int = FUEL
+    hull: int = HULL
+    cargo: dict[str, int] = field(default_factory=dict)
+    modules: dict[str, int] = field(default_factory=dict)
+    xp: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SKILLS, 0))
+    spare: float = 0.0
+    free_at: int = 0
+    task: dict[str, Any] | None = None
+    queue: list[dict[str, Any]] = field(default_factory=list)
+    known: dict[str, int] = field(default_factory=dict)
+    visited: dict[str, int] = field(default_factory=dict)
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    noticed: int = 0
+    log: list[dict[str, Any]] = field(default_factory=list)
+    logged: int = 0
+
+    @property
+    def capacity(self) -> int:
+        return CARGO + 10 * self.modules.get("cargo_pod", 0)
+
+    @property
+    def tank(self) -> int:
+        return FUEL + 40 * self.modules.get("fuel_tank", 0)
+
+    @property
+    def load(self) -> int:
+        return sum(self.cargo.values())
+
+    @property
+    def room(self) -> int:
+        return self.capacity - self.load
+
+    def level(self, skill: str) -> int:
+        """0 to 10; each needs more experience than the one before."""
+        return min(MAX_LEVEL, isqrt(self.xp[skill] // XP_STEP))
+
+    def price_of(self, module: str) -> int:
+        price: int = MODULES[module].price * 2 ** self.modules.get(module, 0)
+        return price
+
+    def notice(self, tick: int, kind: str, **fields_: Any) -> None:
+        """Add a notification; only the newest are kept."""
+        self.noticed += 1
+        self.notices.append({"id": self.noticed, "tick": tick, "kind": kind, **fields_})
+        if len(self.notices) > NOTICES:
+            del self.notices[: len(self.notices) - NOTICES]
+
+
+_FIELDS = tuple(item.name for item in fields(Player))
+
+
+@dataclass(slots=True)
+class World:
+    """Everything that a call or a tick can change.
+
+    `ore` holds `[units, tick]` per touched belt or cloud, `prices` `[price, tick]` per
+    touched `station good`, `salvaged` who emptied a derelict.
+    """
+
+    tick: int = 0
+    players: dict[str, Player] = field(default_factory=dict)
+    ore: dict[str, list[float]] = field(default_factory=dict)
+    prices: dict[str, list[float]] = field(default_factory=dict)
+    salvaged: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Canonical: the same state gives the same text."""
+        return json.dumps(
+            {
+                "tick": self.tick,
+                "players": {
+                    key: {name: getattr(player, name) for name in _FIELDS} for key, player in self.players.items()
+                },
+                "ore": self.ore,
+                "prices": self.prices,
+                "salvaged": self.salvaged,
+            },
+            sort_keys=True,
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> World:
+        data = json.loads(text)
+        players = {key: Player(**value) for key, value in data.pop("players").items()}
+        return cls(players=players, **data)
+
+    def hash(self) -> str:
+        """BLAKE3 of the whole state."""
+        return blake3(self.to_json().encode()).hexdigest()
+
+    def units(self, point: str, capacity: float, regrow: float) -> float:
+        """Units of ore at a point now."""
+        if point not in self.ore:
+            return capacity
+        left, then = self.ore[point]
+        return min(capacity, left + regrow * (self.tick - then))
+
+    def price(self, key: str, base: float) -> float:
+        """Credits a unit brings now: each tick it regains a part of the distance to its base."""
+        if key not in self.prices:
+            return base
+        then_price, then = self.prices[key]
+        return base + (then_price - base) * float((1 - RECOVERY) ** (self.tick - then))
