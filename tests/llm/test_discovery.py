@@ -1,0 +1,235 @@
+"""Finding models: what is tried, what is said of it, and what a first run uses."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from zoea.llm.config import ProviderConfig
+from zoea.llm.discovery import (
+    KEYS,
+    PORTS,
+    Candidate,
+    Choice,
+    Discovery,
+    Found,
+    Key,
+    Origin,
+    Port,
+    Status,
+    best_of,
+    probe,
+)
+from zoea.llm.scripted import ScriptedProvider
+from zoea.model.errors import ProviderError, SettingsError
+from zoea.model.ports import Provider
+from zoea.model.request import ModelInfo
+from zoea.model.words import ErrorClass
+
+Models = Callable[[], tuple[ModelInfo, ...]]
+
+
+class Listing(ScriptedProvider):
+    """A provider whose list of models is the test's business; asking it for an answer is an error."""
+
+    def __init__(self, models: Models, *, hangs: bool = False) -> None:
+        super().__init__(lambda _: ProviderError("a paid request", kind=ErrorClass.BAD_REQUEST))
+        self._models = models
+        self._hangs = hangs
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        if self._hangs:
+            await asyncio.Event().wait()
+        return self._models()
+
+
+def failing(kind: ErrorClass, status: int | None = None) -> Models:
+    def models() -> tuple[ModelInfo, ...]:
+        raise ProviderError("it failed", kind=kind, hint="Look.", status=status)
+
+    return models
+
+
+def qwen() -> tuple[ModelInfo, ...]:
+    return (ModelInfo("nomic-embed-text"), ModelInfo("qwen3:8b", context_window=40_960, tools=True))
+
+
+def candidate(provider: Provider, origin: Origin = Origin.SETTINGS, **changes: Any) -> Candidate:
+    return replace(Candidate("mine", "openai", origin, lambda: provider), **changes)
+
+
+@pytest.fixture
+async def listening() -> AsyncIterator[int]:
+    """A port that somebody listens on."""
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.fixture
+def closed() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port: int = unused.getsockname()[1]
+        return port
+
+
+async def test_a_provider_that_lists_models_is_ok_with_its_latency() -> None:
+    provider = Listing(qwen)
+    found = await probe(candidate(provider))
+    assert (found.status, found.models) == (Status.OK, qwen())
+    assert found.latency_ms is not None
+    assert provider.is_closed
+    assert provider.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("models", "origin", "status"),
+    [
+        (tuple, Origin.SETTINGS, Status.EMPTY),
+        (failing(ErrorClass.AUTH, 401), Origin.ENVIRONMENT, Status.REFUSED),
+        (failing(ErrorClass.TRANSIENT), Origin.SETTINGS, Status.DOWN),
+        (failing(ErrorClass.BAD_REQUEST, 404), Origin.PORT, Status.FOREIGN),
+        (failing(ErrorClass.BAD_REQUEST, 404), Origin.SETTINGS, Status.WRONG),
+    ],
+)
+async def test_what_came_of_it_is_said(models: Models, origin: Origin, status: Status) -> None:
+    found = await probe(candidate(Listing(models), origin))
+    assert found.status is status
+    assert not found.is_usable
+
+
+async def test_a_provider_that_cannot_be_made_says_why() -> None:
+    def broken() -> Provider:
+        raise SettingsError("no key is named file:gone", hint="Store it.")
+
+    found = await probe(Candidate("mine", "openai", Origin.SETTINGS, broken))
+    assert (found.status, found.detail, found.hint) == (Status.WRONG, "no key is named file:gone", "Store it.")
+
+
+async def test_a_provider_that_hangs_is_unreachable_after_its_deadline() -> None:
+    provider = Listing(qwen, hangs=True)
+    found = await probe(candidate(provider, deadline_s=0.01))
+    assert (found.status, found.latency_ms, found.models) == (Status.DOWN, None, None)
+    assert provider.is_closed
+
+
+def discovery(provider: Provider, *ports: Port, env: dict[str, str] | None = None, **changes: Any) -> Discovery:
+    def opened(name: str, config: ProviderConfig) -> Provider:
+        return provider
+
+    return replace(Discovery(opened, env=env or {}, ports=ports), **changes)
+
+
+async def test_a_closed_port_is_absent_and_never_asked(closed: int) -> None:
+    provider = Listing(failing(ErrorClass.TRANSIENT))
+    found = await discovery(provider, Port("Ollama", closed, "ollama")).all()
+    assert [each.status for each in found] == [Status.ABSENT]
+    assert not provider.is_closed
+
+
+async def test_an_open_port_is_asked_for_its_models(listening: int) -> None:
+    found = await discovery(Listing(qwen), Port("vLLM", listening, "openai", "/v1")).all()
+    assert [(each.name, each.status, each.address) for each in found] == [
+        ("vLLM", Status.OK, f"http://127.0.0.1:{listening}/v1")
+    ]
+
+
+async def test_a_port_that_a_configured_provider_stands_for_is_not_tried_twice(listening: int) -> None:
+    configured = candidate(Listing(qwen), address=f"http://localhost:{listening}/v1/")
+    found = await discovery(Listing(qwen), Port("vLLM", listening, "openai", "/v1"), configured=(configured,)).all()
+    assert [each.name for each in found] == ["mine"]
+
+
+async def test_keys_in_the_environment_are_tried_and_only_their_names_shown() -> None:
+    made: list[ProviderConfig] = []
+
+    def opened(name: str, config: ProviderConfig) -> Provider:
+        made.append(config)
+        return Listing(qwen)
+
+    found = await Discovery(opened, env={"OPENROUTER_API_KEY": "sk-very-secret", "GROQ_API_KEY": ""}, ports=()).all()
+    assert [(each.name, each.variable, each.status) for each in found] == [
+        ("OpenRouter", "OPENROUTER_API_KEY", Status.OK)
+    ]
+    assert made[0].api_key == "sk-very-secret"
+    assert "sk-very-secret" not in repr(found) + repr(found[0].as_dict())
+
+
+async def test_everything_is_tried_at_the_same_time() -> None:
+    both = asyncio.Barrier(2)
+
+    class Meeting(Listing):
+        async def models(self) -> tuple[ModelInfo, ...]:
+            await both.wait()
+            return qwen()
+
+    keys = (Key("A_KEY", "A", "openai"), Key("B_KEY", "B", "openai"))
+    found = await discovery(Meeting(qwen), env={"A_KEY": "a", "B_KEY": "b"}, keys=keys).all()
+    assert [each.status for each in found] == [Status.OK, Status.OK]
+
+
+async def test_one_that_fails_leaves_the_others_alone(listening: int) -> None:
+    configured = candidate(Listing(failing(ErrorClass.AUTH)))
+    found = await discovery(Listing(qwen), Port("vLLM", listening, "openai"), configured=(configured,)).all()
+    assert [each.status for each in found] == [Status.REFUSED, Status.OK]
+
+
+async def test_the_best_is_the_configured_default_without_asking_anybody(listening: int) -> None:
+    other = candidate(Listing(qwen), name="other")
+    default = candidate(Listing(qwen), name="work", model="big", is_default=True)
+    made = discovery(Listing(qwen), Port("vLLM", listening, "openai"), configured=(other, default))
+    choice = await made.best()
+    assert (choice.name, choice.model, choice.origin) == ("work", "big", Origin.SETTINGS)
+
+
+async def test_else_a_local_server_with_a_model_that_can_chat(listening: int, closed: int) -> None:
+    ports = (Port("Ollama", closed, "ollama"), Port("vLLM", listening, "openai", "/v1"))
+    choice = await discovery(Listing(qwen), *ports, env={"OPENAI_API_KEY": "k"}).best()
+    assert choice == Choice(
+        "vLLM",
+        "openai",
+        Origin.PORT,
+        "vLLM runs here and has qwen3:8b",
+        f"http://127.0.0.1:{listening}/v1",
+        "qwen3:8b",
+    )
+
+
+@pytest.mark.parametrize("models", [tuple, lambda: (ModelInfo("nomic-embed-text"),), failing(ErrorClass.AUTH)])
+async def test_else_the_autopilot(listening: int, models: Models) -> None:
+    choice = await discovery(Listing(models), Port("vLLM", listening, "openai"), env={"OPENAI_API_KEY": "k"}).best()
+    assert choice.type == "autopilot"
+
+
+def test_a_key_alone_is_never_chosen() -> None:
+    found = Found("OpenAI", "openai", Origin.ENVIRONMENT, Status.OK, models=(ModelInfo("gpt"),))
+    assert best_of([found]).type == "autopilot"
+
+
+def test_what_is_unknown_is_null() -> None:
+    said = Found("x", "openai", Origin.PORT, Status.DOWN).as_dict()
+    assert (said["models"], said["latency_ms"], said["address"], said["key"]) == (None, None, None, None)
+
+
+def test_what_is_known_is_said() -> None:
+    found = Found("x", "openai", Origin.PORT, Status.OK, latency_ms=1.26, models=qwen())
+    said = found.as_dict()
+    assert said["latency_ms"] == 1.3
+    assert said["models"][1] == {"name": "qwen3:8b", "context_window": 40_960, "tools": True}
+
+
+def test_the_usual_ports_and_keys_are_looked_at() -> None:
+    assert {port.title: port.port for port in PORTS} == {
+        "Ollama": 11434,
+        "llama.cpp": 8080,
+        "LM Studio": 1234,
+        "vLLM": 8000,
+    }
+    assert {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"} <= {key.variable for key in KEYS}

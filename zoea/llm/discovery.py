@@ -1,0 +1,330 @@
+"""What models are within reach of this machine, and which one a first run should use.
+
+Looks at the ports where model servers usually listen, at the names of keys in the
+environment, at the settings and at the shelf of local models. Each is tried with
+one request that lists models, which no provider charges for; nothing is ever
+asked of a model here, and no key is ever shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from zoea.llm.config import ProviderConfig, Timeouts
+from zoea.model.errors import ProviderError, ZoeaError
+from zoea.model.ports import Provider
+from zoea.model.request import ModelInfo
+from zoea.model.words import ErrorClass
+
+LOCAL_DEADLINE_S = 2.0
+REMOTE_DEADLINE_S = 8.0
+CONNECT_S = 0.3
+
+
+class Origin(StrEnum):
+    """Where a source of models was found."""
+
+    SETTINGS = "settings"
+    PORT = "port"
+    ENVIRONMENT = "environment"
+    SHELF = "local models"
+    BUILT_IN = "built in"
+
+
+class Status(StrEnum):
+    """What came of trying it."""
+
+    OK = "ok"
+    EMPTY = "no models"
+    REFUSED = "key refused"
+    DOWN = "unreachable"
+    FOREIGN = "not a model server"
+    WRONG = "cannot be used"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A place where a model server usually listens. `type` is the provider type that it speaks."""
+
+    title: str
+    port: int
+    type: str
+    path: str = ""
+
+
+PORTS: tuple[Port, ...] = (
+    Port("Ollama", 11434, "ollama"),
+    Port("llama.cpp", 8080, "openai", "/v1"),
+    Port("LM Studio", 1234, "openai", "/v1"),
+    Port("vLLM", 8000, "openai", "/v1"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An environment variable that holds a vendor's key."""
+
+    variable: str
+    title: str
+    type: str
+    base_url: str = ""
+
+
+KEYS: tuple[Key, ...] = (
+    Key("OPENAI_API_KEY", "OpenAI", "openai", "https://api.openai.com/v1"),
+    Key("ANTHROPIC_API_KEY", "Anthropic", "anthropic"),
+    Key("OPENROUTER_API_KEY", "OpenRouter", "openai", "https://openrouter.ai/api/v1"),
+    Key("OPENCODE_API_KEY", "OpenCode Zen", "openai", "https://opencode.ai/zen/v1"),
+    Key("GROQ_API_KEY", "Groq", "openai", "https://api.groq.com/openai/v1"),
+    Key("MISTRAL_API_KEY", "Mistral", "openai", "https://api.mistral.ai/v1"),
+    Key("GEMINI_API_KEY", "Gemini", "openai", "https://generativelanguage.googleapis.com/v1beta/openai"),
+    Key("DEEPSEEK_API_KEY", "DeepSeek", "openai", "https://api.deepseek.com/v1"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A source of models to be tried.
+
+    `open` makes its provider, which is closed afterwards; it may raise ZoeaError.
+    `port` is set where a closed port means that nothing is there.
+    """
+
+    name: str
+    type: str
+    origin: Origin
+    open: Callable[[], Provider]
+    address: str = ""
+    variable: str = ""
+    model: str = ""
+    is_default: bool = False
+    port: int | None = None
+    deadline_s: float = REMOTE_DEADLINE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of one source after trying it.
+
+    `latency_ms` is how long listing its models took; `models` is None where it
+    did not say. `variable` is the name of the variable that holds its key.
+    """
+
+    name: str
+    type: str
+    origin: Origin
+    status: Status
+    address: str = ""
+    variable: str = ""
+    latency_ms: float | None = None
+    models: tuple[ModelInfo, ...] | None = None
+    detail: str = ""
+    hint: str = ""
+    model: str = ""
+    is_default: bool = False
+
+    @property
+    def is_usable(self) -> bool:
+        return self.status is Status.OK
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `--json` shows; unknown is null."""
+        models = None
+        if self.models is not None:
+            models = [{"name": m.name, "context_window": m.context_window, "tools": m.tools} for m in self.models]
+        return {
+            "name": self.name,
+            "type": self.type,
+            "origin": str(self.origin),
+            "status": str(self.status),
+            "address": self.address or None,
+            "key": self.variable or None,
+            "latency_ms": None if self.latency_ms is None else round(self.latency_ms, 1),
+            "models": models,
+            "default": self.is_default,
+            "detail": self.detail or None,
+            "hint": self.hint or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The provider that a run without further word uses, and why.
+
+    `name` is its name in the settings where `origin` is `SETTINGS`; otherwise
+    `type` and `address` say what to make. An empty `model` is the provider's own.
+    """
+
+    name: str
+    type: str
+    origin: Origin
+    reason: str
+    address: str = ""
+    model: str = ""
+
+
+Open = Callable[[str, ProviderConfig], Provider]
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What is looked at. Tests hand in their own ports, environment and candidates."""
+
+    open: Open
+    configured: Sequence[Candidate] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    ports: Sequence[Port] = PORTS
+    keys: Sequence[Key] = KEYS
+    host: str = "127.0.0.1"
+
+    def servers(self) -> tuple[Candidate, ...]:
+        """The usual local ports that no configured provider already stands for."""
+        taken = {_place(candidate.address) for candidate in self.configured}
+        offered = ((port, f"http://{self.host}:{port.port}{port.path}") for port in self.ports)
+        return tuple(self._server(port, address) for port, address in offered if _place(address) not in taken)
+
+    def keyed(self) -> tuple[Candidate, ...]:
+        """The vendors whose key is in the environment."""
+        return tuple(self._keyed(key, self.env[key.variable]) for key in self.keys if self.env.get(key.variable))
+
+    async def all(self) -> tuple[Found, ...]:
+        """Try everything, at the same time. Never raises for what cannot be reached."""
+        return await probe_all((*self.configured, *self.servers(), *self.keyed()))
+
+    async def best(self) -> Choice:
+        """What a first run uses, without reaching further than this machine.
+
+        The configured default, else a local model server that has a model, else the autopilot.
+        """
+        default = next((candidate for candidate in self.configured if candidate.is_default), None)
+        if default is not None:
+            reason = "the default provider of your settings"
+            return Choice(default.name, default.type, default.origin, reason, default.address, default.model)
+        return best_of(await probe_all(self.servers()))
+
+    def _server(self, port: Port, address: str) -> Candidate:
+        timeouts = Timeouts(connect=CONNECT_S, first=LOCAL_DEADLINE_S, between=LOCAL_DEADLINE_S)
+        config = ProviderConfig(type=port.type, base_url=address, label=port.title, timeouts=timeouts)
+        return Candidate(
+            name=port.title,
+            type=port.type,
+            origin=Origin.PORT,
+            open=lambda: self.open(port.title, config),
+            address=address,
+            port=port.port,
+            deadline_s=LOCAL_DEADLINE_S,
+        )
+
+    def _keyed(self, key: Key, secret: str) -> Candidate:
+        config = ProviderConfig(type=key.type, base_url=key.base_url, api_key=secret, label=key.title)
+        return Candidate(
+            name=key.title,
+            type=key.type,
+            origin=Origin.ENVIRONMENT,
+            open=lambda: self.open(key.title, config),
+            address=key.base_url,
+            variable=key.variable,
+        )
+
+
+def best_of(found: Iterable[Found]) -> Choice:
+    """The choice among tried servers: the first with a model that can chat, in their order; else the autopilot."""
+    for each in found:
+        model = _chatting(each)
+        if each.origin is Origin.PORT and each.is_usable and model:
+            return Choice(
+                each.name, each.type, each.origin, f"{each.name} runs here and has {model}", each.address, model
+            )
+    reason = "no provider is configured and no model server runs on this machine"
+    return Choice("autopilot", "autopilot", Origin.BUILT_IN, reason)
+
+
+async def probe_all(candidates: Sequence[Candidate]) -> tuple[Found, ...]:
+    """Try all of them at the same time; the answers in the same order."""
+    return tuple(await asyncio.gather(*(probe(candidate) for candidate in candidates)))
+
+
+async def probe(candidate: Candidate) -> Found:
+    """Try one source by listing its models. Never raises but for a cancellation."""
+    if candidate.port is not None and not await _listens(candidate.address, candidate.port):
+        return _found(candidate, Status.ABSENT)
+    started = time.perf_counter()
+    try:
+        provider = candidate.open()
+        try:
+            async with asyncio.timeout(candidate.deadline_s):
+                models = await provider.models()
+        finally:
+            await provider.close()
+    except TimeoutError:
+        return _found(candidate, Status.DOWN, detail=f"no answer within {candidate.deadline_s:g} s")
+    except ZoeaError as error:
+        return _found(candidate, _status_of(candidate, error), detail=error.what, hint=error.hint)
+    latency = (time.perf_counter() - started) * 1000
+    status = Status.OK if models else Status.EMPTY
+    return _found(candidate, status, latency_ms=latency, models=models)
+
+
+async def _listens(address: str, port: int) -> bool:
+    host = address.removeprefix("http://").partition(":")[0]
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError:  # a TimeoutError is one
+        return False
+    writer.close()
+    return True
+
+
+def _status_of(candidate: Candidate, error: ZoeaError) -> Status:
+    if not isinstance(error, ProviderError):
+        return Status.WRONG
+    match error.kind:
+        case ErrorClass.AUTH | ErrorClass.QUOTA:
+            return Status.REFUSED
+        case ErrorClass.TRANSIENT:
+            return Status.DOWN
+        case _:
+            return Status.FOREIGN if candidate.origin is Origin.PORT else Status.WRONG
+
+
+def _found(
+    candidate: Candidate,
+    status: Status,
+    *,
+    latency_ms: float | None = None,
+    models: tuple[ModelInfo, ...] | None = None,
+    detail: str = "",
+    hint: str = "",
+) -> Found:
+    return Found(
+        name=candidate.name,
+        type=candidate.type,
+        origin=candidate.origin,
+        status=status,
+        address=candidate.address,
+        variable=candidate.variable,
+        latency_ms=latency_ms,
+        models=models,
+        detail=detail,
+        hint=hint,
+        model=candidate.model,
+        is_default=candidate.is_default,
+    )
+
+
+def _chatting(found: Found) -> str:
+    names = [model.name for model in found.models or ()]
+    return next((name for name in names if "embed" not in name.lower() and "rerank" not in name.lower()), "")
+
+
+def _place(address: str) -> str:
+    """Host and port of an address, so that two spellings of one server are seen as one."""
+    rest = address.partition("://")[2] or address
+    return rest.partition("/")[0].replace("localhost", "127.0.0.1").lower()

@@ -1,0 +1,70 @@
+"""The process that holds one local model; imports nothing of Zoea.
+
+A process of its own, because the binding keeps the interpreter's lock for as long
+as it loads a model (0.6 s for 98 MB, many seconds for gigabytes), prints to the
+terminal, and ends the whole process where llama.cpp finds something impossible.
+
+It reads one line of JSON (see `llamacpp.LlamaServer`), answers one line with the
+address or the error, and lives until its standard input closes: a swarm that is
+killed takes its models with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, TextIO
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    answers = _own_output()
+    wanted = json.loads(sys.stdin.readline() or "{}")
+    try:
+        server = serve(wanted)
+    except RuntimeError as error:
+        _say(answers, {"error": str(error)})
+        raise SystemExit(1) from error
+    _say(answers, {"address": server.listening_address})
+    sys.stdin.read()
+    os._exit(0)  # an answer under way has no reader any more, and waiting for it would take its whole length
+
+
+def serve(wanted: dict[str, Any]) -> Any:
+    """Load the model and listen on a loopback port that the system chooses. Raises RuntimeError."""
+    import xllamacpp  # reads OMP_WAIT_POLICY as it loads, so the parent sets that before
+
+    params = xllamacpp.CommonParams()
+    params.model.path = wanted["model"]
+    params.model_alias = {wanted["alias"]}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [wanted["key"]]
+    params.cors_origins = "null"
+    params.n_ctx = wanted["context"]
+    params.n_parallel = wanted["parallel"]
+    params.cpuparams.n_threads = wanted["threads"]
+    params.cpuparams_batch.n_threads = wanted["threads"]
+    params.n_threads_http = wanted["parallel"] + 2
+    params.use_jinja = True
+    params.warmup = False
+    params.ui = False
+    params.endpoint_slots = False
+    return xllamacpp.Server(params)
+
+
+def _own_output() -> TextIO:
+    """Standard output for the one answer; whatever else is printed goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answers
+
+
+def _say(answers: TextIO, what: dict[str, Any]) -> None:
+    answers.write(json.dumps(what) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()
