@@ -1,0 +1,59 @@
+"""One validated `Settings` out of TOML, environment and command line; templates, credentials, trust.
+
+The public face is here, and loaded on use: `from zoea.settings import load` costs
+pydantic, `from zoea.settings import places` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoea.settings.credentials import Credentials
+    from zoea.settings.layers import Loaded, load
+    from zoea.settings.library import Templates
+    from zoea.settings.merge import effective
+    from zoea.settings.origin import Layer, Origin
+    from zoea.settings.paths import Places, places
+    from zoea.settings.schema import Settings
+    from zoea.settings.template import Template, from_text
+    from zoea.settings.trust import Trust
+
+__all__ = [
+    "Credentials",
+    "Layer",
+    "Loaded",
+    "Origin",
+    "Places",
+    "Settings",
+    "Template",
+    "Templates",
+    "Trust",
+    "effective",
+    "from_text",
+    "load",
+    "places",
+]
+
+_HOMES = {
+    "Credentials": "credentials",
+    "Layer": "origin",
+    "Loaded": "layers",
+    "Origin": "origin",
+    "Places": "paths",
+    "Settings": "schema",
+    "Template": "template",
+    "Templates": "library",
+    "Trust": "trust",
+    "effective": "merge",
+    "from_text": "template",
+    "load": "layers",
+    "places": "paths",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,248 @@
+"""Secrets by reference: environment, keyring, or a file of the workspace that only its owner reads.
+
+Settings name a credential (`env:NAME`, `keyring:NAME`, `file:NAME`); here the name
+becomes a value, as late as possible. Values travel as `SecretStr`, so that no `repr`,
+log or traceback shows one, and no error here repeats one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from zoea.model.errors import SettingsError
+from zoea.settings.closed_file import one_at_a_time, write_closed
+from zoea.settings.endpoints import REFERENCE
+
+KEYRING_SERVICE = "zoea"
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@ -]{0,127}")
+_HEAD = "# Written by Zoea. Keep it closed to others: chmod 600.\n\n[credentials]\n"
+_EMBEDDED = re.compile(r"\{((?:env|keyring|file):[^{}]+)\}")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+class CredentialMissing(SettingsError):
+    """A reference to which there is no value."""
+
+    title = "A credential is missing"
+
+
+class Credentials:
+    """The credentials of one workspace.
+
+    Args:
+        file: The workspace's `credentials.toml`; made on the first `set`.
+        env: Where `env:` looks.
+    """
+
+    def __init__(self, file: Path, env: Mapping[str, str] | None = None) -> None:
+        self._file = file
+        self._env = os.environ if env is None else env
+        self._seen: tuple[tuple[int, int, int], dict[str, str]] | None = None
+
+    def __repr__(self) -> str:
+        return f"Credentials({str(self._file)!r})"
+
+    def resolve(self, reference: str) -> SecretStr:
+        """The value behind a reference. Raises CredentialMissing, or SettingsError for no reference."""
+        match = REFERENCE.fullmatch(reference)
+        if match is None:
+            raise SettingsError(
+                "a credential is not named as env:NAME, keyring:NAME or file:NAME",
+                hint="Store it with `zoea credentials set NAME` and write file:NAME.",
+            )
+        kind, name = match.groups()
+        match kind:
+            case "env":
+                return self._from_environment(name)
+            case "keyring":
+                return self._from_keyring(name)
+            case _:
+                return self._from_file(name)
+
+    def fill(self, text: str | SecretStr) -> SecretStr:
+        """A header's, variable's or argument's value: a reference, or a text with `{references}` in it."""
+        plain = text.get_secret_value() if isinstance(text, SecretStr) else text
+        if REFERENCE.fullmatch(plain):
+            return self.resolve(plain)
+        return SecretStr(_EMBEDDED.sub(lambda match: self.resolve(match[1]).get_secret_value(), plain))
+
+    def fill_all(self, table: Mapping[str, str | SecretStr]) -> dict[str, SecretStr]:
+        """`fill` for each value of a table."""
+        return {name: self.fill(value) for name, value in table.items()}
+
+    def get(self, name: str) -> SecretStr | None:
+        """A value of the file; None where it has none."""
+        value = self._read().get(name)
+        return None if value is None else SecretStr(value)
+
+    def set(self, name: str, value: str | SecretStr) -> None:
+        """Store a value in the file. Raises SettingsError for a bad name or an empty value."""
+        self.set_many({name: value})
+
+    def set_many(self, values: Mapping[str, str | SecretStr]) -> None:
+        """Store several in one write, as making many accounts at once needs."""
+        plain = {name: one.get_secret_value() if isinstance(one, SecretStr) else one for name, one in values.items()}
+        for name, value in plain.items():
+            _check(name, value)
+        with self._changing() as stored:
+            stored.update(plain)
+
+    def delete(self, name: str) -> bool:
+        """Remove a value from the file; False where there was none."""
+        with self._changing() as stored:
+            return stored.pop(name, None) is not None
+
+    def names(self) -> tuple[str, ...]:
+        """What the file holds, by name. A keyring cannot be listed."""
+        return tuple(sorted(self._read()))
+
+    def set_in_keyring(self, name: str, value: str | SecretStr) -> None:
+        """Store a value in the system's keyring. Raises SettingsError where there is none."""
+        plain = value.get_secret_value() if isinstance(value, SecretStr) else value
+        _check(name, plain)
+        _keyring("set_password", KEYRING_SERVICE, name, plain)
+
+    def delete_from_keyring(self, name: str) -> bool:
+        """Remove a value from the keyring; False where there was none."""
+        if _keyring("get_password", KEYRING_SERVICE, name) is None:
+            return False
+        _keyring("delete_password", KEYRING_SERVICE, name)
+        return True
+
+    def _from_environment(self, name: str) -> SecretStr:
+        if value := self._env.get(name):
+            return SecretStr(value)
+        raise CredentialMissing(f"env:{name}: the variable {name} is not set", hint=f"Set {name} and start Zoea again.")
+
+    def _from_keyring(self, name: str) -> SecretStr:
+        if value := _keyring("get_password", KEYRING_SERVICE, name):
+            return SecretStr(str(value))
+        raise CredentialMissing(
+            f"keyring:{name}: the keyring has no such entry",
+            hint=f"Run `zoea credentials set {name} --keyring`.",
+        )
+
+    def _from_file(self, name: str) -> SecretStr:
+        if (value := self.get(name)) is not None:
+            return value
+        raise CredentialMissing(
+            f"file:{name}: {self._file} has no such entry", hint=f"Run `zoea credentials set {name}`."
+        )
+
+    def _changing(self) -> _Change:
+        return _Change(self._file, self._read)
+
+    def _read(self) -> dict[str, str]:
+        """The file's values; read again only if it has changed."""
+        try:
+            handle = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise SettingsError(f"{self._file} cannot be read: {error.strerror}") from error
+        with os.fdopen(handle, "rb") as stream:
+            found = os.fstat(stream.fileno())
+            if found.st_mode & 0o077:
+                raise SettingsError(
+                    f"{self._file} can be read by others (mode {found.st_mode & 0o777:04o})",
+                    hint=f"Run `chmod 600 {self._file}`; if others may have read it, replace the keys in it.",
+                    title="Credentials are open to others",
+                )
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if self._seen and self._seen[0] == stamp:
+                return dict(self._seen[1])
+            raw = stream.read()
+        values = _parse(self._file, raw)
+        self._seen = (stamp, values)
+        return dict(values)
+
+
+class _Change:
+    """Read, change, write back, alone: the block gets the values as they are and may change them."""
+
+    def __init__(self, file: Path, read: Any) -> None:
+        self._file = file
+        self._read = read
+        self._lock = one_at_a_time(file)
+        self._before: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+
+    def __enter__(self) -> dict[str, str]:
+        self._lock.__enter__()
+        try:
+            self._before = self._read()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        self._values = dict(self._before)
+        return self._values
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            if kind is None and self._values != self._before:
+                lines = (f"{_text(name)} = {_text(value)}\n" for name, value in sorted(self._values.items()))
+                write_closed(self._file, _HEAD + "".join(lines))
+        finally:
+            self._lock.__exit__(None, None, None)
+
+
+def _parse(file: Path, raw: bytes) -> dict[str, str]:
+    """The values of the file. A message never shows what stands in it."""
+    values: object = None
+    try:
+        values = tomllib.loads(raw.decode("utf-8")).get("credentials", {})
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise SettingsError(
+            f"{file} is no credentials file", hint='It has one table, [credentials], with lines like NAME = "value".'
+        )
+    return values
+
+
+def _check(name: str, value: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise SettingsError(
+            "a credential's name is 1 to 128 letters, digits, spaces or any of _ . / @ -",
+            hint="Give a name, not the key: `zoea credentials set NAME`.",
+        )
+    if not value:
+        raise SettingsError(f"the value for {name} is empty")
+    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        raise SettingsError(f"the value for {name} is no text that could be a credential")
+
+
+def _text(value: str) -> str:
+    """A TOML basic string."""
+    return '"' + "".join(_ESCAPES.get(char) or _escaped(char) for char in value) + '"'
+
+
+def _escaped(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0x20 or ord(char) == 0x7F else char
+
+
+def _keyring(call: str, *args: str) -> Any:
+    """One call of the keyring library, which is an extra and may have no backend."""
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        raise SettingsError(
+            "the keyring library is not installed",
+            hint="Install `zoea[keyring]`, or use file: or env: instead.",
+        ) from None
+    try:
+        return getattr(keyring, call)(*args)
+    except KeyringError as error:
+        raise SettingsError(
+            f"the keyring cannot be used: {type(error).__name__}",
+            hint="Unlock it, or use file: or env: instead.",
+        ) from None

@@ -1,0 +1,160 @@
+"""A TOML file as a tree, with the line of every key.
+
+`tomllib` reads but keeps no positions; the text is cut into its statements
+(a key with its value, or a header), and `tomllib` reads each again for its keys.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zoea.settings.origin import KeyPath, Layer, Origin, Problem
+
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 24
+
+_SYNTAX_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
+_OUTSIDE = re.compile(r'"""|\'\'\'|["\'#\[\]{}\n]')
+_INSIDE = {
+    '"': re.compile(r'\\.|"|\n', re.DOTALL),
+    "'": re.compile(r"'|\n"),
+    '"""': re.compile(r'\\.|"{3,5}', re.DOTALL),
+    "'''": re.compile(r"'{3,5}"),
+    "#": re.compile(r"\n"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file holds. `lines` has every table and key, as paths; `problems` is why `tree` is empty."""
+
+    tree: dict[str, Any] = field(default_factory=dict, repr=False)
+    lines: Mapping[KeyPath, int] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    raw: bytes = field(default=b"", repr=False)
+
+
+def read_document(file: Path, layer: Layer) -> Document:
+    """Read a TOML file. What is wrong with it becomes problems; a file that is not there is empty."""
+    origin = Origin(layer, str(file))
+    try:
+        if not file.is_file():
+            if file.exists():
+                return Document(problems=(Problem("", "is no file", origin),))
+            return Document()
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        return Document(problems=(Problem("", f"cannot be read: {error.strerror}", origin),))
+    return parse_document(raw, origin)
+
+
+def parse_document(raw: bytes, origin: Origin) -> Document:
+    """The same for bytes that were read before, as a trusted file's must be."""
+
+    def broken(message: str, line: int = 0) -> Document:
+        return Document(problems=(Problem("", message, Origin(origin.layer, origin.file, line)),), raw=raw)
+
+    if len(raw) > MAX_BYTES:
+        return broken(f"is larger than {MAX_BYTES:,} bytes")
+    try:
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        return broken("is not UTF-8", raw.count(b"\n", 0, error.start) + 1)
+    try:
+        tree = tomllib.loads(text)
+        lines = _lines(text)
+    except tomllib.TOMLDecodeError as error:
+        message, line = _syntax(str(error), text)
+        return broken(f"is no TOML: {message}", line)
+    except RecursionError:
+        return broken("is nested too deep")
+    except ValueError:
+        return broken("holds a number that is too long")
+    if _depth(tree) > MAX_DEPTH:
+        return broken("is nested too deep")
+    return Document(tree, lines, raw=raw)
+
+
+def _syntax(message: str, text: str) -> tuple[str, int]:
+    """The parser's message without its place, and the line."""
+    place = _SYNTAX_PLACE.search(message)
+    if place is None:
+        return message, 0
+    line = int(place[1]) if place[1] else text.rstrip().count("\n") + 1
+    what = message[: place.start()]
+    return what[:1].lower() + what[1:], line
+
+
+def _depth(tree: Any) -> int:
+    """How deep tables and arrays go, counted without recursion and not beyond what matters."""
+    level, depth = [tree], 0
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return depth
+
+
+def statements(text: str) -> Iterator[tuple[int, str]]:
+    """Each statement of a valid TOML text with its first line, from 1."""
+    start, depth, mode = 0, 0, ""
+    position = 0
+    while match := (_INSIDE[mode] if mode else _OUTSIDE).search(text, position):
+        token, position = match[0], match.end()
+        if mode == "#":
+            mode, position = "", match.start()
+        elif mode:
+            mode = mode if token.startswith("\\") else ""
+        elif token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+        elif token != "\n":
+            mode = token
+        elif depth == 0:
+            yield from _statement(text, start, match.start())
+            start = position
+    yield from _statement(text, start, len(text))
+
+
+def _statement(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    """The statement between two places, if there is more than space or a comment."""
+    statement = text[start:end]
+    if statement.strip() and not statement.lstrip().startswith("#"):
+        yield start, statement
+
+
+def _lines(text: str) -> dict[KeyPath, int]:
+    """Every path that the text sets, with the line that named it first."""
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    line, counted = 1, 0
+    for start, statement in statements(text):
+        line += text.count("\n", counted, start)
+        counted = start
+        found = tomllib.loads(statement)
+        if statement.lstrip().startswith("["):
+            *_, table = _paths(found, ())
+            for length in range(1, len(table) + 1):
+                lines.setdefault(table[:length], line)
+        else:
+            for path in _paths(found, table):
+                lines.setdefault(path, line)
+    return lines
+
+
+def _paths(tree: Any, above: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield (*above, key)
+            yield from _paths(value, (*above, key))

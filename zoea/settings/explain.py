@@ -1,0 +1,128 @@
+"""From pydantic's complaints to ours: file, line, key, what is wanted, the nearest valid key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from zoea.settings.endpoints import ProviderSettings, UpstreamSettings
+from zoea.settings.fields import Section
+from zoea.settings.origin import DEFAULT, KeyPath, Origin, Problem, dotted, nearest
+
+TABLES: Mapping[str, type[Section]] = {"provider": ProviderSettings, "upstream": UpstreamSettings}
+"""Sections that hold named entries of one shape."""
+
+_GUARDED = frozenset({"provider", "upstream"})
+"""Sections whose texts a message never repeats: a key may have been put in the wrong place."""
+
+
+def problems_of(
+    model: type[BaseModel], tree: Mapping[str, Any], origins: Mapping[KeyPath, Origin], *, partial: bool = False
+) -> list[Problem]:
+    """All that is wrong with a tree. `partial` leaves out what only is not there yet."""
+    try:
+        model.model_validate(tree)
+    except ValidationError as error:
+        found = [one for one in error.errors(include_url=False) if not (partial and one["type"] == "missing")]
+        return _explained(model, tree, origins, found)
+    return []
+
+
+def _explained(
+    model: type[BaseModel], tree: Mapping[str, Any], origins: Mapping[KeyPath, Origin], found: list[ErrorDetails]
+) -> list[Problem]:
+    """One problem a key; what a union's members each say is joined."""
+    by_path: dict[KeyPath, list[str]] = {}
+    unknown: set[KeyPath] = set()
+    for error in found:
+        path = _path(tree, error)
+        message = _message(error, path)
+        if message not in by_path.setdefault(path, []):
+            by_path[path].append(message)
+        if error["type"] == "extra_forbidden":
+            unknown.add(path)
+    return [
+        Problem(
+            dotted(path),
+            ", or ".join(messages),
+            origin_of(path, origins),
+            _nearest(model, path) if path in unknown else "",
+        )
+        for path, messages in by_path.items()
+    ]
+
+
+def origin_of(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
+    """The origin of a key, else of the table around it."""
+    for length in range(len(path), 0, -1):
+        if found := origins.get(path[:length]):
+            return found
+    return DEFAULT
+
+
+def _path(tree: Mapping[str, Any], error: ErrorDetails) -> KeyPath:
+    """The key in the file: as far as the location follows the tree, and a missing last part."""
+    path: list[str] = []
+    node: Any = tree
+    for part in error["loc"]:
+        if isinstance(node, Mapping) and isinstance(part, str) and part in node:
+            path.append(part)
+            node = node[part]
+        elif error["type"] == "missing" and part == error["loc"][-1]:
+            path.append(str(part))
+        else:
+            break
+    return tuple(path)
+
+
+def _message(error: ErrorDetails, path: KeyPath) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return "unknown key"
+        case "missing":
+            return "is missing"
+        case "value_error":
+            return error["msg"].removeprefix("Value error, ")
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return "a table is wanted here"
+    message = error["msg"][:1].lower() + error["msg"][1:]
+    given = error["input"]
+    if isinstance(given, int | float) or (isinstance(given, str) and len(given) <= 20 and path[0] not in _GUARDED):
+        message += f", not {given!r}"
+    return message
+
+
+def fields_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
+    """The model whose keys stand directly under a path, if that is a table of known keys."""
+    node: type[BaseModel] | None = model
+    for place, part in enumerate(path):
+        if place == 1 and path[0] in TABLES:
+            node = TABLES[path[0]]
+            continue
+        field = node.model_fields.get(part) if node else None
+        kind = field.annotation if field else None
+        node = next((one for one in _models(kind)), None)
+    return node
+
+
+def _models(kind: Any) -> Iterator[type[BaseModel]]:
+    for one in (kind, *getattr(kind, "__args__", ())):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            yield one
+
+
+def _nearest(model: type[BaseModel], path: KeyPath) -> str:
+    """A key of the same table; else one of that very name, or close to it, in another."""
+    here = fields_at(model, path[:-1])
+    if here and (found := nearest(path[-1], here.model_fields)):
+        return dotted((*path[:-1], found))
+    elsewhere: dict[str, str] = {}
+    for section in model.model_fields:
+        inner = fields_at(model, (section,))
+        for name in inner.model_fields if inner and section not in TABLES else ():
+            elsewhere.setdefault(name, f"{section}.{name}")
+            elsewhere.setdefault(f"{section}.{name}", f"{section}.{name}")
+    return elsewhere.get(nearest(dotted(path), elsewhere) or nearest(path[-1], elsewhere), "")

@@ -1,0 +1,104 @@
+"""The kinds of value a setting can have, and how a person may write them.
+
+Durations are seconds inside and `"30s"`, `"2m"` or a number outside; lists may be
+one comma-separated word (as environment variables give them); `"none"` lifts a bound.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+class Section(BaseModel):
+    """One table of settings: frozen, closed to unknown keys, its values checked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+
+
+def item(default: Any, title: str, description: str, *, source: str = "Zoea", **limits: Any) -> Any:
+    """A field that a form and the reference can show: title, description, where its default comes from."""
+    return Field(default, title=title, description=description, json_schema_extra={"source": source}, **limits)
+
+
+def seconds(value: Any) -> Any:
+    """`"1m30s"` -> 90.0. Numbers and what is no duration pass through to the field's own check."""
+    if isinstance(value, bool):
+        raise ValueError("a duration is a number of seconds or a text like '30s' or '2m'")
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower().replace(" ", "")
+    if _DURATION.fullmatch(text):
+        return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("a duration is a number of seconds or a text like '30s' or '2m'") from None
+
+
+def no_flag(value: Any) -> Any:
+    """Python counts true as 1; a person who writes `true` for a number made a mistake."""
+    if isinstance(value, bool):
+        raise ValueError("a number is wanted here, not true or false")
+    return value
+
+
+def bound(value: Any) -> Any:
+    """`"none"` -> None: no bound."""
+    if isinstance(value, str) and value.strip().lower() == "none":
+        return None
+    return no_flag(value)
+
+
+def words(value: Any) -> Any:
+    """`"a, b"` -> `["a", "b"]`; a text that starts with `[` is read as a JSON list."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return _json(value, list)
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def table(value: Any) -> Any:
+    """A text that starts with `{` is read as a JSON object, as environment variables give them."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return _json(value, dict)
+    return value
+
+
+def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("looks like JSON, but cannot be read as such") from None
+    if not isinstance(found, kind):
+        raise ValueError("is JSON of another kind than wanted here")
+    return found
+
+
+def lowest(values: Mapping[str, int | None]) -> tuple[str, int | None]:
+    """Whose bound is the lowest, and it; None is no bound. The first of equals wins.
+
+    Budgets do not follow the layering: the lowest of environment, settings, template
+    and request holds. `values` must not be empty.
+    """
+    return min(values.items(), key=lambda pair: float("inf") if pair[1] is None else pair[1])
+
+
+Whole = Annotated[int, BeforeValidator(no_flag, json_schema_input_type=int)]
+Number = Annotated[float, BeforeValidator(no_flag, json_schema_input_type=float)]
+Seconds = Annotated[float, BeforeValidator(seconds, json_schema_input_type=float | str), Field(ge=0)]
+Bound = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    BeforeValidator(bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
+]
+Words = Annotated[tuple[str, ...], BeforeValidator(words, json_schema_input_type=list[str] | str)]

@@ -1,0 +1,212 @@
+"""`load`: default < user < project < environment < command line, into one `Settings`.
+
+Each layer is checked by itself first, so that a wrong line is reported even where
+another layer hides it; all problems of all layers come in one error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zoea.settings.document import Document, read_document
+from zoea.settings.environment import environment
+from zoea.settings.explain import TABLES, origin_of, problems_of
+from zoea.settings.fields import lowest
+from zoea.settings.library import Templates, levels, walk_up
+from zoea.settings.merge import CAPS
+from zoea.settings.origin import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
+from zoea.settings.paths import Places
+from zoea.settings.paths import places as places_of
+from zoea.settings.schema import Settings, disagreements
+from zoea.settings.tree import Source, leaves, look, merged, put
+from zoea.settings.trust import Trust, inert_part
+
+PROJECT_FILE = "zoea.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings, and how they came about.
+
+    Attributes:
+        settings: What holds.
+        origins: For every key, defaults too: `{"swarm.max_myses": Origin(...)}`.
+        untrusted: Keys of the project's file that do not take effect, and its templates that wait for trust.
+        templates: The templates of shipped, user and project level.
+        places: The places asked for, or those of the workspace that the settings name.
+        project: The project's file; None without one.
+    """
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    untrusted: tuple[str, ...]
+    templates: Templates
+    places: Places
+    project: Path | None = None
+
+
+def load(
+    places: Places,
+    *,
+    project_dir: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Read all layers.
+
+    Args:
+        places: Where the user's `config.toml`, templates and trust record lie.
+        project_dir: Where to look for `zoea.toml`, upward; the working directory by default.
+        overrides: The command line's word, by dotted key: `{"swarm.max_myses": 5}`.
+        env: The environment; the process's own by default.
+
+    Raises:
+        SettingsInvalid: a SettingsError with every problem of every layer.
+        TrustError: the record of trusted files cannot be relied on.
+    """
+    env = os.environ if env is None else env
+    reading = _read(places, project_dir or Path.cwd(), overrides or {}, env)
+    if reading.problems:
+        raise SettingsInvalid(reading.problems)
+    tree, origins = _laid_over(reading.sources)
+    if problems := problems_of(Settings, tree, origins):
+        raise SettingsInvalid(problems)
+    settings = Settings.model_validate(tree)
+    if wrong := disagreements(settings):
+        raise SettingsInvalid([Problem(dotted(path), message, _blame(path, origins)) for path, message in wrong])
+    if settings.workspace and not places.workspace:
+        places = places_of(settings.workspace, env)
+    return Loaded(
+        settings, _all_origins(settings, origins), reading.untrusted, reading.templates, places, reading.project
+    )
+
+
+def problems(
+    places: Places,
+    *,
+    project_dir: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> list[Problem]:
+    """Everything wrong with settings and templates, for `zoea config check`; empty where all is well."""
+    env = os.environ if env is None else env
+    found: list[Problem] = []
+    try:
+        load(places, project_dir=project_dir, overrides=overrides, env=env)
+    except SettingsInvalid as error:
+        found += error.problems
+    project = _project_file(project_dir or Path.cwd(), places)
+    folder = project.parent if project else None
+    return found + Templates(levels(places.templates, folder), Trust(places.trusted)).problems()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The layers as read, lowest first."""
+
+    templates: Templates
+    project: Path | None
+    sources: list[Source] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    untrusted: tuple[str, ...] = ()
+
+    def add(self, source: Source, document: Document | None = None) -> None:
+        if document is not None:
+            self.problems += document.problems
+        self.problems += problems_of(Settings, source.tree, source.origins, partial=True)
+        self.sources.append(source)
+
+
+def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mapping[str, str]) -> _Reading:
+    trust = Trust(places.trusted)
+    project = _project_file(start, places)
+    templates = Templates(levels(places.templates, project.parent if project else None), trust)
+    reading = _Reading(templates, project)
+    user = read_document(places.config_file, Layer.USER)
+    reading.add(_of_file(Layer.USER, places.config_file, user), user)
+    if project:
+        _add_project(reading, project, trust)
+    known = {section: _names(reading.sources, section) for section in TABLES}
+    for source in environment(env, known):
+        reading.add(source)
+    if overrides:
+        reading.add(_of_overrides(overrides))
+    return reading
+
+
+def _project_file(start: Path, places: Places) -> Path | None:
+    return next(walk_up(start.absolute(), PROJECT_FILE), None)
+
+
+def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
+    """The whole file is checked, but of an untrusted one only the inert part takes effect."""
+    document = read_document(file, Layer.PROJECT)
+    reading.add(_of_file(Layer.PROJECT, file, document), document)
+    if not reading.problems and not trust.holds(file, document.raw):
+        below, _ = _laid_over(reading.sources[:-1])
+        inert, reading.untrusted = inert_part(document.tree, below)
+        whole = reading.sources.pop()
+        reading.sources.append(Source(Layer.PROJECT, inert, whole.origins))
+    reading.untrusted += reading.templates.untrusted()
+
+
+def _of_file(layer: Layer, file: Path, document: Document) -> Source:
+    return Source(
+        layer,
+        document.tree,
+        {path: Origin(layer, str(file), line) for path, line in document.lines.items()},
+    )
+
+
+def _of_overrides(overrides: Mapping[str, Any]) -> Source:
+    tree: dict[str, Any] = {}
+    origins: dict[KeyPath, Origin] = {}
+    for key, value in overrides.items():
+        path = tuple(key.split("."))
+        put(tree, path, value)
+        for length in range(1, len(path) + 1):
+            origins.setdefault(path[:length], Origin(Layer.COMMAND_LINE, f"--set {key}"))
+    return Source(Layer.COMMAND_LINE, tree, origins)
+
+
+def _names(sources: Sequence[Source], section: str) -> list[str]:
+    named = [source.tree.get(section) for source in sources]
+    return [name for table in named if isinstance(table, Mapping) for name in table]
+
+
+def _laid_over(sources: Sequence[Source]) -> tuple[dict[str, Any], dict[KeyPath, Origin]]:
+    """All layers in one tree; of each budget the lowest bound that anyone set."""
+    tree: dict[str, Any] = {}
+    origins: dict[KeyPath, Origin] = {}
+    for source in sources:
+        tree = merged(tree, source.tree)
+        origins.update({path: origin for path, origin in source.origins.items() if look(source.tree, path) is not None})
+    for key in CAPS:
+        path = ("budget", key)
+        said = {
+            place: getattr(Settings.model_validate({"budget": {key: value}}).budget, key)
+            for place, source in enumerate(sources)
+            if (value := look(source.tree, path)) is not None
+        }
+        if said:
+            place, _ = lowest({str(place): value for place, value in said.items()})
+            put(tree, path, look(sources[int(place)].tree, path))
+            origins[path] = origin_of(path, sources[int(place)].origins)
+    return tree, origins
+
+
+def _blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
+    """Where to look for a disagreement: the key, else the highest layer that set anything beside it."""
+    if path in origins:
+        return origins[path]
+    beside = [origin for other, origin in origins.items() if other[:-1] == path[:-1]]
+    return beside[-1] if beside else origin_of(path, origins)
+
+
+def _all_origins(settings: Settings, origins: Mapping[KeyPath, Origin]) -> dict[str, Origin]:
+    plain = settings.model_dump()
+    return {dotted(path): origins.get(path, DEFAULT) for path, _ in leaves(plain)}

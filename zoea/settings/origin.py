@@ -1,0 +1,97 @@
+"""Where a value came from, and what is wrong with it: the two things every message about settings names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from zoea.model.errors import SettingsError
+
+KeyPath = tuple[str, ...]
+"""A key as its parts: `("swarm", "max_myses")`."""
+
+
+class Layer(StrEnum):
+    """Lowest first."""
+
+    DEFAULT = "default"
+    USER = "user"
+    PROJECT = "project"
+    ENVIRONMENT = "environment"
+    COMMAND_LINE = "command line"
+    TEMPLATE = "template"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The layer, the file (or the variable's name), and the line in it, from 1; 0 where there is none."""
+
+    layer: Layer
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        if not self.file:
+            return str(self.layer)
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+DEFAULT = Origin(Layer.DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with the settings. Never holds the value of what could be secret."""
+
+    key: str
+    message: str
+    origin: Origin = DEFAULT
+    nearest: str = ""
+
+    def __str__(self) -> str:
+        place = "" if self.origin == DEFAULT else f"{self.origin}: "
+        key = f"{self.key}: " if self.key else ""
+        nearest = f"; did you mean {self.nearest}?" if self.nearest else ""
+        return f"{place}{key}{self.message}{nearest}"
+
+    def as_dict(self) -> dict[str, str | int]:
+        return {
+            "key": self.key,
+            "message": self.message,
+            "layer": str(self.origin.layer),
+            "file": self.origin.file,
+            "line": self.origin.line,
+            "nearest": self.nearest,
+        }
+
+
+class SettingsInvalid(SettingsError):
+    """All problems of all layers at once; `what` has a line for each."""
+
+    def __init__(self, problems: Sequence[Problem], *, hint: str = "", title: str | None = None) -> None:
+        super().__init__(
+            "\n".join(map(str, problems)),
+            hint=hint or "Correct these lines, then run `zoea config check`.",
+            title=title,
+        )
+        self.problems = tuple(problems)
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """A path as TOML writes it, odd parts in quotes."""
+    return ".".join(_part(str(part)) for part in path)
+
+
+def _part(part: str) -> str:
+    if part and all(char.isascii() and (char.isalnum() or char in "-_") for char in part):
+        return part
+    shown = "".join(char if char.isprintable() else "?" for char in part).replace('"', "'")
+    return f'"{shown[:60]}"'
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """The known key that the wrong one most likely meant, or nothing."""
+    found = get_close_matches(wrong, list(known), n=1, cutoff=0.6)
+    return found[0] if found else ""

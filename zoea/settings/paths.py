@@ -1,0 +1,151 @@
+"""Where everything of Zoea's own lies: data, configuration, the socket.
+
+Light on purpose: every command needs it first, and reading commands need hardly
+more. So `Places` is a NamedTuple (`dataclasses` costs 10 ms to import), and what
+only an error or the platform's own directories need is imported there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+SOCKET_PATH_LIMIT = 107
+"""Bytes that a Unix socket's path may have, without the closing NUL."""
+
+_SOCKET_NAME_BYTES = len("/") + 16 + len(".sock")
+_WORKSPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+
+
+class Places(NamedTuple):
+    """The three directories of one workspace, and the files in them. Nothing here exists until made."""
+
+    data: Path
+    config: Path
+    runtime: Path
+    workspace: str = ""
+
+    @property
+    def database(self) -> Path:
+        return self.data / "zoea.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.data / "zoea.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.data / "zoea.log"
+
+    @property
+    def credentials(self) -> Path:
+        return self.data / "credentials.toml"
+
+    @property
+    def world(self) -> Path:
+        return self.data / "reef.db"
+
+    @property
+    def config_file(self) -> Path:
+        return self.config / "config.toml"
+
+    @property
+    def templates(self) -> Path:
+        return self.config / "templates"
+
+    @property
+    def trusted(self) -> Path:
+        """Which project files the person trusts, by content hash."""
+        return self.config / "trusted.json"
+
+    @property
+    def socket(self) -> Path:
+        """The owner's socket. Its name is a hash of the data directory, so the path stays short."""
+        import hashlib  # costs some milliseconds, and most commands never ask
+
+        name = hashlib.blake2s(os.fsencode(self.data), digest_size=8).hexdigest()
+        return self.runtime / f"{name}.sock"
+
+    def make_data(self) -> Path:
+        """Create the data directory, closed to others (0700), and return it."""
+        return _closed_folder(self.data)
+
+    def make_config(self) -> Path:
+        return _closed_folder(self.config)
+
+    def make_runtime(self) -> Path:
+        """Create the socket's directory. Raises OwnerError where it belongs to someone else."""
+        made = _closed_folder(self.runtime)
+        found = made.lstat()
+        if stat.S_ISLNK(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            from zoea.model.errors import OwnerError
+
+            raise OwnerError(
+                f"{made} is not a directory of yours alone",
+                hint="Remove it, or set XDG_RUNTIME_DIR to a directory that only you can enter.",
+            )
+        return made
+
+
+def places(workspace: str = "", env: Mapping[str, str] = os.environ) -> Places:
+    """The places of a workspace; the empty name is the default one.
+
+    `ZOEA_DATA_DIR` and `ZOEA_CONFIG_DIR` win over the platform's own directories.
+    Raises UsageError for a name that could leave its directory.
+    """
+    if workspace and not _WORKSPACE.fullmatch(workspace):
+        from zoea.model.errors import UsageError
+
+        raise UsageError(
+            f"{workspace!r} is no workspace name",
+            hint="Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit.",
+        )
+    return Places(
+        data=_data(workspace, env),
+        config=_config(env),
+        runtime=_runtime(env),
+        workspace=workspace,
+    )
+
+
+def _data(workspace: str, env: Mapping[str, str]) -> Path:
+    if given := env.get("ZOEA_DATA_DIR"):
+        root = _absolute(given)
+        return root / "workspaces" / workspace if workspace else root
+    from platformdirs import user_data_path
+
+    return user_data_path("zoea", appauthor=False) / "workspaces" / (workspace or "default")
+
+
+def _config(env: Mapping[str, str]) -> Path:
+    if given := env.get("ZOEA_CONFIG_DIR"):
+        return _absolute(given)
+    from platformdirs import user_config_path
+
+    return user_config_path("zoea", appauthor=False)
+
+
+def _runtime(env: Mapping[str, str]) -> Path:
+    """The first place short enough for a socket's path."""
+    candidates = [Path(env[name]) / leaf for name, leaf in _runtime_candidates() if env.get(name)]
+    for folder in candidates:
+        if folder.is_absolute() and len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= SOCKET_PATH_LIMIT:
+            return folder
+    return Path("/tmp") / f"zoea-{os.getuid()}"
+
+
+def _runtime_candidates() -> tuple[tuple[str, str], ...]:
+    return (("XDG_RUNTIME_DIR", "zoea"), ("TMPDIR", f"zoea-{os.getuid()}"))
+
+
+def _absolute(given: str) -> Path:
+    return Path(given).expanduser().absolute()
+
+
+def _closed_folder(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,149 @@
+"""What a project's files may do before the person has seen them, and the record that they did.
+
+A project's `zoea.toml` comes with a checkout, so with a stranger's intentions. What it
+could run, reach or read in the person's name takes effect only after `zoea trust`
+recorded the hash of that very content; any change asks again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+
+from zoea.model.errors import TrustError
+from zoea.settings.closed_file import write_closed
+from zoea.settings.origin import KeyPath, dotted
+from zoea.settings.tree import look, merged
+
+ACTIVE: Mapping[str, frozenset[str]] = {
+    "provider": frozenset({"base_url", "api_key", "headers"}),
+    "upstream": frozenset({"command", "args", "env", "cwd", "url", "headers", "inject"}),
+}
+"""Keys of named entries that run, reach or read something: commands, addresses, headers, credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """A recorded file: its hash as hex, and when (seconds since the epoch)."""
+
+    file: Path
+    digest: str
+    at: int
+
+
+class Trust:
+    """The record of trusted files, `trusted.json` in the configuration directory.
+
+    Raises TrustError where the record itself cannot be relied on.
+    """
+
+    def __init__(self, record: Path) -> None:
+        self._record = record
+
+    def holds(self, file: Path, raw: bytes) -> bool:
+        """Whether exactly this content of this file is trusted."""
+        return self._read().get(_key(file), {}).get("hash") == digest(raw)
+
+    def add(self, file: Path, raw: bytes) -> None:
+        """Record the content that the person was shown (not what the file may hold by now)."""
+        record = self._read()
+        record[_key(file)] = {"hash": digest(raw), "at": int(time.time())}
+        self._write(record)
+
+    def revoke(self, file: Path) -> bool:
+        """Forget a file; False where it was not trusted."""
+        record = self._read()
+        if record.pop(_key(file), None) is None:
+            return False
+        self._write(record)
+        return True
+
+    def files(self) -> tuple[Trusted, ...]:
+        return tuple(Trusted(Path(name), str(of["hash"]), int(of["at"])) for name, of in sorted(self._read().items()))
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            with self._record.open("rb") as stream:
+                mode = os.fstat(stream.fileno()).st_mode
+                raw = stream.read()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise TrustError(f"{self._record} cannot be read: {error.strerror}") from error
+        if mode & 0o022:
+            raise TrustError(
+                f"{self._record} can be written by others, so it proves nothing",
+                hint=f"Run `chmod 600 {self._record}` after checking `zoea trust --list`, or delete it.",
+            )
+        try:
+            found = json.loads(raw)["files"]
+            return {str(name): {"hash": str(of["hash"]), "at": int(of["at"])} for name, of in found.items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise TrustError(f"{self._record} is damaged", hint="Delete it and run `zoea trust` again.") from error
+
+    def _write(self, record: Mapping[str, Mapping[str, Any]]) -> None:
+        write_closed(self._record, json.dumps({"files": record}, indent=2, sort_keys=True) + "\n")
+
+
+def digest(raw: bytes) -> str:
+    return blake3(raw).hexdigest()
+
+
+def _key(file: Path) -> str:
+    return str(file.resolve())
+
+
+def active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:
+    """The keys of a project file that need trust, in its order."""
+    return tuple(
+        (section, name, key)
+        for section, active in ACTIVE.items()
+        for name, entry in _entries(tree, section)
+        for key in entry
+        if key in active
+    )
+
+
+def inert_part(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What of an untrusted file takes effect, and the keys that do not.
+
+    `below` is what lower layers say. An entry that the file itself introduces and that
+    needs trust is left out whole: half a provider would talk to another address.
+    """
+    result = merged(tree, {})
+    held = list(active_keys(tree))
+    for section, name, *_ in held:
+        if look(below, (section, name)) is None:
+            result[section].pop(name, None)
+    for name, entry in _entries(tree, "provider"):
+        if "type" in entry and look(below, ("provider", name)) is not None:
+            held.append(("provider", name, "type"))  # another type sends the key to another address
+    for section, name, key in held:
+        result[section].get(name, {}).pop(key, None)
+    return result, tuple(map(dotted, held))
+
+
+def held_in_template(tree: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of a project's template that loosen what a person would be asked about, and so need trust."""
+    held: list[KeyPath] = []
+    if look(tree, ("tools", "ask_destructive")) is False:
+        held.append(("tools", "ask_destructive"))
+    if tree.get("search") == "swarm":
+        held.append(("search",))
+    if "extends" in tree:  # a list replaces its parent's, and may allow more or ask less
+        held += [("tools", key) for key in ("allow", "deny", "ask") if look(tree, ("tools", key)) is not None]
+    return tuple(map(dotted, held))
+
+
+def _entries(tree: Mapping[str, Any], section: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    named = tree.get(section)
+    if not isinstance(named, Mapping):
+        return ()
+    return tuple((name, entry) for name, entry in named.items() if isinstance(entry, Mapping))
