@@ -1,0 +1,189 @@
+"""A real llama.cpp server with a real model, behind the `openai` and the `embedded` provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from tests.fakes.real_model import real_shelf
+from zoea.app.clock import SystemClock
+from zoea.llm.config import ProviderConfig, ToolMode
+from zoea.llm.embedded import EmbeddedProvider
+from zoea.llm.llamacpp import LlamaServer, ServerOptions
+from zoea.llm.local_models import LocalModels
+from zoea.llm.registry import make_openai
+from zoea.model.ports import Provider
+from zoea.model.request import (
+    Answer,
+    Delta,
+    Held,
+    ModelRequest,
+    RequestCall,
+    RequestMessage,
+    StreamItem,
+    ToolSpec,
+)
+from zoea.model.words import Finish, Role
+
+OPTIONS = ServerOptions(context=4096, threads=1)
+TOOLS = (
+    ToolSpec(
+        "get_status",
+        "Tells where a ship is.",
+        {
+            "type": "object",
+            "properties": {"ship": {"type": "string", "maxLength": 20}},
+            "required": ["ship"],
+            "additionalProperties": False,
+        },
+    ),
+    ToolSpec(
+        "mine",
+        "Mines ore.",
+        {
+            "type": "object",
+            "properties": {
+                "amount": {"type": "integer", "minimum": 1, "maximum": 9},
+                "ore": {"enum": ["iron", "gold"]},
+            },
+            "required": ["amount", "ore"],
+            "additionalProperties": False,
+        },
+    ),
+)
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
+    return real_shelf(tmp_path_factory)
+
+
+@pytest.fixture
+async def server(shelf: LocalModels) -> AsyncIterator[LlamaServer]:
+    made = LlamaServer(shelf.get("smollm2").path, "smollm2", OPTIONS)
+    await made.start()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def openai(server: LlamaServer) -> AsyncIterator[Provider]:
+    config = ProviderConfig(
+        "openai", f"{server.address}/v1", server.key, temperature=0.0, tool_mode=ToolMode.JSON_SCHEMA
+    )
+    provider = make_openai("local", config, SystemClock())
+    yield provider
+    await provider.close()
+
+
+@pytest.fixture
+async def embedded(shelf: LocalModels) -> AsyncIterator[EmbeddedProvider]:
+    config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
+    provider = EmbeddedProvider("local", config, SystemClock(), shelf)
+    yield provider
+    await provider.close()
+
+
+def asked(*prompts: str, tools: tuple[ToolSpec, ...] = (), tokens: int = 100) -> ModelRequest:
+    system = RequestMessage(Role.SYSTEM, "You fly a ship.")
+    users = [RequestMessage(Role.USER, prompt) for prompt in prompts]
+    return ModelRequest("smollm2", (system, *users), tools, max_output_tokens=tokens)
+
+
+async def items(provider: Provider, request: ModelRequest) -> list[StreamItem]:
+    return [item async for item in provider.stream(request)]
+
+
+def valid_call(answer: Answer) -> dict[str, Any]:
+    """The arguments of the answer's one call, which must fit the schema of its tool."""
+    (call,) = answer.calls
+    assert call.broken == ""
+    arguments = json.loads(call.arguments)
+    assert isinstance(arguments, dict)
+    match call.name:
+        case "get_status":
+            assert set(arguments) == {"ship"}
+            assert len(arguments["ship"]) <= 20
+        case "mine":
+            assert set(arguments) == {"amount", "ore"}
+            assert arguments["amount"] in range(1, 10)
+            assert arguments["ore"] in ("iron", "gold")
+        case _:
+            pytest.fail(f"no tool is named {call.name}")
+    return arguments
+
+
+async def test_a_real_answer_streams_in_many_pieces_with_its_usage(openai: Provider) -> None:
+    streamed = await items(openai, asked("Say hello to the crew.", tokens=24))
+    deltas = [item for item in streamed if isinstance(item, Delta)]
+    answer = streamed[-1]
+    assert isinstance(answer, Answer)
+    assert len(deltas) > 3
+    assert "".join(delta.text for delta in deltas).strip() == answer.text.strip()
+    assert answer.usage.input_tokens
+    assert 0 < (answer.usage.output_tokens or 0) <= 24
+
+
+async def test_a_real_tool_call_is_valid_whatever_the_model_wants_to_say(openai: Provider) -> None:
+    for seed in range(3):
+        request = asked("Mine three units of gold.", tools=TOOLS)
+        request = replace(request, options={"temperature": 1.3, "seed": seed})
+        answer = (await items(openai, request))[-1]
+        assert isinstance(answer, Answer)
+        if answer.calls:
+            assert answer.finish is Finish.CALLS
+            valid_call(answer)
+        else:
+            assert answer.text
+
+
+async def test_a_real_turn_goes_from_prompt_to_call_to_result_to_answer(openai: Provider) -> None:
+    first = (await items(openai, asked("Use the tool mine now: 3 gold.", tools=TOOLS)))[-1]
+    assert isinstance(first, Answer)
+    valid_call(first)
+    call = first.calls[0]
+    messages = (
+        *asked("Use the tool mine now: 3 gold.").messages,
+        RequestMessage(Role.ASSISTANT, "", calls=(RequestCall("c1", call.name, call.arguments),)),
+        RequestMessage(Role.TOOL, '{"mined": 3}', call_id="c1", name=call.name),
+    )
+    second = (await items(openai, ModelRequest("smollm2", messages, max_output_tokens=30)))[-1]
+    assert isinstance(second, Answer)
+    assert second.text.strip()
+
+
+async def test_the_server_tells_its_model_and_its_window(openai: Provider) -> None:
+    (model,) = await openai.models()
+    assert (model.name, model.context_window) == ("smollm2", 4096)
+
+
+async def test_a_stream_that_is_closed_leaves_the_server_free_for_the_next(openai: Provider) -> None:
+    stream = cast("Any", openai.stream(asked("Count from one to one thousand.", tokens=2000)))
+    async with aclosing(stream) as running:
+        assert isinstance(await anext(running), Delta)
+    answer = (await items(openai, asked("Say yes.", tokens=4)))[-1]
+    assert isinstance(answer, Answer)
+
+
+async def test_nobody_else_on_the_machine_can_use_the_server(server: LlamaServer) -> None:
+    config = ProviderConfig("openai", f"{server.address}/v1", "a guess")
+    stranger = make_openai("stranger", config, SystemClock())
+    with pytest.raises(Exception, match=r"(?i)key"):
+        await items(stranger, asked("Say hello."))
+    await stranger.close()
+
+
+async def test_the_embedded_provider_loads_the_model_when_it_is_wanted(embedded: EmbeddedProvider) -> None:
+    assert [model.context_window for model in await embedded.models()] == [None]
+    streamed = await items(embedded, asked("Use the tool mine now: 3 gold.", tools=TOOLS))
+    assert streamed[0] == Held("loading smollm2")
+    answer = streamed[-1]
+    assert isinstance(answer, Answer)
+    valid_call(answer)
+    assert (await embedded.info("smollm2")).context_window == 4096
+    assert [model.context_window for model in await embedded.models()] == [4096]

