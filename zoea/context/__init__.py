@@ -1,0 +1,79 @@
+"""What does the model see? Pure planning: values in, a plan with a reason for everything out.
+
+`needs(frozen)` says what to read, `plan_turn(frozen, answers)` makes the request;
+`plan` selects any packs under a budget. Nothing here reads, waits, or knows the time.
+"""
+
+from __future__ import annotations
+
+from zoea.context.explain import explain, explain_data
+from zoea.context.forms import PLAN_VERSION
+from zoea.context.frozen import Frozen, Limit, limit
+from zoea.context.measure import Counter, message_tokens, request_tokens
+from zoea.context.needs import (
+    Answer,
+    LastAnswer,
+    LatestSlice,
+    Need,
+    Note,
+    StandingOrder,
+    TurnRecord,
+    TurnSoFar,
+)
+from zoea.context.planning import HEADROOM, plan_turn
+from zoea.context.record import memories_of, rebuild
+from zoea.context.select import plan
+from zoea.context.strategies import STRATEGIES, Strategy, needs, packs
+from zoea.context.values import (
+    Budget,
+    Decision,
+    Pack,
+    Plan,
+    Priority,
+    Reason,
+    Status,
+    Step,
+    StepKind,
+    Truncation,
+    Variant,
+)
+
+__all__ = [
+    "HEADROOM",
+    "PLAN_VERSION",
+    "STRATEGIES",
+    "Answer",
+    "Budget",
+    "Counter",
+    "Decision",
+    "Frozen",
+    "LastAnswer",
+    "LatestSlice",
+    "Limit",
+    "Need",
+    "Note",
+    "Pack",
+    "Plan",
+    "Priority",
+    "Reason",
+    "StandingOrder",
+    "Status",
+    "Step",
+    "StepKind",
+    "Strategy",
+    "Truncation",
+    "TurnRecord",
+    "TurnSoFar",
+    "Variant",
+    "explain",
+    "explain_data",
+    "limit",
+    "memories_of",
+    "message_tokens",
+    "needs",
+    "packs",
+    "plan",
+    "plan_turn",
+    "rebuild",
+    "request_tokens",
+]

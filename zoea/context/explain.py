@@ -1,0 +1,93 @@
+"""What did it see, and why not the rest? A plan in words and as data, for `zoea context explain`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zoea.context.values import Decision, Plan, Reason, Status, Step, StepKind, Variant
+
+_WHY = {
+    Reason.REQUIRED: "must be there",
+    Reason.FITS: "fits",
+    Reason.BUDGET: "over the token budget",
+    Reason.MAX_CHARS: "over the limit of characters",
+    Reason.EMPTY: "nothing to show",
+}
+
+_DONE = {
+    StepKind.LIMIT: "cut, it is longer than a single result may be",
+    StepKind.SUPERSEDED: "replaced, a later call gave the same newer",
+    StepKind.CUT: "cut to head and tail",
+    StepKind.REASONING: "shown without its reasoning",
+    StepKind.FOLDED: "folded into a line",
+    StepKind.PARTIAL: "left out, it was cut off before it was an answer",
+    StepKind.INCOMPLETE: "left out, a call of it has no result",
+    StepKind.ORPHAN: "left out, the call it answers is not there",
+    StepKind.ANSWER: "left out, it ended the turn",
+}
+
+
+def explain(plan: Plan, *, title: str = "") -> str:
+    """Lines for a person: the budget, each pack with its reason, each memory that is not verbatim."""
+    budget = plan.budget
+    lines = [title] if title else []
+    lines.append(
+        f"{len(plan.messages)} messages, {budget.final_tokens:,} of {budget.max_tokens:,} tokens"
+        f" ({budget.remaining_tokens:,} left)"
+    )
+    if budget.over_budget_tokens:
+        lines.append(f"{budget.over_budget_tokens:,} tokens over the budget: what is required is larger than it")
+    lines.append("")
+    lines += [_decision_line(decision) for decision in plan.decisions]
+    if plan.steps:
+        lines += ["", "Not verbatim:"]
+        lines += [_step_line(step) for step in plan.steps]
+    advice = [decision for decision in plan.decisions if decision.setting]
+    if advice:
+        lines += ["", "To change that:"]
+        lines += [f"  {decision.id}: {decision.setting} would have kept it whole" for decision in advice]
+    return "\n".join(lines)
+
+
+def explain_data(plan: Plan) -> dict[str, Any]:
+    """The same as plain values for `--json`; no text of any memory is in it."""
+    budget, truncation = plan.budget, plan.truncation
+    sections: dict[str, dict[str, int]] = {}
+    for decision in plan.decisions:
+        section = sections.setdefault(decision.section, {"chars": 0, "tokens": 0})
+        section["chars"] += decision.chars
+        section["tokens"] += decision.tokens
+    return {
+        "messages": len(plan.messages),
+        "trimmed": plan.trimmed,
+        "budget": {
+            "max_tokens": budget.max_tokens,
+            "remaining_tokens": budget.remaining_tokens,
+            "over_budget_tokens": budget.over_budget_tokens,
+            "final_tokens": budget.final_tokens,
+        },
+        "truncation": {
+            "applied": truncation.applied,
+            "before_chars": truncation.before_chars,
+            "after_chars": truncation.after_chars,
+        },
+        "sections": sections,
+        "packs": [decision.as_dict() for decision in plan.decisions],
+        "steps": [step.as_dict() for step in plan.steps],
+    }
+
+
+def _decision_line(decision: Decision) -> str:
+    size = f"{decision.tokens:>8,} tokens"
+    why = _WHY[decision.reason]
+    if decision.status is Status.SKIPPED:
+        wanted = f", {decision.wanted_tokens:,} tokens" if decision.wanted_tokens else ""
+        return f"  {decision.id:<12}{'left out':<9}{'':>15}  {why}{wanted}"
+    form = "compact" if decision.variant is Variant.COMPACT else "full"
+    cut = ", parts of it cut" if decision.truncated else ""
+    return f"  {decision.id:<12}{form:<9}{size}  {why}{cut}"
+
+
+def _step_line(step: Step) -> str:
+    size = f"{step.before_chars:,} to {step.after_chars:,} characters"
+    return f"  {step.pack} memory {step.memory_id}: {_DONE[step.kind]} ({size})"

@@ -1,0 +1,160 @@
+"""One request of a turn: packs chosen, the turn compacted, I1 kept or refused with a reason.
+
+The turn is replayed unit by unit (see `compaction.py`). Before the first answer
+packs are chosen as planner.md's rules say. From then on a choice changes only
+when the request has outgrown its budget, and then down to `HEADROOM` of it, so
+that a provider's cache is lost seldom (I5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from zoea.context.choice import Choice, Scale, assemble, in_order_of_choice, prepare
+from zoea.context.compaction import TurnState, step
+from zoea.context.forms import BARE, FULL, ORDER, show
+from zoea.context.frozen import Frozen, Limit, limit, raised
+from zoea.context.guard import cut
+from zoea.context.measure import Counter, message_chars
+from zoea.context.needs import Answer, Need
+from zoea.context.refusal import refusal
+from zoea.context.select import choose
+from zoea.context.slices import LeftOut, Unit, UnitKind
+from zoea.context.strategies import packs as packs_of
+from zoea.context.turns import turn_units
+from zoea.context.values import Pack, Plan, Reason, Status, Step, StepKind, Truncation, Variant
+
+HEADROOM = 0.7
+"""The share of the budget that a compaction goes down to, where it can."""
+
+_VERBATIM = (FULL, BARE, ORDER)
+
+
+def plan_turn(frozen: Frozen, answers: Mapping[Need, Answer]) -> Plan:
+    """The plan of the turn's next request.
+
+    Raises:
+        PlanError: the parts that must be there cannot fit; it names them, their sizes and what to change.
+        KeyError: a need of the strategy has no answer.
+    """
+    bound = limit(frozen)
+    scale = Scale(Counter(frozen.calibration))
+    choices = prepare(packs_of(frozen, answers), scale)
+    turn = next(choice for choice in choices if choice.pack.id == "turn")
+    others = [choice for choice in choices if choice is not turn]
+    units, left_out = turn_units(frozen, answers)
+    before = sum(choice.full.chars for choice in choices if choice.pack.counted is None)
+    state = _replay(units, others, frozen, bound.tokens)
+    steps = _settle_turn(turn, state, scale, _why(bound))
+    _fit_required(choices, bound, frozen, scale)
+    _name_settings(choices, state, bound, frozen)
+    after = sum(choice.size.chars for choice in choices if choice.pack.counted is None)
+    applied = any(choice.reason is Reason.MAX_CHARS for choice in choices)
+    plan = assemble(choices, bound.tokens, Truncation(applied, before, after))
+    reported = _past_steps(choices, answers, frozen) + [_left_out_step(one) for one in left_out] + steps
+    return replace(plan, steps=tuple(reported))
+
+
+def _replay(units: Sequence[Unit], others: Sequence[Choice], frozen: Frozen, budget: int) -> TurnState:
+    """The state of the turn, and of the other packs' choices, after everything that happened in it."""
+    state = TurnState(frozen)
+    opening = next((place for place, unit in enumerate(units) if _is_answer(unit)), len(units))
+    for unit in units[:opening]:
+        state.add(unit)
+    choose(others, budget, state.total)
+    target = int(budget * HEADROOM)
+    required = sum(choice.size.tokens for choice in others if choice.is_required)
+    optional = in_order_of_choice([choice for choice in others if not choice.is_required])
+    for unit in units[opening:]:
+        state.add(unit)
+        must = required + state.total
+        if must + sum(choice.size.tokens for choice in optional) > budget:
+            if must > budget:
+                state.relieve(target - required)
+            _give_way(optional, target, required + state.total)
+    return state
+
+
+def _is_answer(unit: Unit) -> bool:
+    return unit.kind in (UnitKind.SLICE, UnitKind.TEXT)
+
+
+def _give_way(optional: Sequence[Choice], target: int, taken: int) -> None:
+    """Choose anew among what is still in, never back to more: what once gave way stays away for the turn."""
+    for choice in optional:
+        if choice.status is Status.SKIPPED:
+            continue
+        if taken + choice.size.tokens > target:
+            if choice.has_compact and taken + choice.compact.tokens <= target:
+                choice.take(Variant.COMPACT, Reason.BUDGET)
+            else:
+                choice.skip(Reason.BUDGET)
+        taken += choice.size.tokens
+
+
+def _settle_turn(turn: Choice, state: TurnState, scale: Scale, why: Reason) -> list[Step]:
+    """Put the compacted turn in the place of the full one."""
+    messages, forms = state.messages()
+    steps = state.steps()
+    compacted = any(one.kind is not StepKind.LIMIT for one in steps)
+    pack = turn.pack
+    turn.pack = Pack(pack.id, pack.section, pack.priority, messages, None, True, full_forms=forms)
+    turn.take(Variant.FULL, Reason.REQUIRED)
+    turn.size = scale.body(messages)
+    if compacted:
+        turn.variant, turn.reason = Variant.COMPACT, why
+    turn.truncated = bool(steps)
+    return steps
+
+
+def _fit_required(choices: Sequence[Choice], bound: Limit, frozen: Frozen, scale: Scale) -> None:
+    """Cut required packs without `preserve` where the rest cannot give more; else refuse."""
+    counter = Counter(frozen.calibration)
+    loose = [one for one in choices if one.is_required and not one.pack.preserve and isinstance(one.body, str)]
+    for choice in sorted(loose, key=lambda one: (-one.size.chars, -one.index)):
+        excess = sum(one.size.tokens for one in choices) - bound.tokens
+        keep = counter.chars_within(choice.size.tokens - excess)
+        if excess > 0 and keep > 0:
+            cut(choice, keep, _why(bound), scale)
+    if sum(one.size.tokens for one in choices) > bound.tokens:
+        raise refusal(choices, bound, frozen)
+
+
+def _why(bound: Limit) -> Reason:
+    return Reason.MAX_CHARS if bound.setting == "max_chars" else Reason.BUDGET
+
+
+def _name_settings(choices: Sequence[Choice], state: TurnState, bound: Limit, frozen: Frozen) -> None:
+    """Say for each pack that is not whole which setting, at which value, would have kept it."""
+    longest = max((one.before_chars for one in state.steps()), default=0)
+    taken = state.grown + sum(one.full.tokens for one in choices if one.is_required and one.pack.id != "turn")
+    for choice in in_order_of_choice(choices):
+        if not choice.is_required:
+            taken += choice.full.tokens
+        if choice.reason is Reason.BUDGET:
+            choice.reason = _why(bound)
+        if choice.reason in (Reason.BUDGET, Reason.MAX_CHARS):
+            choice.setting = f"{bound.setting} = {raised(bound, frozen, taken)}"
+        elif choice.truncated:
+            choice.setting = f"max_result_chars = {longest}"
+
+
+def _past_steps(choices: Sequence[Choice], answers: Mapping[Need, Answer], frozen: Frozen) -> list[Step]:
+    """The memories of earlier turns that stand in the request shortened."""
+    memories = {memory.id: memory for answer in answers.values() if isinstance(answer, tuple) for memory in answer}
+    steps = []
+    for choice in choices:
+        if choice.status is Status.SKIPPED or choice.pack.id == "turn":
+            continue
+        forms = choice.pack.full_forms if choice.variant is Variant.FULL else choice.pack.compact_forms
+        for memory_id, form in forms.items():
+            if form not in _VERBATIM:
+                reported = step(memories[memory_id], form, frozen.max_result_chars, choice.pack.id)
+                if reported.after_chars < reported.before_chars:
+                    steps.append(reported)
+    return steps
+
+
+def _left_out_step(one: LeftOut) -> Step:
+    return Step(one.kind, one.memory.id, message_chars(show(one.memory, FULL)), 0)

@@ -1,0 +1,128 @@
+"""Reading memories as prompts, loop slices and answers: nothing else knows how they hang together.
+
+A loop slice is one assistant message with calls and all of its results, in call
+order whatever order they arrived in. What cannot be part of a valid request
+(a call whose result is missing, a result without its call, an answer cut off in
+the middle) is named, never silently dropped (I2, I7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zoea.context.needs import Note
+from zoea.context.values import StepKind
+from zoea.model.values import Memory
+from zoea.model.words import Role
+
+
+class UnitKind(StrEnum):
+    PROMPT = "prompt"
+    SLICE = "slice"
+    TEXT = "text"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A part of a conversation that is shown whole or not at all.
+
+    `first` and `last` are the sequence numbers it occupies; a slice's reach over
+    its results. A NOTE has no memories but a `text`.
+    """
+
+    kind: UnitKind
+    first: int
+    last: int
+    memories: tuple[Memory, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A memory that no valid request can hold, and why."""
+
+    memory: Memory
+    kind: StepKind
+
+
+def read(memories: Iterable[Memory]) -> tuple[list[Unit], list[LeftOut]]:
+    """The units of one turn, or of a stretch of several, in conversation order."""
+    ordered = sorted(memories, key=_place)
+    results: dict[int, Memory] = {}
+    left_out: list[LeftOut] = []
+    for memory in ordered:
+        if memory.role is Role.TOOL:
+            if memory.call_id is None or memory.call_id in results:
+                left_out.append(LeftOut(memory, StepKind.ORPHAN))
+            else:
+                results[memory.call_id] = memory
+    units: list[Unit] = []
+    for memory in ordered:
+        match memory.role:
+            case Role.ASSISTANT:
+                unit = _assistant(memory, results, left_out)
+                if unit is not None:
+                    units.append(unit)
+            case Role.USER:
+                units.append(Unit(UnitKind.PROMPT, memory.seq, memory.seq, (memory,)))
+            case _:
+                pass  # results were taken by their calls; a system memory is never stored
+    left_out += [LeftOut(memory, StepKind.ORPHAN) for memory in results.values()]
+    return units, left_out
+
+
+def _place(memory: Memory) -> tuple[int, int]:
+    return memory.turn_number, memory.seq
+
+
+def _assistant(memory: Memory, results: dict[int, Memory], left_out: list[LeftOut]) -> Unit | None:
+    """The unit that an assistant memory opens; takes its results out of `results`."""
+    own = [result for call in memory.calls if (result := results.pop(call.id, None)) is not None]
+    if memory.partial or len(own) < len(memory.calls):
+        why = StepKind.PARTIAL if memory.partial else StepKind.INCOMPLETE
+        left_out += [LeftOut(one, why) for one in (memory, *own)]
+        return None
+    if not memory.calls:
+        return Unit(UnitKind.TEXT, memory.seq, memory.seq, (memory,))
+    return Unit(UnitKind.SLICE, memory.seq, memory.seq + len(memory.calls), (memory, *own))
+
+
+def with_notes(units: Sequence[Unit], notes: Sequence[Note]) -> list[Unit]:
+    """The units with each note after the unit its place lies in, so never between a call and its results."""
+    if not notes:
+        return list(units)
+    waiting = sorted(notes, key=lambda note: (note.after_seq, note.kind))
+    out: list[Unit] = []
+    taken = 0
+    for index, unit in enumerate(units):
+        out.append(unit)
+        following = units[index + 1].first if index + 1 < len(units) else None
+        while taken < len(waiting) and (following is None or waiting[taken].after_seq < following):
+            note = waiting[taken]
+            out.append(Unit(UnitKind.NOTE, note.after_seq, note.after_seq, text=note.content))
+            taken += 1
+    out += [Unit(UnitKind.NOTE, note.after_seq, note.after_seq, text=note.content) for note in waiting[taken:]]
+    return out
+
+
+def without_last_answer(units: list[Unit]) -> tuple[list[Unit], list[LeftOut]]:
+    """A request asks for the next answer: answers that nothing follows yet are not part of it."""
+    end = len(units)
+    while end and units[end - 1].kind is UnitKind.TEXT:
+        end -= 1
+    return units[:end], [LeftOut(unit.memories[0], StepKind.ANSWER) for unit in units[end:]]
+
+
+def latest_slice(memories: Iterable[Memory], window: int) -> Unit | None:
+    """The latest complete slice whose call is among the `window` newest of these memories."""
+    everything = list(memories)
+    if len(everything) > window:
+        newest = {memory.id for memory in sorted(everything, key=lambda memory: memory.id)[-window:]}
+    else:
+        newest = {memory.id for memory in everything}
+    units, _ = read(everything)
+    slices = (unit for unit in reversed(units) if unit.kind is UnitKind.SLICE)
+    return next((unit for unit in slices if unit.memories[0].id in newest), None)
