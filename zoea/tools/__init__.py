@@ -1,0 +1,23 @@
+"""The tools of the myses: upstream MCP sessions, the toolbox and its policy, Zoea's own tools.
+
+Start with `Toolbox`. Importing this package loads no SDK; opening an upstream does.
+"""
+
+from zoea.tools.config import Login, Sharing, UpstreamConfig
+from zoea.tools.identity import AccountKeeper
+from zoea.tools.policy import SearchScope, Send, ToolPolicy
+from zoea.tools.toolbox import Toolbox
+from zoea.tools.upstream import Upstream, UpstreamStatus
+
+__all__ = [
+    "AccountKeeper",
+    "Login",
+    "SearchScope",
+    "Send",
+    "Sharing",
+    "ToolPolicy",
+    "Toolbox",
+    "Upstream",
+    "UpstreamConfig",
+    "UpstreamStatus",
+]

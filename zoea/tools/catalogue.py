@@ -1,0 +1,113 @@
+"""From the tools that upstreams list to the catalogue that one template's myses see. Pure.
+
+Names are what model providers accept (letters, digits, `_`, `-`, at most 64) and
+are prefixed `UPSTREAM__` only where two tools would share one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blake3 import blake3
+
+from zoea.model.request import Catalogue, ToolSpec
+from zoea.tools.config import UpstreamConfig
+from zoea.tools.policy import ToolPolicy, decide, matches
+
+MAX_NAME = 64
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+_EMPTY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTool:
+    """A tool as its upstream lists it."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+
+
+def spec_of(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
+    """The tool before any policy: injected arguments gone, hash made of what the upstream said."""
+    return ToolSpec(
+        name=safe_name(tool.name),
+        description=tool.description,
+        input_schema=without(tool.input_schema, config.inject),
+        upstream=config.name,
+        origin=tool.name,
+        read_only=tool.read_only,
+        destructive=tool.destructive,
+        idempotent=tool.idempotent or tool.read_only or matches(config.idempotent, tool.name),
+        schema_hash=digest([tool.name, tool.description, tool.input_schema, tool.read_only, tool.destructive]),
+    )
+
+
+def assemble(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSpec]], policy: ToolPolicy) -> Catalogue:
+    """One catalogue: Zoea's own tools first, then each upstream's in its own order.
+
+    Zoea's own tools keep their names; of upstreams that share a name, all are prefixed.
+    """
+    mine = [spec for tool in own if (spec := decide(tool, policy)) is not None]
+    theirs = [spec for tools in upstreams for tool in tools if (spec := decide(tool, policy)) is not None]
+    shared = Counter(spec.name for spec in theirs)
+    taken = {spec.name for spec in mine}
+    named: list[ToolSpec] = list(mine)
+    for spec in theirs:
+        clashes = shared[spec.name] > 1 or spec.name in taken
+        name = safe_name(f"{spec.upstream}__{spec.origin}") if clashes else spec.name
+        name = _unused(name, taken) if clashes else name
+        taken.add(name)
+        named.append(replace(spec, name=name) if name != spec.name else spec)
+    return Catalogue(tools=tuple(named), hash=digest([_as_list(spec) for spec in named]))
+
+
+def safe_name(name: str) -> str:
+    """A name that every provider accepts; the same name for the same tool."""
+    plain = _ODD.sub("_", name) or "tool"
+    if len(plain) <= MAX_NAME:
+        return plain
+    return f"{plain[: MAX_NAME - 9]}_{digest(name)[:8]}"
+
+
+def without(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """A JSON schema without the named top-level properties; always an object schema."""
+    hidden = set(names)
+    kept = dict(schema) if schema else dict(_EMPTY_SCHEMA)
+    kept.setdefault("type", "object")
+    properties = kept.get("properties")
+    kept["properties"] = (
+        {key: value for key, value in properties.items() if key not in hidden} if isinstance(properties, dict) else {}
+    )
+    required = kept.get("required")
+    if isinstance(required, list):
+        kept["required"] = [key for key in required if key not in hidden]
+        if not kept["required"]:
+            del kept["required"]
+    return kept
+
+
+def digest(value: Any) -> str:
+    """32 hex digits over the canonical JSON of a value."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return blake3(text.encode("utf-8", "surrogatepass")).hexdigest(length=16)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    number, candidate = 2, name
+    while candidate in taken:
+        candidate = f"{name[: MAX_NAME - 4]}_{number}"
+        number += 1
+    return candidate
+
+
+def _as_list(spec: ToolSpec) -> list[Any]:
+    return [spec.name, spec.description, spec.input_schema, spec.upstream, spec.origin, spec.asks, spec.schema_hash]

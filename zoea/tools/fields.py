@@ -1,0 +1,76 @@
+"""Reading the arguments of Zoea's own tools, with errors that name the field and its range. Pure.
+
+Lenient where the meaning is plain (`"20"` for 20, null for left out), since small
+models write so; strict where it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zoea.model.errors import UsageError
+
+
+class Fields:
+    """The arguments of one call; every reader raises UsageError naming its field."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._left = {key: value for key, value in arguments.items() if value is not None}
+
+    def text(self, name: str, *, default: str = "", at_most: int = 0) -> str:
+        """A text that is not blank, at the longest `at_most` characters."""
+        value = self._left.pop(name, default)
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be text")
+        if not value.strip():
+            raise UsageError(f"{name} is missing" if not value else f"{name} cannot be empty")
+        if at_most and len(value) > at_most:
+            raise UsageError(f"{name} must have at most {at_most} characters, not {len(value)}")
+        return value
+
+    def raw_text(self, name: str) -> str:
+        """A text as it is, empty where left out."""
+        value = self._left.pop(name, "")
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be text")
+        return value
+
+    def number(self, name: str, least: int, most: int | None) -> float | None:
+        """A number in the range; None where left out."""
+        value = self._left.pop(name, None)
+        if value is None:
+            return None
+        number = _as_number(value)
+        if number is None or number < least or (most is not None and number > most):
+            raise UsageError(f"{name} must be {_range(least, most)}, not {value!r:.40}")
+        return number
+
+    def whole(self, name: str, least: int, most: int | None) -> int | None:
+        """A whole number in the range; None where left out."""
+        given = self._left.get(name)
+        number = self.number(name, least, most)
+        if number is None:
+            return None
+        if number != int(number):
+            raise UsageError(f"{name} must be a whole number, not {given!r:.40}")
+        return int(number)
+
+    def no_more(self) -> None:
+        """Nothing else was given."""
+        if self._left:
+            raise UsageError(f"{', '.join(sorted(map(str, self._left)))[:100]} is not an argument of this tool")
+
+
+def _as_number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if number == number and abs(number) < 2**53 else None
+
+
+def _range(least: int, most: int | None) -> str:
+    return f"from {least} to {most}" if most is not None else f"{least} or more"

@@ -1,0 +1,63 @@
+"""Which tools a template's myses may see, and which of them ask a person first. Pure.
+
+A glob is matched against a tool's own name, `UPSTREAM/tool` and `UPSTREAM__tool`,
+so `git_*`, `git/*` and `git__commit` all say what they seem to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from zoea.model.request import ToolSpec
+
+
+class Send(StrEnum):
+    """Whom a mysis may write to."""
+
+    NONE = "none"
+    COMMANDER = "commander"
+    SWARM = "swarm"
+
+
+class SearchScope(StrEnum):
+    """Whose memories a mysis may search."""
+
+    OWN = "own"
+    SWARM = "swarm"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """A template's word on tools. `deny` wins over `allow`; an empty `allow` allows nothing.
+
+    Args:
+        allow, deny, ask: Globs.
+        ask_destructive: Tools that their server marks as destructive ask too.
+        send: Whom the mysis may write to.
+        search: Whose memories it may search.
+    """
+
+    allow: tuple[str, ...] = ("*",)
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    ask_destructive: bool = True
+    send: Send = Send.SWARM
+    search: SearchScope = SearchScope.OWN
+
+
+def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:
+    """Whether one of the globs names this tool."""
+    names = (origin, f"{upstream}/{origin}", f"{upstream}__{origin}") if upstream else (origin,)
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)
+
+
+def decide(spec: ToolSpec, policy: ToolPolicy) -> ToolSpec | None:
+    """The tool as the policy leaves it: None where hidden, `asks` set where a person decides."""
+    if matches(policy.deny, spec.origin, spec.upstream) or not matches(policy.allow, spec.origin, spec.upstream):
+        return None
+    asks = matches(policy.ask, spec.origin, spec.upstream) or (
+        policy.ask_destructive and spec.destructive and not spec.read_only
+    )
+    return replace(spec, asks=asks) if asks != spec.asks else spec

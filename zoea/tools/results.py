@@ -1,0 +1,140 @@
+"""From what an MCP server answers to what a mysis reads: one text, and blobs beside it.
+
+Takes the result as decoded wire JSON, so nothing here depends on the SDK. Shapes:
+MCP specification, "Tool Result" and "Content".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from zoea.model.request import Blob, ToolResult
+from zoea.tools.images import size_of
+
+NOTHING = "(no output)"
+UNEXPLAINED = "the tool failed and did not say why"
+
+
+def as_result(wire: Mapping[str, Any]) -> ToolResult:
+    """The result of `tools/call`: texts joined by newlines, other content described in place.
+
+    Structured content is the text where there is no other.
+    """
+    lines: list[str] = []
+    blobs: list[Blob] = []
+    content = wire.get("content")
+    for block in content if isinstance(content, list) else []:
+        if not isinstance(block, Mapping):
+            continue
+        line, blob = _block(block)
+        if line:
+            lines.append(line)
+        if blob is not None:
+            blobs.append(blob)
+    structured = wire.get("structuredContent")
+    if not lines and structured is not None:
+        lines.append(json.dumps(structured, ensure_ascii=False))
+    is_error = bool(wire.get("isError"))
+    text = "\n".join(lines) or (UNEXPLAINED if is_error else NOTHING)
+    return ToolResult(content=text, is_error=is_error, blobs=tuple(blobs))
+
+
+def failed(why: str) -> ToolResult:
+    """An error result; `why` is a sentence for the model."""
+    return ToolResult(content=why, is_error=True)
+
+
+def fields_of(wire: Mapping[str, Any]) -> dict[str, Any]:
+    """The result as one JSON object: its structured content, else its text read as JSON; empty where neither is."""
+    structured = wire.get("structuredContent")
+    if isinstance(structured, Mapping):
+        inner = structured.get("result")
+        return dict(inner) if isinstance(inner, Mapping) and len(structured) == 1 else dict(structured)
+    try:
+        read = json.loads(as_result(wire).content)
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _block(block: Mapping[str, Any]) -> tuple[str, Blob | None]:
+    match block.get("type"):
+        case "text":
+            return _text(block.get("text")), None
+        case "image" | "audio" as kind:
+            return _media(str(kind), block)
+        case "resource":
+            return _resource(block.get("resource"))
+        case "resource_link":
+            return _link(block), None
+        case other:
+            return f"[content of type {_text(other) or 'unknown'}]", None
+
+
+def _media(kind: str, block: Mapping[str, Any]) -> tuple[str, Blob | None]:
+    media_type = _text(block.get("mimeType")) or "application/octet-stream"
+    data = _decode(block.get("data"))
+    if data is None:
+        return f"[{kind} {_short(media_type)}, unreadable]", None
+    note = describe(media_type, data, kind)
+    return note, Blob(media_type=media_type, data=data, note=note)
+
+
+def describe(media_type: str, data: bytes, kind: str = "") -> str:
+    """`[image 640x480 png]`, `[audio wav, 12 kB]`, `[application/pdf, 3 kB]`."""
+    if kind == "image" or media_type.startswith("image/"):
+        size = size_of(data)
+        if size is not None:
+            return f"[image {size[0]}x{size[1]} {_short(media_type)}]"
+        return f"[image {_short(media_type)}, {_amount(len(data))}]"
+    if kind == "audio" or media_type.startswith("audio/"):
+        return f"[audio {_short(media_type)}, {_amount(len(data))}]"
+    return f"[{media_type}, {_amount(len(data))}]"
+
+
+def _resource(resource: Any) -> tuple[str, Blob | None]:
+    if not isinstance(resource, Mapping):
+        return "[resource, unreadable]", None
+    uri = _text(resource.get("uri"))
+    if isinstance(resource.get("text"), str):
+        return f"[resource {uri}]\n{resource['text']}", None
+    media_type = _text(resource.get("mimeType")) or "application/octet-stream"
+    data = _decode(resource.get("blob"))
+    if data is None:
+        return f"[resource {uri}, unreadable]", None
+    note = f"[resource {uri}: {describe(media_type, data)[1:-1]}]"
+    return note, Blob(media_type=media_type, data=data, note=note)
+
+
+def _link(block: Mapping[str, Any]) -> str:
+    title = _text(block.get("title")) or _text(block.get("name"))
+    described = _text(block.get("description"))
+    tail = f": {described}" if described else ""
+    return f"[link {title} <{_text(block.get('uri'))}>{tail}]"
+
+
+def _decode(data: Any) -> bytes | None:
+    if not isinstance(data, str):
+        return None
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _short(media_type: str) -> str:
+    return media_type.partition("/")[2].partition("+")[0].removeprefix("x-") or media_type
+
+
+def _amount(count: int) -> str:
+    if count < 1_000:
+        return f"{count} bytes"
+    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
