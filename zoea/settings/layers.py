@@ -19,13 +19,11 @@ from zoea.settings.fields import lowest
 from zoea.settings.library import Templates, levels, walk_up
 from zoea.settings.merge import CAPS
 from zoea.settings.origin import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
-from zoea.settings.paths import Places
+from zoea.settings.paths import PROJECT_FILE, Places
 from zoea.settings.paths import places as places_of
 from zoea.settings.schema import Settings, disagreements
 from zoea.settings.tree import Source, leaves, look, merged, put
 from zoea.settings.trust import Trust, inert_part
-
-PROJECT_FILE = "zoea.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ def problems(
         load(places, project_dir=project_dir, overrides=overrides, env=env)
     except SettingsInvalid as error:
         found += error.problems
-    project = _project_file(project_dir or Path.cwd(), places)
+    project = project_file(project_dir or Path.cwd())
     folder = project.parent if project else None
     return found + Templates(levels(places.templates, folder), Trust(places.trusted)).problems()
 
@@ -123,7 +121,7 @@ class _Reading:
 
 def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mapping[str, str]) -> _Reading:
     trust = Trust(places.trusted)
-    project = _project_file(start, places)
+    project = project_file(start)
     templates = Templates(levels(places.templates, project.parent if project else None), trust)
     reading = _Reading(templates, project)
     user = read_document(places.config_file, Layer.USER)
@@ -138,7 +136,8 @@ def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mappin
     return reading
 
 
-def _project_file(start: Path, places: Places) -> Path | None:
+def project_file(start: Path) -> Path | None:
+    """The nearest `zoea.toml`, from a directory upward."""
     return next(walk_up(start.absolute(), PROJECT_FILE), None)
 
 

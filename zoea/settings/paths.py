@@ -14,6 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+DEFAULT_WORKSPACE = "default"
+PROJECT_FILE = "zoea.toml"
+USER_FILE = "config.toml"
+
 SOCKET_PATH_LIMIT = 107
 """Bytes that a Unix socket's path may have, without the closing NUL."""
 
@@ -51,7 +55,7 @@ class Places(NamedTuple):
 
     @property
     def config_file(self) -> Path:
-        return self.config / "config.toml"
+        return self.config / USER_FILE
 
     @property
     def templates(self) -> Path:
@@ -91,12 +95,21 @@ class Places(NamedTuple):
         return made
 
 
-def places(workspace: str = "", env: Mapping[str, str] = os.environ) -> Places:
-    """The places of a workspace; the empty name is the default one.
+def places(workspace: str = "", env: Mapping[str, str] = os.environ, *, configured: bool = True) -> Places:
+    """The places of a workspace.
 
+    Without a name it is the one that `ZOEA_WORKSPACE`, the project's file or the
+    user's names (`configured = False` leaves the files alone), else the default one.
     `ZOEA_DATA_DIR` and `ZOEA_CONFIG_DIR` win over the platform's own directories.
-    Raises UsageError for a name that could leave its directory.
+
+    Raises:
+        UsageError: for a name that could leave its directory.
+        SettingsError: where a file that may name the workspace cannot be read.
     """
+    config = _config(env)
+    workspace = workspace or env.get("ZOEA_WORKSPACE", "")
+    if not workspace and configured:
+        workspace = _configured(config)
     if workspace and not _WORKSPACE.fullmatch(workspace):
         from zoea.model.errors import UsageError
 
@@ -104,21 +117,41 @@ def places(workspace: str = "", env: Mapping[str, str] = os.environ) -> Places:
             f"{workspace!r} is no workspace name",
             hint="Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit.",
         )
-    return Places(
-        data=_data(workspace, env),
-        config=_config(env),
-        runtime=_runtime(env),
-        workspace=workspace,
-    )
+    return Places(data=_data(workspace, env), config=config, runtime=_runtime(env), workspace=workspace)
+
+
+def _configured(config: Path) -> str:
+    """The workspace that the project's file names, else the user's; read only if one might."""
+    here = Path.cwd()
+    project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
+    for candidate in (project, config / USER_FILE):
+        if candidate is None or not candidate.is_file():
+            continue
+        raw = candidate.read_bytes()
+        if b"workspace" in raw and (name := _workspace_in(candidate, raw)):
+            return name
+    return ""
+
+
+def _workspace_in(file: Path, raw: bytes) -> str:
+    import tomllib
+
+    try:
+        name = tomllib.loads(raw.decode("utf-8-sig")).get("workspace", "")
+    except (ValueError, RecursionError):
+        from zoea.model.errors import SettingsError
+
+        raise SettingsError(f"{file} is no TOML", hint="Run `zoea config check` to see what is wrong.") from None
+    return name if isinstance(name, str) else ""
 
 
 def _data(workspace: str, env: Mapping[str, str]) -> Path:
     if given := env.get("ZOEA_DATA_DIR"):
         root = _absolute(given)
-        return root / "workspaces" / workspace if workspace else root
+        return root if workspace in ("", DEFAULT_WORKSPACE) else root / "workspaces" / workspace
     from platformdirs import user_data_path
 
-    return user_data_path("zoea", appauthor=False) / "workspaces" / (workspace or "default")
+    return user_data_path("zoea", appauthor=False) / "workspaces" / (workspace or DEFAULT_WORKSPACE)
 
 
 def _config(env: Mapping[str, str]) -> Path:

@@ -1,0 +1,65 @@
+"""`zoea credentials`: keys in and out of the store; a value is never an argument, so never in a process list."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from zoea.cli.options import AsJson, Workspace
+from zoea.model.errors import UsageError
+from zoea.settings.credentials import Credentials
+from zoea.settings.paths import places
+
+app = typer.Typer(help="Store the keys that settings refer to.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name that settings refer to, as in file:NAME.")]
+InKeyring = Annotated[bool, typer.Option("--keyring", help="Use the system's keyring instead of the file.")]
+
+
+@app.command("set")
+def set_(name: Name, keyring: InKeyring = False, workspace: Workspace = "") -> None:
+    """Store a value: typed unseen, or read from stdin."""
+    value = _value(name)
+    credentials = _credentials(workspace)
+    if keyring:
+        credentials.set_in_keyring(name, value)
+    else:
+        credentials.set(name, value)
+    typer.echo(f'Stored. Settings refer to it as "{"keyring" if keyring else "file"}:{name}".')
+
+
+@app.command("list")
+def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """List the names in the file, never the values. A keyring cannot be listed."""
+    names = _credentials(workspace).names()
+    if as_json:
+        typer.echo(json.dumps(list(names)))
+        return
+    for name in names:
+        typer.echo(name)
+
+
+@app.command()
+def delete(name: Name, keyring: InKeyring = False, workspace: Workspace = "") -> None:
+    """Remove a value."""
+    credentials = _credentials(workspace)
+    gone = credentials.delete_from_keyring(name) if keyring else credentials.delete(name)
+    if not gone:
+        raise UsageError(f"there is no credential {name}", hint="Run `zoea credentials list` for the names.")
+    typer.echo(f"Deleted {name}.")
+
+
+def _credentials(workspace: str) -> Credentials:
+    where = places(workspace)
+    where.make_data()
+    return Credentials(where.credentials)
+
+
+def _value(name: str) -> str:
+    """One line from the terminal, unseen; or all of stdin, without the line's end."""
+    if sys.stdin.isatty():
+        return str(typer.prompt(f"Value for {name}", hide_input=True))
+    return sys.stdin.read().rstrip("\r\n")

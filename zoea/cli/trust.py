@@ -1,0 +1,101 @@
+"""`zoea trust`: show what a project's files would do, and record that the person agrees."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import localtime, strftime
+from typing import Annotated, Any
+
+import typer
+
+from zoea.model.errors import UsageError
+from zoea.settings.document import Document, read_document
+from zoea.settings.layers import project_file
+from zoea.settings.origin import Layer, SettingsInvalid, dotted
+from zoea.settings.paths import PROJECT_FILE, places
+from zoea.settings.show import printable, safe, toml
+from zoea.settings.tree import look
+from zoea.settings.trust import Trust, active_keys, held_in_template
+
+
+def trust(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="PATH", help="A project's directory or one file; the nearest zoea.toml.")
+    ] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Let a project's file run commands, reach addresses and use credentials, as it stands now."""
+    record = Trust(places(configured=False).trusted)
+    if listed:
+        _list(record)
+        return
+    for file in _meant(path):
+        if revoke:
+            was = record.revoke(file)
+            typer.echo(f"{file}: {'trusted no longer' if was else 'was not trusted'}")
+        else:
+            _trust(record, file, yes)
+
+
+def _meant(path: Path | None) -> list[Path]:
+    """A project's file with its templates, or the one file that was named."""
+    if path is not None and not path.is_dir():
+        return [path.absolute()]
+    folder = (path or Path.cwd()).absolute()
+    found = folder / PROJECT_FILE if path is not None else project_file(folder)
+    if found is None or not found.is_file():
+        raise UsageError(f"there is no {PROJECT_FILE} in {folder}", hint="Name the project's directory or file.")
+    return [found, *sorted((found.parent / ".zoea" / "templates").glob("*.toml"))]
+
+
+def _trust(record: Trust, file: Path, yes: bool) -> None:
+    """Show, ask, record: the bytes that were shown, whatever the file holds by then."""
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
+    is_project = file.name == PROJECT_FILE
+    document = read_document(file, Layer.PROJECT if is_project else Layer.TEMPLATE)
+    if document.problems:
+        raise SettingsInvalid(document.problems)
+    if record.holds(file, document.raw):
+        typer.echo(f"{file}: trusted already, unchanged")
+        return
+    wanted = list(_wanted(document.tree)) if is_project else list(held_in_template(document.tree))
+    if not wanted:
+        typer.echo(f"{file}: holds nothing that needs trust")
+        return
+    typer.echo(f"{file} wants:")
+    for line in wanted:
+        typer.echo(f"  {line}")
+    if not yes and sys.stdin.isatty() and not typer.confirm("Trust exactly this?"):
+        typer.echo("Not trusted.")
+        return
+    _record(record, file, document)
+
+
+def _record(record: Trust, file: Path, document: Document) -> None:
+    record.add(file, document.raw)
+    typer.echo(f"{file}: trusted until it changes")
+
+
+def _wanted(tree: Mapping[str, Any]) -> Iterator[str]:
+    """What the file would run, reach and use, a line each; what looks like a secret is hidden."""
+    for path in active_keys(tree):
+        value = look(tree, path)
+        if isinstance(value, Mapping):
+            for key, one in value.items():
+                yield f"{printable(dotted((*path, key)))} = {toml(safe((*path, key), one))}"
+        else:
+            yield f"{printable(dotted(path))} = {toml(safe(path, value))}"
+
+
+def _list(record: Trust) -> None:
+    for trusted in record.files():
+        when = strftime("%Y-%m-%d %H:%M", localtime(trusted.at))
+        state = (
+            "" if trusted.file.is_file() and record.holds(trusted.file, trusted.file.read_bytes()) else "  (changed)"
+        )
+        typer.echo(f"{when}  {trusted.digest[:12]}  {printable(str(trusted.file))}{state}")

@@ -1,0 +1,102 @@
+"""Settings as text for people: every key with its value and origin, nothing secret among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import tomlkit
+from pydantic import SecretStr
+
+from zoea.settings.endpoints import REFERENCE
+from zoea.settings.layers import Loaded
+from zoea.settings.origin import DEFAULT, KeyPath, Origin, dotted
+from zoea.settings.tree import leaves
+
+HIDDEN = "‹hidden›"
+
+_BOUNDS = frozenset({("budget", "swarm_per_day"), ("budget", "mysis"), ("budget", "background")})
+_TELLING = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One key: its value as plain data (None is unset) and where it came from."""
+
+    key: str
+    value: Any
+    origin: Origin
+
+    @property
+    def text(self) -> str:
+        """The value as TOML."""
+        return "unset" if self.value is None else toml(self.value)
+
+
+def rows(loaded: Loaded) -> list[Row]:
+    """Every key of the settings, in the schema's order."""
+    return [
+        Row(dotted(path), safe(path, value), loaded.origins.get(dotted(path), DEFAULT))
+        for path, value in _values(loaded.settings.model_dump())
+    ]
+
+
+def _values(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
+    for path, value in leaves(tree):
+        yield path, "none" if value is None and path in _BOUNDS else value
+
+
+def safe(path: KeyPath, value: Any) -> Any:
+    """A value that may be shown: texts that are or may hold a secret are hidden, references are not."""
+    if isinstance(value, SecretStr):
+        plain = value.get_secret_value()
+        return plain if REFERENCE.fullmatch(plain) else HIDDEN
+    if isinstance(value, str) and path[-1] in ("url", "base_url"):
+        return _without_query(value)
+    if isinstance(value, list | tuple):
+        return _arguments(value) if path[-1] == "args" else [safe(path, one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: safe((*path, key), one) for key, one in value.items()}
+    if isinstance(value, str) and len(path) > 3 and _TELLING.search(path[-1]) and not REFERENCE.fullmatch(value):
+        return HIDDEN
+    return value.value if hasattr(value, "value") else value
+
+
+def _without_query(address: str) -> str:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return HIDDEN
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, place, parts.path, HIDDEN if parts.query else "", ""))
+
+
+def _arguments(args: Sequence[Any]) -> list[Any]:
+    """Arguments without what follows a flag like `--token`."""
+    shown: list[Any] = []
+    hide_next = False
+    for arg in args:
+        flag, equals, value = str(arg).partition("=")
+        telling = flag.startswith("-") and _TELLING.search(flag) is not None
+        if hide_next and not flag.startswith("-"):
+            shown.append(arg if "{" in str(arg) else HIDDEN)
+        elif telling and equals:
+            shown.append(arg if "{" in value else f"{flag}={HIDDEN}")
+        else:
+            shown.append(arg)
+        hide_next = telling and not equals
+    return shown
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it, on one line."""
+    plain = list(value) if isinstance(value, tuple) else value
+    return printable(tomlkit.item(plain).as_string())
+
+
+def printable(text: str) -> str:
+    """Text from a file as a terminal may show it: what is not printable is spelled out."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
