@@ -37,9 +37,14 @@ class Reef:
     def register(self, name: str, secret: str) -> Player:
         """A new captain, docked where a belt is one `undock` away. `secret` is kept as given.
 
-        Raises Refused (`name_taken`) where the name is another's, in whatever case.
+        Until its first login a name may be registered again, as the answer that held its
+        password may have been lost. Raises Refused (`name_taken`) where it is another's, in whatever case.
         """
-        if name.casefold() in self._names:
+        known = self.find(name)
+        if known is not None and not known.claimed:
+            known.secret = secret
+            return known
+        if known is not None:
             raise Refused("name_taken", f"The name {name} is taken. Log in with its password, or choose another name.")
         stations = self.chart.stations
         home = self.chart.points[stations[len(self.world.players) % len(stations)]]
@@ -48,6 +53,10 @@ class Reef:
         self.world.players[name] = player
         self._names[name.casefold()] = name
         return player
+
+    def claim(self, name: str) -> None:
+        """Somebody logged in: from now on the name is theirs."""
+        self.world.players[name].claimed = True
 
     def find(self, name: str) -> Player | None:
         """The captain of that name, in any case."""

@@ -42,6 +42,7 @@ class Player:
     system: str
     orbit: int
     docked: str
+    claimed: bool = False
     credits: int = 0
     earned: int = 0
     mined: int = 0
@@ -97,6 +98,11 @@ class Player:
 _FIELDS = tuple(item.name for item in fields(Player))
 
 
+def digest(text: str) -> str:
+    """BLAKE3 of a text, in hex."""
+    return blake3(text.encode()).hexdigest()
+
+
 @dataclass(slots=True)
 class World:
     """Everything that a call or a tick can change.
@@ -135,7 +141,7 @@ class World:
 
     def hash(self) -> str:
         """BLAKE3 of the whole state."""
-        return blake3(self.to_json().encode()).hexdigest()
+        return digest(self.to_json())
 
     def units(self, point: str, capacity: float, regrow: float) -> float:
         """Units of ore at a point now."""

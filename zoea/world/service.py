@@ -1,0 +1,175 @@
+"""From a tool call on the wire to the simulation and back: sessions, limits, faults, the log.
+
+The one place where the world meets randomness (passwords, session ids) and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import secrets
+from collections import Counter
+from typing import Any
+
+from blake3 import blake3
+
+from zoea.world.actions import ACTIONS
+from zoea.world.catalog import HELP, SPECS, check
+from zoea.world.faults import Fate, Faults
+from zoea.world.pace import Pace
+from zoea.world.reads import WRITES, map_text
+from zoea.world.record import Record
+from zoea.world.refusal import Refused
+
+CALLS_PER_TICK = 60
+CHATS_PER_TICK = 5
+LOGINS_PER_TICK = 5
+SESSIONS = 8
+"""Sessions that one account may hold; the oldest gives way."""
+
+
+class Service:
+    """All that a server needs of a world.
+
+    Args:
+        record: The open world file; its `reef` is played.
+        pace: When ticks pass; told of every call.
+        faults: What goes wrong on purpose.
+    """
+
+    def __init__(self, record: Record, pace: Pace, faults: Faults | None = None) -> None:
+        self._record = record
+        self._reef = record.reef
+        self._pace = pace
+        self._faults = faults or Faults()
+        self._sessions: dict[str, str] = {}
+        self._held: dict[str, list[str]] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counted_at = -1
+        self._flush: asyncio.Future[None] | None = None
+        self._map = map_text(self._reef.chart)
+
+    async def call(self, tool: str, args: dict[str, Any]) -> tuple[str, bool]:
+        """One tool call: its result as JSON text, and whether it is an error."""
+        fate = self._faults.draw()
+        if fate is not None and fate.delay:
+            await asyncio.sleep(fate.delay)
+        try:
+            text = await self._answer(tool, args, fate)
+        except Refused as refused:
+            return _dump({**refused.as_dict(), "current_tick": self._reef.tick_now}), True
+        if fate is not None and fate.malformed:
+            return text[: len(text) // 2], False
+        return text, False
+
+    async def _answer(self, tool: str, args: dict[str, Any], fate: Fate | None) -> str:
+        clean = check(tool, args)
+        if tool in ("register", "login", "help"):
+            return _dump({**await self._outside(tool, clean), "current_tick": self._reef.tick_now})
+        session = clean.pop("session_id")
+        if fate is not None:
+            self._befall(fate, session)
+        name = self._sessions.get(session)
+        if name is None:
+            raise Refused("session_lost", "This session is over. Call login for a new session_id.")
+        self._limit(name, "calls", CALLS_PER_TICK)
+        if tool == "get_map":
+            return f'{{"map":{self._map},"current_tick":{self._reef.tick_now}}}'
+        if tool == "logout":
+            self._forget(session)
+            self._pace.left(name)
+            return _dump({"logged_out": True, "current_tick": self._reef.tick_now})
+        if tool == "chat":
+            self._limit(name, "chat", CHATS_PER_TICK)
+        result = self._reef.call(name, tool, clean)
+        if tool in ACTIONS or tool in WRITES:
+            self._record.call(name, tool, clean)
+            await self._durable()
+        self._pace.called(name)
+        return _dump(result)
+
+    async def _outside(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        match tool:
+            case "register":
+                password = secrets.token_urlsafe(18)
+                player = self._reef.register(args["name"], _digest(password))
+                self._record.register(player.name, player.secret)
+                await self._durable()
+                return {"account": player.name, "password": password}
+            case "login":
+                return await self._login(args["account"], args["password"])
+            case _:
+                return self._help(args.get("topic"))
+
+    async def _login(self, account: str, password: str) -> dict[str, Any]:
+        player = self._reef.find(account)
+        self._limit(account.casefold(), "login", LOGINS_PER_TICK)
+        if player is None or not secrets.compare_digest(player.secret, _digest(password)):
+            raise Refused("login_refused", "Account or password is wrong. Call register for a new account.")
+        self._counts.pop((account.casefold(), "login"), None)
+        if not player.claimed:
+            self._reef.claim(player.name)
+            self._record.claim(player.name)
+            await self._durable()
+        session = secrets.token_urlsafe(18)
+        self._sessions[session] = player.name
+        held = self._held.setdefault(player.name, [])
+        held.append(session)
+        if len(held) > SESSIONS:
+            self._forget(held[0])
+        return {"session_id": session, "account": player.name}
+
+    def _forget(self, session: str) -> None:
+        name = self._sessions.pop(session, None)
+        if name is not None:
+            self._held[name].remove(session)
+
+    def _help(self, topic: str | None) -> dict[str, Any]:
+        if topic is None:
+            return {"help": HELP, "tools": {spec.name: spec.what for spec in SPECS.values()}}
+        spec = SPECS.get(topic)
+        if spec is None:
+            raise Refused("unknown_tool", f"There is no tool {topic!r}. Call help without a topic for all of them.")
+        takes = {key: line.get("description", "") for key, line in spec.schema()["properties"].items()}
+        return {"tool": spec.name, "help": spec.what, "takes": takes}
+
+    def _befall(self, fate: Fate, session: str) -> None:
+        if fate.restart:
+            os._exit(70)
+        if fate.lose_session:
+            self._forget(session)
+        if fate.error:
+            raise Refused("world_error", "The world stumbled and did nothing. Try again in 1 seconds.")
+
+    def _limit(self, name: str, what: str, most: int) -> None:
+        if self._counted_at != self._reef.tick_now:
+            self._counts.clear()
+            self._counted_at = self._reef.tick_now
+        self._counts[name, what] += 1
+        if self._counts[name, what] > most:
+            seconds = max(1, math.ceil(self._pace.until_next()))
+            raise Refused("rate_limited", f"Too many calls. Try again in {seconds} seconds.", retry_after_s=seconds)
+
+    async def _durable(self) -> None:
+        """Return once what was written is committed; calls of one moment share a commit."""
+        if self._flush is None:
+            loop = asyncio.get_running_loop()
+            self._flush = loop.create_future()
+            loop.call_soon(self._commit, self._flush)
+        await asyncio.shield(self._flush)
+
+    def _commit(self, waiting: asyncio.Future[None]) -> None:
+        self._flush = None
+        self._record.commit()
+        waiting.set_result(None)
+
+
+def _digest(password: str) -> str:
+    """Passwords are 144 random bits made here, so a fast hash is enough."""
+    return blake3(password.encode("utf-8", "replace")).hexdigest()
+
+
+def _dump(result: dict[str, Any]) -> str:
+    return json.dumps(result, separators=(",", ":"), ensure_ascii=False)
