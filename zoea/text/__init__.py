@@ -2,12 +2,12 @@
 
 `clean` is the store's edge and `estimate.tokens` is made once, before storing;
 `cut` shortens for requests and screens, `redact` takes secrets and personal data
-out of logs and exports, `control` makes a text harmless to a terminal.
+out of logs and exports, `control` makes a text harmless to a terminal. Each is a module
+of its own, loaded where it is used: `from zoea.text import cut`.
 """
 
 from __future__ import annotations
 
-from zoea.text import control, cut, estimate
 from zoea.text.clean import clean
 
-__all__ = ["clean", "control", "cut", "estimate"]
+__all__ = ["clean"]

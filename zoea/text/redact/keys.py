@@ -1,0 +1,79 @@
+"""What keys, tokens and passwords look like: by their issuer's prefix, or by the name they are given to."""
+
+from __future__ import annotations
+
+import re
+
+_PEM = re.compile(
+    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+)
+# Three parts (signed) or five (encrypted), taken whole.
+_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{2,}+(?:\.[A-Za-z0-9_-]*+){1,3}")
+# The issuers' own shapes. `sk-` needs a digit, a capital or a long run: `sk-learn-contrib` is no key.
+_ISSUED = re.compile(
+    r"""(?<![A-Za-z0-9])(?:
+    sk-(?=[a-z_-]{0,80}[0-9A-Z]|[a-z]{20})[A-Za-z0-9_-]{12,}+
+  | [sr]k_(?:live|test)_[A-Za-z0-9]{10,}+
+  | (?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}(?![0-9A-Za-z])
+  | gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
+  | xox[abeoprs]-[A-Za-z0-9-]{10,}+ | AIza[0-9A-Za-z_-]{35} | ya29\.[0-9A-Za-z_-]{20,}+
+  | (?:hf|gsk|npm|r8)_[A-Za-z0-9]{20,}+ | (?:xai|pplx|pypi|tvly)-[A-Za-z0-9_-]{20,}+
+  | SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}+
+    )""",
+    re.VERBOSE,
+)
+_AUTHORIZATION = re.compile(
+    r"(?i)(\bauthorization\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?:bearer|basic|token)[ \t]{1,8})"
+    r"[A-Za-z0-9._~+/=-]{1,4096}+"
+)
+# In prose `bearer authentication` is no token: a digit within reach, or sheer length.
+_BEARER = re.compile(r"(?i)(\bbearer[ \t]{1,8})(?=[a-z._~+/=-]{0,200}[0-9]|\S{24})[A-Za-z0-9._~+/=-]{8,4096}+")
+_ADDRESS = re.compile(r"(?<=://)([^\s/:@\"'<>]{0,100}:)(?!\[REDACTED_)[^\s/@\"'<>]{1,200}(?=@)")
+
+_VALUE = (
+    r"(?:(?P<quote>\\{0,4}[\"'])(?!(?P=quote))(?!\[REDACTED_)(?P<quoted>(?:[^\\\r\n]|\\.){1,512}?)(?P=quote)"
+    r"|\\{0,4}[\"']?(?!\[REDACTED_)(?P<bare>[^\s\"'\\,;&<>()\[\]{}]{1,4096}+))"
+)
+_GIVEN = re.compile(
+    r"(?i)(?:(?P<password>pass(?:word|wd|phrase|code)|pwd)|(?P<secret>secret)"
+    r"|(?P<key>(?:api|access|secret|private|auth|encryption)[_-]?key)|(?P<token>token))"
+    r"(?P<between>\\{0,4}[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8})" + _VALUE
+)
+_FLAG = re.compile(
+    r"(?i)(?P<between>(?<![\w-])--(?=[a-z])(?:(?P<password>[a-z-]{0,20}pass(?:word|wd|phrase))|(?P<secret>[a-z-]{0,20}secret)"
+    r"|(?P<key>[a-z-]{0,20}api-?key)|(?P<token>[a-z-]{0,20}token))[ \t]{1,8})" + _VALUE
+)
+# Code and prose about secrets: a type, a constant, a variable, a placeholder.
+_NO_SECRET = re.compile(
+    r"(?i)(?:none|null|nil|true|false|undefined|str|string|bytes|int|bool|any|optional|required|secretstr|self|auto"
+    r"|\*+|\.{3,}|…|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|%[A-Za-z_]+%|(?:os|process|self|settings|config|args)\.\S*|-.*)"
+)
+_SURE_LENGTH = 6
+
+
+def redact(text: str) -> str:
+    """Every key, token and password of the text as its label."""
+    if "PRIVATE KEY-----" in text:
+        text = _PEM.sub("[REDACTED_PRIVATE_KEY]", text)
+    if "eyJ" in text:
+        text = _JWT.sub("[REDACTED_TOKEN]", text)
+    text = _ISSUED.sub("[REDACTED_API_KEY]", text)
+    text = _AUTHORIZATION.sub(r"\1[REDACTED_TOKEN]", text)
+    text = _BEARER.sub(r"\1[REDACTED_TOKEN]", text)
+    if "://" in text:
+        text = _ADDRESS.sub(r"\1[REDACTED_PASSWORD]", text)
+    return _FLAG.sub(_given, _GIVEN.sub(_given, text))
+
+
+def _given(match: re.Match[str]) -> str:
+    """A value that was given to a name of secrets, unless it is no secret."""
+    whole = match.group()
+    value = match["quoted"] or match["bare"]
+    kind = next(name for name in ("password", "secret", "key", "token") if match[name])
+    if _NO_SECRET.fullmatch(value):
+        return whole
+    if kind != "password" and (len(value) < _SURE_LENGTH or value.isdecimal()):
+        return whole
+    label = "API_KEY" if kind == "key" else kind.upper()
+    start = match.start("quoted" if match["quoted"] else "bare") - match.start()
+    return f"{whole[:start]}[REDACTED_{label}]{whole[start + len(value) :]}"
