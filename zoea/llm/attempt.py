@@ -77,6 +77,9 @@ class HttpProvider:
         """True where the refusal taught something, so that another form is worth sending."""
         return False
 
+    def _refused_thinking(self, request: ModelRequest, text: str) -> None:
+        """A 400 spoke of thinking; the request is sent again without it."""
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """See `Provider.stream`. Closing it closes the connection."""
         place = self._gate.arrive()
@@ -139,6 +142,7 @@ class HttpProvider:
                 secrets=self._secrets,
             )
             if error.names_thinking and not plain:
+                self._refused_thinking(request, error.what)
                 plain = True
             elif not self._learn(request, plain, reply.status, said(body)[0]):
                 break

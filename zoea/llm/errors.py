@@ -49,7 +49,7 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
 }
 
 _TOO_LONG = re.compile(
-    r"context[ _-]?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens|exceeds? the available context"
+    r"context[ _-]?(length|window|size|limit)|maximum context|prompt is too long|too many (input )?tokens|exceeds? the available context"
     r"|input (is )?too long|exceed_context|max_seq_len|num_ctx",
     re.IGNORECASE,
 )
@@ -176,6 +176,11 @@ def classify(status: int, code: str, text: str) -> ErrorClass:
     if _NO_MODEL.search(text):
         return ErrorClass.MODEL_MISSING
     return known or ErrorClass.BAD_REQUEST
+
+
+def _of_sentence(text: str) -> ErrorClass:
+    """A broken-off answer is worth another attempt, unless it says what another would not mend."""
+    return ErrorClass.CONTEXT_LENGTH if _TOO_LONG.search(text) else ErrorClass.TRANSIENT
 
 
 def said(body: bytes) -> tuple[str, str]:

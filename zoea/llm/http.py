@@ -12,6 +12,8 @@ bytes, whatever the bytes are (a keep-alive comment is a sign of life).
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
@@ -30,6 +32,7 @@ MAX_ERROR_BYTES = 64 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 KEEP_ALIVE_S = 60.0
 DRAIN_S = 0.25
+WATCH_AGAIN_S = 0.05
 _ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_S)
 
 
@@ -81,7 +84,7 @@ class _LaneStream(httpx.AsyncByteStream):
             self._free()
 
 
-class _Lanes(httpx.AsyncBaseTransport):
+class Lanes(httpx.AsyncBaseTransport):
     """Hands each request a connection of its own, the most recently used first."""
 
     def __init__(self, url: str) -> None:
@@ -116,16 +119,39 @@ class _Lanes(httpx.AsyncBaseTransport):
 
 
 class Reply:
-    """An answer whose head has come. `read` gives the body's bytes as they arrive."""
+    """An answer whose head has come. `read` gives the body's bytes as they arrive.
 
-    __slots__ = ("_between", "_body", "_first", "_name", "_response", "headers", "status")
+    One timer watches the whole answer and is set again only when it fires: a read
+    costs no timer of its own. When it finds silence it shuts the socket down, which
+    ends the read that waits.
+    """
 
-    def __init__(self, response: httpx.Response, name: str, first: float, between: float) -> None:
+    __slots__ = (
+        "_between",
+        "_body",
+        "_expired",
+        "_heard",
+        "_name",
+        "_reading",
+        "_response",
+        "_timer",
+        "_until",
+        "headers",
+        "status",
+    )
+
+    def __init__(self, response: httpx.Response, name: str, until: float, between: float) -> None:
         self._response = response
         self._name = name
-        self._body = response.aiter_bytes()
-        self._first: float | None = first
+        encoded = response.headers.get("content-encoding", "identity") != "identity"
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        self._body = response.aiter_bytes() if encoded else response.stream.__aiter__()
         self._between = between
+        self._until = until
+        self._heard = False
+        self._reading = False
+        self._expired = False
+        self._timer: asyncio.TimerHandle | None = asyncio.get_running_loop().call_at(until, self._watch)
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
 
@@ -133,17 +159,32 @@ class Reply:
     def content_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._until or not self._reading:
+            self._timer = loop.call_at(max(self._until, loop.time() + WATCH_AGAIN_S), self._watch)
+            return
+        self._timer = None
+        self._expired = True
+        with contextlib.suppress(OSError):  # it may have been closed from the other side just now
+            self._response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
     async def read(self) -> bytes | None:
         """The next bytes, or None at the end. Raises ProviderError (transient) when they do not come."""
-        deadline = self._between if self._first is None else max(self._first - _time(), 0.001)
+        if self._heard:
+            self._until = _time() + self._between
+        self._reading = True
         try:
-            async with asyncio.timeout(deadline):
-                piece = await anext(self._body, None)
-        except TimeoutError:
-            raise _silent(self._name, self._first is None, self._between) from None
+            piece = await anext(self._body, None)
         except httpx.HTTPError as error:
+            if self._expired:
+                raise _silent(self._name, self._heard, self._between) from None
             raise broken(error, self._name) from error
-        self._first = None
+        finally:
+            self._reading = False
+        if self._expired and piece is None:
+            raise _silent(self._name, self._heard, self._between)
+        self._heard = True
         return piece
 
     async def body(self, limit: int = MAX_ERROR_BYTES) -> bytes:
@@ -159,13 +200,16 @@ class Reply:
         """Read what little may follow the last event, so that the connection can be used again."""
         try:
             async with asyncio.timeout(DRAIN_S):
-                async for _ in self._body:
+                while await anext(self._body, None) is not None:
                     pass
         except (TimeoutError, httpx.HTTPError):
             return  # then it is closed instead
 
     async def close(self) -> None:
         """Give the connection back if the body was read to its end, else close it at once."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         await self._response.aclose()
 
 
@@ -182,14 +226,12 @@ class Http:
         self.base_url = base_url.rstrip("/")
         self.name = name
         self.timeouts = timeouts or Timeouts()
-        self._headers = httpx.Headers({"user-agent": "zoea", "accept": "*/*", **(headers or {})})
-        self._client: httpx.AsyncClient | None = None
+        self._headers = httpx.Headers(
+            {"user-agent": "zoea", "accept": "*/*", "accept-encoding": "identity", **(headers or {})}
+        )
+        self._json_headers = httpx.Headers({**self._headers, "content-type": "application/json"})
+        self._lanes: Lanes | None = None
         self._urls: dict[str, httpx.URL] = {}
-
-    def _ready(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = httpx.AsyncClient(transport=_Lanes(self.base_url), trust_env=False, verify=_empty())
-        return self._client
 
     def _url(self, path: str) -> httpx.URL:
         url = self._urls.get(path)
@@ -211,11 +253,9 @@ class Http:
         `path` is appended to the base address, or a whole address. The caller
         closes the reply. Raises ProviderError (transient) where no answer came.
         """
-        client = self._ready()
-        headers = self._headers
-        if content is not None:
-            headers = headers.copy()
-            headers["content-type"] = "application/json"
+        if self._lanes is None:
+            self._lanes = Lanes(self.base_url)
+        headers = self._headers if content is None else self._json_headers
         patience = {"connect": self.timeouts.connect, "read": None, "write": self.timeouts.first, "pool": None}
         request = httpx.Request(
             method, self._url(path), headers=headers, content=content, extensions={"timeout": patience}
@@ -223,7 +263,7 @@ class Http:
         until = _time() + self.timeouts.first
         try:
             async with asyncio.timeout_at(until):
-                response = await client.send(request, stream=True)
+                response = await self._lanes.handle_async_request(request)
         except TimeoutError:
             raise _silent(self.name, False, self.timeouts.first) from None
         except httpx.HTTPError as error:
@@ -241,9 +281,9 @@ class Http:
             await reply.close()
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        lanes, self._lanes = self._lanes, None
+        if lanes is not None:
+            await lanes.aclose()
 
 
 def _silent(name: str, began: bool, seconds: float) -> ProviderError:

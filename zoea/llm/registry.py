@@ -51,7 +51,10 @@ def make_anthropic(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     from zoea.llm import anthropic, http
 
     out = http.Http(
-        config.base_url or anthropic.BASE_URL, name=name, headers=anthropic.headers(config), timeouts=config.timeouts
+        (config.base_url or anthropic.BASE_URL).rstrip("/").removesuffix("/v1"),
+        name=name,
+        headers=anthropic.headers(config),
+        timeouts=config.timeouts,
     )
     return anthropic.AnthropicProvider(name, config, gate_of(config, clock), out, clock)
 
@@ -60,7 +63,10 @@ def make_ollama(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     from zoea.llm import http, ollama
 
     out = http.Http(
-        config.base_url or ollama.BASE_URL, name=name, headers=ollama.headers(config), timeouts=config.timeouts
+        (config.base_url or ollama.BASE_URL).rstrip("/").removesuffix("/api"),
+        name=name,
+        headers=ollama.headers(config),
+        timeouts=config.timeouts,
     )
     return ollama.OllamaProvider(name, config, gate_of(config, clock), out, clock)
 
