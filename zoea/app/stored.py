@@ -7,6 +7,7 @@ no process runs it and what the next start makes of it.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -18,20 +19,14 @@ from zoea.model.words import Activity, MysisState
 from zoea.store.direct import open_reader
 from zoea.swarm import rows
 
-WAS_RUNNING = "was running when its swarm ended"
+WAS_RUNNING = "Zoea was closed"
 
 _COUNTS = """
-SELECT y.id,
-  (SELECT count(*) FROM turn t WHERE t.mysis_id = y.id) AS turns,
-  (SELECT count(*) FROM tool_call k JOIN memory m ON m.id = k.memory_id WHERE m.mysis_id = y.id) AS tool_calls,
-  (SELECT count(*) FROM request r WHERE r.mysis_id = y.id) AS requests,
-  (SELECT count(*) FROM request r WHERE r.mysis_id = y.id AND r.error_class IS NOT NULL) AS errors,
-  (SELECT coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0)
-     FROM request r WHERE r.mysis_id = y.id) AS tokens,
-  (SELECT sum(cost_micros) FROM request r WHERE r.mysis_id = y.id) AS cost_micros,
+SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_calls, coalesce(t.errors, 0) AS errors,
+  coalesce(t.requests, 0) AS requests, coalesce(t.tokens, 0) AS tokens, t.cost_micros,
   (SELECT count(*) FROM delivery d WHERE d.mysis_id = y.id AND d.state = 'pending') AS pending,
   (SELECT count(*) FROM approval a WHERE a.mysis_id = y.id AND a.answer IS NULL) AS approvals
-FROM mysis y
+FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id
 """
 
 _OPEN_APPROVALS = """
@@ -40,6 +35,10 @@ FROM approval a JOIN tool_call k ON k.id = a.tool_call_id JOIN mysis y ON y.id =
 WHERE a.answer IS NULL ORDER BY a.id
 """
 
+_PROMPT = "SELECT content FROM memory WHERE turn_id = ? AND role = 'user' ORDER BY seq LIMIT 1"
+_ANSWER = (
+    "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
+)
 _LAST_ANSWER = """
 SELECT content, created_at FROM memory
 WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
@@ -58,7 +57,15 @@ def stored_view(database: Path) -> SwarmView:
         counts = {row["id"]: row for row in reader.execute(f"{_COUNTS} WHERE y.deleted_at IS NULL")}
         myses = tuple(_view(reader, rows.mysis(row), counts[row["id"]]) for row in living)
         newest = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
-    return SwarmView(version=0, held=False, hold_reason="", myses=myses, event_id=newest)
+        on_hold = reader.execute("SELECT value FROM setting WHERE key = 'hold'").fetchone()
+    hold = json.loads(on_hold[0]) if on_hold else {}
+    return SwarmView(
+        version=0,
+        held=bool(hold.get("on")),
+        hold_reason=str(hold.get("reason", "")),
+        myses=myses,
+        event_id=newest,
+    )
 
 
 def stored_mysis(database: Path, ref: str) -> MysisView:
@@ -92,6 +99,14 @@ def open_approvals(database: Path) -> tuple[ApprovalView, ...]:
     """Tool calls that waited for an answer when the swarm ended."""
     with _reading(database) as reader:
         return tuple(ApprovalView(**row) for row in reader.execute(_OPEN_APPROVALS))
+
+
+def said_in(database: Path, turn_id: int) -> tuple[str, str]:
+    """The prompt that opened a turn and the answer it ended with, each empty where there is none."""
+    with _reading(database) as reader:
+        prompt = reader.execute(_PROMPT, (turn_id,)).fetchone()
+        answer = reader.execute(_ANSWER, (turn_id,)).fetchone()
+    return (prompt[0] if prompt else "", answer[0] if answer else "")
 
 
 @contextmanager

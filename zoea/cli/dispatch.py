@@ -39,7 +39,7 @@ COMMANDS: dict[str, Command] = {
     "approve": Command("zoea.cli.control:approve", "Allow a tool call"),
     "deny": Command("zoea.cli.control:deny", "Refuse a tool call"),
     "config": Command("zoea.cli.config:app", "Make, show and check the settings", _SETUP),
-    "trust": Command("zoea.cli.trust:app", "Trust what a project's zoea.toml asks for", _SETUP),
+    "trust": Command("zoea.cli.trust:trust", "Trust what a project's zoea.toml asks for", _SETUP),
     "credentials": Command("zoea.cli.credentials:app", "Keep keys out of files and prompts", _SETUP),
     "providers": Command("zoea.cli.providers:app", "Which models can be reached, and how fast", _SETUP),
     "local": Command("zoea.cli.local:app", "Models that run inside Zoea", _SETUP),

@@ -1,0 +1,97 @@
+"""The composition root: Settings -> a running swarm.
+
+The only place that knows every part by name. What is opened is closed in the
+opposite order, each part within its share of the ten seconds that an end may take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from zoea.app.accounts import CredentialAccounts
+from zoea.app.clock import SystemClock, SystemIds
+from zoea.app.logs import log_to, stop_logging
+from zoea.app.owner import within
+from zoea.app.providers import ProviderSet
+from zoea.app.upstreams import policies_of, upstreams_of, world_upstream
+from zoea.model.ports import Provider, SwarmApi
+from zoea.settings import Credentials, Loaded, load
+from zoea.settings.paths import Places
+from zoea.store import Store
+from zoea.swarm import Commander
+from zoea.tools import Toolbox
+
+log = logging.getLogger(__name__)
+
+SWARM_CLOSE_S = 3.5
+TOOLS_CLOSE_S = 3.0
+STORE_CLOSE_S = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line asks beyond the settings.
+
+    Args:
+        world: `reef` runs the sandbox world beside the swarm.
+        providers: Providers that are there already, by name; for tests and embedders.
+        overrides: The command line's word on settings, by dotted key.
+    """
+
+    world: str = ""
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    overrides: Mapping[str, object] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def running_swarm(places: Places, *, wishes: Wishes = Wishes()) -> AsyncIterator[SwarmApi]:
+    """A swarm over the workspace's database. The caller holds the workspace's lock.
+
+    Raises:
+        SettingsError: with every problem of every layer.
+        StoreError: where the database cannot be opened.
+    """
+    loaded = await asyncio.to_thread(load, places, overrides=wishes.overrides)
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        providers = ProviderSet(loaded.settings, places, clock, wishes.providers)
+        secrets = await asyncio.to_thread(providers.secrets)
+        stack.callback(stop_logging, log_to(places.log, loaded.settings.log.level, secrets=secrets))
+        for waiting in loaded.untrusted:
+            log.warning("waits for trust: %s", waiting)
+        store = await Store.open(places.database, clock_now=clock.now)
+        stack.push_async_callback(within, STORE_CLOSE_S, store.close, "the database")
+        stack.push_async_callback(providers.close)
+        toolbox = _toolbox(loaded, places, wishes)
+        stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
+        commander = Commander(
+            store=store,
+            clock=clock,
+            ids=SystemIds(),
+            settings=loaded.settings,
+            templates=loaded.templates,
+            providers=providers,
+            tools=toolbox,
+        )
+        toolbox.serve(commander)
+        toolbox.open()
+        stack.push_async_callback(within, SWARM_CLOSE_S, commander.shutdown, "the swarm")
+        await commander.open()
+        yield commander
+
+
+def _toolbox(loaded: Loaded, places: Places, wishes: Wishes) -> Toolbox:
+    credentials = Credentials(places.credentials)
+    upstreams = upstreams_of(loaded.settings, credentials)
+    if wishes.world:
+        upstreams = (*upstreams, world_upstream(loaded.settings, places))
+    return Toolbox(
+        upstreams,
+        policies=policies_of(loaded.templates, upstreams),
+        logs=places.data,
+        accounts=CredentialAccounts(credentials),
+    )

@@ -1,0 +1,58 @@
+"""The log file: `zoea.log` in the data directory, rotating, for its owner only, without secrets.
+
+Configured before mcp is imported, whose server would else write to the screen.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from zoea.text import redact
+
+MAX_BYTES = 5_000_000
+BACKUPS = 3
+HIDDEN = "[REDACTED_SECRET]"
+
+
+class RedactingFormatter(logging.Formatter):
+    """Writes a record without known secrets and without what looks like one."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._secrets = sorted((secret for secret in secrets if len(secret) >= 6), key=len, reverse=True)
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return redact.secrets(text)
+
+
+def log_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) -> logging.Handler:
+    """Send all logging of this process to `path`, made 0600, and nothing to the screen.
+
+    Returns the handler; its owner closes it with `stop_logging`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+    handler = RotatingFileHandler(path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8")
+    handler.setFormatter(RedactingFormatter(secrets))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for chatty in ("httpx", "httpcore", "mcp", "asyncio"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    logging.raiseExceptions = False
+    return handler
+
+
+def stop_logging(handler: logging.Handler) -> None:
+    """Take the handler away and close its file."""
+    logging.getLogger().removeHandler(handler)
+    handler.close()

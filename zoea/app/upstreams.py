@@ -1,0 +1,102 @@
+"""From the settings to what the toolbox opens: upstreams with their secrets, the world, each template's policy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from pydantic import SecretStr
+
+from zoea.model.errors import TemplateError
+from zoea.settings import Credentials, Settings, Template, Templates
+from zoea.settings.endpoints import UpstreamSettings
+from zoea.settings.paths import Places
+from zoea.tools import Login, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
+from zoea.world import DATABASE, INJECT, command
+
+WORLD = "reef"
+WORLD_PARALLEL = 512
+
+
+def upstreams_of(settings: Settings, credentials: Credentials) -> tuple[UpstreamConfig, ...]:
+    """Every configured upstream, secrets resolved.
+
+    Raises:
+        SettingsError: where a reference leads nowhere, or one is no upstream.
+    """
+    return tuple(_upstream(name, given, settings, credentials) for name, given in settings.upstream.items())
+
+
+def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
+    """Reef as a child process over stdio. An existing world keeps its own seed."""
+    is_new = not (places.data / DATABASE).exists()
+    program, *arguments = command(
+        places.data,
+        seed=settings.world.seed if is_new else None,
+        tick=settings.world.tick,
+        turbo=settings.world.turbo,
+    )
+    return UpstreamConfig(
+        WORLD,
+        command=program,
+        args=tuple(arguments),
+        env={name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
+        inject=INJECT,
+        login=Login(),
+        start_timeout=settings.upstream_defaults.start_timeout,
+        max_parallel=WORLD_PARALLEL,
+        retries=settings.upstream_defaults.retries,
+    )
+
+
+def policies_of(templates: Templates, upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], ToolPolicy]:
+    """A template's name -> its policy on tools. A template that is gone allows nothing."""
+
+    def policy(name: str) -> ToolPolicy:
+        try:
+            template = templates.get(name)
+        except TemplateError:
+            return ToolPolicy(allow=())
+        return policy_of(template, tuple(upstream.name for upstream in upstreams))
+
+    return policy
+
+
+def policy_of(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
+    """What a template says of tools; upstreams that it does not use are denied whole."""
+    unused = tuple(f"{name}/*" for name in upstreams if not template.uses(name))
+    return ToolPolicy(
+        allow=template.tools.allow,
+        deny=(*template.tools.deny, *unused),
+        ask=template.tools.ask,
+        ask_destructive=template.tools.ask_destructive,
+        send=Send(template.send),
+        search=SearchScope(template.search),
+    )
+
+
+def _upstream(name: str, given: UpstreamSettings, settings: Settings, credentials: Credentials) -> UpstreamConfig:
+    limits = settings.limits_of(given)
+    return UpstreamConfig(
+        name,
+        command=given.command,
+        args=tuple(credentials.fill(argument).get_secret_value() for argument in given.args),
+        env=_plain(credentials.fill_all(given.env)),
+        cwd=given.cwd,
+        url=given.url,
+        headers=_plain(credentials.fill_all(given.headers)),
+        session=Sharing(given.session),
+        required=given.required,
+        idempotent=given.idempotent,
+        inject=dict(given.inject),
+        login=Login() if given.inject else None,
+        start_timeout=limits.start_timeout,
+        max_parallel=limits.max_parallel,
+        max_sessions=limits.max_sessions,
+        idle_close=limits.idle_close,
+        retries=limits.retries,
+    )
+
+
+def _plain(values: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in values.items()}

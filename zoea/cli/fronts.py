@@ -1,0 +1,170 @@
+"""Fronts without a screen: events as readable lines, or as JSON lines.
+
+Both read the same `SwarmApi`, here or over the socket. Writing happens in a
+thread, so a terminal or pipe that nobody reads never holds up the swarm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from zoea.app.codec import encode
+from zoea.app.stored import said_in
+from zoea.cli.rows import one_line
+from zoea.model.errors import MysisMissing, StoreError
+from zoea.model.ports import SwarmApi
+from zoea.model.values import Event, Lagged
+from zoea.text.control import strip
+
+_UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
+"""Events that another line already says."""
+
+_PLAIN_WORDS = {
+    "turn.opened": "turn {number} opens",
+    "turn.resumed": "goes on where it was",
+    "turn.broke_off": "turn broke off: {why}",
+    "turn.note": "Zoea notes: {note}",
+    "message.sent": "message {message} is sent",
+    "delivery.withdrawn": "a queued message is withdrawn",
+    "mysis.deleted": "is deleted",
+    "mysis.undeleted": "is back",
+    "mysis.dismissed": "error dismissed",
+    "hold.set": "on hold: {reason}",
+    "hold.lifted": "hold lifted",
+    "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
+    "approval.asked": "asks for approval {approval}: `zoea approve {approval}` or `zoea deny {approval}`",
+    "approval.answered": "approval {approval}: {answer}",
+}
+
+
+class Front(Protocol):
+    """Shows a swarm's events until its task is cancelled."""
+
+    async def show(self, swarm: SwarmApi, after: int) -> None: ...
+
+    async def say(self, text: str) -> None:
+        """A line of Zoea's own, where the front has room for it."""
+        ...
+
+    async def summary(self, myses: list[dict[str, Any]]) -> None: ...
+
+
+class JsonFront:
+    """`--json`: one event a line, and a summary as the last one."""
+
+    async def show(self, swarm: SwarmApi, after: int) -> None:
+        async for event in gapless(swarm, after):
+            line = {"event": event.kind, "id": event.id, "at": event.created_at, "mysis_id": event.mysis_id}
+            await write_line(json.dumps({**line, "data": encode(event.data)}, ensure_ascii=False))
+
+    async def say(self, text: str) -> None:
+        """Machines are told nothing that is not an event."""
+
+    async def summary(self, myses: list[dict[str, Any]]) -> None:
+        await write_line(json.dumps({"event": "summary", "myses": myses}, ensure_ascii=False))
+
+
+class PlainFront:
+    """Readable lines for a terminal, a screen reader, a pipe: time, who, what.
+
+    Args:
+        database: Where the texts are that events only name by id.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._names: dict[int, str] = {}
+
+    async def show(self, swarm: SwarmApi, after: int) -> None:
+        async for event in gapless(swarm, after):
+            if event.kind in _UNREMARKABLE:
+                continue
+            who = await self._name(swarm, event.mysis_id)
+            await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
+
+    async def say(self, text: str) -> None:
+        await write_line(strip(text))
+
+    async def summary(self, myses: list[dict[str, Any]]) -> None:
+        for row in myses:
+            earned = row["credits_earned"]
+            await write_line(
+                f"{strip(row['name']):<12}  {row['turns']} turns, {row['tool_calls']} tool calls, "
+                f"{row['errors']} errors, {row['tokens']:,} tokens"
+                + ("" if earned is None else f", {earned:,} credits earned")
+            )
+
+    async def _name(self, swarm: SwarmApi, mysis_id: int | None) -> str:
+        if mysis_id is None:
+            return "swarm"
+        if mysis_id not in self._names:
+            try:
+                self._names[mysis_id] = strip((await swarm.mysis(f"#{mysis_id}")).name)
+            except MysisMissing:
+                return f"#{mysis_id}"
+        return self._names[mysis_id]
+
+    async def _sentence(self, event: Event) -> str:
+        match event.kind:
+            case "turn.ended":
+                return await self._ended(event)
+            case "mysis.state":
+                reasons = [str(event.data[key]) for key in ("error", "reason") if event.data.get(key)]
+                return f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
+        words = _PLAIN_WORDS.get(event.kind)
+        if words is not None:
+            try:
+                return words.format(**event.data)
+            except KeyError:
+                return words.partition(" {")[0]
+        return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
+
+    async def _ended(self, event: Event) -> str:
+        outcome = str(event.data.get("outcome", ""))
+        turn = event.data.get("turn")
+        if not isinstance(turn, int):
+            return f"turn ended: {outcome}"
+        try:
+            _prompt, answer = await asyncio.to_thread(said_in, self._database, turn)
+        except StoreError:
+            return f"turn ended: {outcome} (its text cannot be read now)"
+        said = one_line(answer, 200)
+        return said if outcome == "answered" and said else f"turn ended: {outcome}. {said}".rstrip()
+
+
+async def gapless(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:
+    """Every event after `after`: where this reader was too slow, it goes on from the table."""
+    last = after
+    while True:
+        stream = swarm.events(last)
+        has_lagged = False
+        async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator
+            async for item in stream:
+                if isinstance(item, Lagged):
+                    has_lagged = True
+                    break
+                last = item.id
+                yield item
+        if not has_lagged:
+            return
+
+
+async def write_line(line: str) -> None:
+    """One line on stdout, whole, written in a thread."""
+    await asyncio.to_thread(_write, line + "\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _clock(at: int) -> str:
+    return datetime.fromtimestamp(at / 1_000_000).strftime("%H:%M:%S")

@@ -1,0 +1,191 @@
+"""One run of `zoea run`: the swarm, its front, and why it ends.
+
+A run ends by whichever comes first: its time, its turns, a signal, the person, or
+somebody else's `zoea stop --swarm`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from zoea.cli.console import Parting, converse
+from zoea.cli.fronts import Front, JsonFront, PlainFront, gapless
+from zoea.cli.reach import attach
+from zoea.model.errors import NoRunningSwarm
+from zoea.model.ports import SwarmApi
+from zoea.model.values import MysisView
+from zoea.settings.paths import Places
+
+if TYPE_CHECKING:
+    from zoea.cli.running import RunOptions
+
+PROGRESS_AFTER_S = 1.0
+
+
+async def owned(options: RunOptions, where: Places) -> int:
+    """Own the workspace, run its swarm, show it, and end it cleanly. The exit code.
+
+    Raises:
+        WorkspaceHeld: where another process owns it.
+        ZoeaError: where it cannot be opened.
+    """
+    from zoea.app.compose import Wishes, running_swarm
+    from zoea.app.owner import own
+    from zoea.app.scores import credits_earned
+
+    front = _front(options, where)
+    parting = Parting.QUIT
+    swarm_of = partial(running_swarm, wishes=Wishes(world=options.world))
+    async with _until_open(own(where, swarm_of)) as owner:
+        owner.be_the_process(on_hangup=_go_dark)
+        swarm = owner.api
+        after = (await swarm.view()).event_id
+        await prepare(swarm, options)
+        if options.is_interactive:
+            await front.say("Type help for what can be said; quit ends the swarm.")
+        parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
+        # The front shows nothing of the end itself, so that the summary is the last line.
+        myses = (await swarm.view()).myses
+        await front.summary(summary(myses, await asyncio.to_thread(credits_earned, where, myses)))
+    if parting is Parting.LEAVE:
+        _leave_running(options)
+    return 0
+
+
+async def attached(options: RunOptions, where: Places) -> int:
+    """Show the swarm that another process owns. Leaving it changes nothing there."""
+    front = _front(options, where)
+    ending = asyncio.Event()
+    async with await attach(where) as swarm:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, ending.set)
+        if options.world:
+            sys.stderr.write("zoea: attached to a running swarm; --world counts only where one is started\n")
+        after = (await swarm.view()).event_id
+        await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
+        await prepare(swarm, options)
+        try:
+            await _show(swarm, front, options, after, ending=ending, is_owner=False)
+        except NoRunningSwarm:
+            await front.say("The running swarm has ended")
+    return 0
+
+
+async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
+    """Create the myses that are missing to `--myses N`, and start the idle ones where that was asked."""
+    if options.myses is not None:
+        there = len((await swarm.view()).myses)
+        for _ in range(options.myses - there):
+            await swarm.create(
+                "",
+                template=options.template or ("miner" if options.world else ""),
+                provider=options.provider,
+                model=options.model,
+                start=False,
+            )
+    if options.start_swarm:
+        await swarm.start_all()
+
+
+def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None) -> list[dict[str, Any]]:
+    """One object per mysis, as the last line of `--json` holds them. All counts are of all time."""
+    return [
+        {
+            "name": view.name,
+            "turns": view.turns,
+            "tool_calls": view.tool_calls,
+            "errors": view.errors,
+            "tokens": view.tokens,
+            "credits_earned": None if credits_by_name is None else credits_by_name.get(view.name, 0),
+        }
+        for view in myses
+    ]
+
+
+async def _show(
+    swarm: SwarmApi, front: Front, options: RunOptions, after: int, *, ending: asyncio.Event, is_owner: bool
+) -> Parting:
+    """Show the swarm until the first reason to end; errors of the front are the run's."""
+    reasons: list[Coroutine[Any, Any, Any]] = [front.show(swarm, after), _never_mind(ending)]
+    if options.seconds is not None:
+        reasons.append(asyncio.sleep(options.seconds))
+    if options.turns is not None:
+        reasons.append(_turns(swarm, after, options.turns))
+    if options.is_interactive:
+        reasons.append(converse(swarm, front.say, is_owner=is_owner))
+    tasks = [asyncio.create_task(reason) for reason in reasons]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1.0)
+    for task in done:
+        if isinstance(parting := task.result(), Parting):
+            return parting
+    return Parting.QUIT
+
+
+async def _never_mind(ending: asyncio.Event) -> None:
+    await ending.wait()
+
+
+async def _turns(swarm: SwarmApi, after: int, wanted: int) -> None:
+    ended = 0
+    async for event in gapless(swarm, after):
+        ended += event.kind == "turn.ended"
+        if ended >= wanted:
+            return
+
+
+def _front(options: RunOptions, where: Places) -> Front:
+    return JsonFront() if options.as_json else PlainFront(where.database)
+
+
+@asynccontextmanager
+async def _until_open(opening: Any) -> AsyncIterator[Any]:
+    """Say on stderr that the swarm is opening, where that takes over a second."""
+    loop = asyncio.get_running_loop()
+    notice = loop.call_later(PROGRESS_AFTER_S, sys.stderr.write, "zoea: opening the swarm\n")
+    try:
+        async with opening as opened:
+            notice.cancel()
+            yield opened
+            notice = loop.call_later(PROGRESS_AFTER_S, sys.stderr.write, "zoea: ending the swarm\n")
+    finally:
+        notice.cancel()
+
+
+def _go_dark() -> None:
+    """The terminal is gone: the swarm goes on, and what it would write there goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream.isatty():
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _leave_running(options: RunOptions) -> None:
+    """Hand the workspace to a process without a terminal; open turns are resumed there."""
+    command = [sys.executable, "-m", "zoea", "run", "--headless"]
+    for name in ("world", "workspace"):
+        if value := getattr(options, name):
+            command += [f"--{name}", value]
+    subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        close_fds=True,
+    )
+    sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
