@@ -202,11 +202,17 @@ class Discovery:
 
         The configured default, else a local model server that has a model, else the autopilot.
         """
+        if any(candidate.is_default for candidate in self.configured):
+            return self.choice(())
+        return self.choice(await probe_all(self.servers()))
+
+    def choice(self, found: Iterable[Found]) -> Choice:
+        """As `best`, of what was tried already."""
         default = next((candidate for candidate in self.configured if candidate.is_default), None)
-        if default is not None:
-            reason = "the default provider of your settings"
-            return Choice(default.name, default.type, default.origin, reason, default.address, default.model)
-        return best_of(await probe_all(self.servers()))
+        if default is None:
+            return best_of(found)
+        reason = "the default provider of your settings"
+        return Choice(default.name, default.type, default.origin, reason, default.address, default.model)
 
     def _server(self, port: Port, address: str) -> Candidate:
         timeouts = Timeouts(connect=CONNECT_S, first=LOCAL_DEADLINE_S, between=LOCAL_DEADLINE_S)

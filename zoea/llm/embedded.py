@@ -16,9 +16,9 @@ from typing import Any, cast
 from zoea.llm.config import ProviderConfig, ToolMode
 from zoea.llm.documents import fetch
 from zoea.llm.http import Http
-from zoea.llm.llamacpp import LlamaServer, ServerOptions
+from zoea.llm.llamacpp import LlamaServer, ServerOptions, engine_is_installed, missing_extra
 from zoea.llm.local_models import LocalModel, LocalModels
-from zoea.llm.registry import Maker, make_openai
+from zoea.llm.registry import make_openai
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.ports import Clock, Provider
 from zoea.model.request import Held, ModelInfo, ModelRequest, StreamItem
@@ -87,7 +87,12 @@ class EmbeddedProvider:
             raise loaded.server.lost() from error
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """The models on the shelf. Loads none: what only a loaded model tells is None."""
+        """The models on the shelf. Loads none: what only a loaded model tells is None.
+
+        Raises ProviderError where the engine is not installed.
+        """
+        if not engine_is_installed():
+            raise missing_extra()
         return tuple(self._known(model) for model in self._shelf.list() if not model.is_missing)
 
     async def info(self, model: str) -> ModelInfo:
@@ -195,11 +200,6 @@ class EmbeddedProvider:
             timeouts=replace(own, first=max(own.first, FIRST_S)),
             label=self.label,
         )
-
-
-def maker(shelf: LocalModels) -> Maker:
-    """What the registry needs to make providers of type `embedded` from this shelf."""
-    return lambda name, config, clock: EmbeddedProvider(name, config, clock, shelf)
 
 
 def _is_spent(task: asyncio.Task[Loaded]) -> bool:

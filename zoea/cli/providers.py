@@ -1,0 +1,179 @@
+"""`zoea providers`: which models are within reach, tried with one free request each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+
+import typer
+
+from zoea.app.clock import SystemClock
+from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.llm.config import ProviderConfig
+from zoea.llm.configured import config_of, makers
+from zoea.llm.discovery import (
+    LOCAL_DEADLINE_S,
+    PORTS,
+    REMOTE_DEADLINE_S,
+    Candidate,
+    Choice,
+    Discovery,
+    Found,
+    Origin,
+    Port,
+    Status,
+)
+from zoea.llm.http import is_loopback
+from zoea.llm.local_models import LocalModels
+from zoea.llm.registry import Maker, make
+from zoea.model.ports import Clock, Provider
+from zoea.settings import Credentials, Loaded, Settings, load, places
+from zoea.settings.endpoints import ProviderType
+from zoea.text.control import strip
+
+app = typer.Typer(name="providers", add_completion=False, rich_markup_mode=None)
+
+UNKNOWN = "unknown"
+_MODELS_SHOWN = 3
+_LOCAL = (ProviderType.EMBEDDED, ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
+
+
+@app.callback(invoke_without_command=True)
+def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """List the providers found in settings, on local ports and by keys in the environment, and try each.
+
+    Trying is asking for the list of models: no provider charges for that. Keys are
+    never shown, only the names of the variables that hold them.
+    """
+    discovery = discovery_of(load(places(workspace)), PORTS)
+    found = asyncio.run(discovery.all())
+    choice = discovery.choice(found)
+    if as_json:
+        there = [each.as_dict() for each in found if each.status is not Status.ABSENT]
+        write_json({"providers": there, "absent": _absent(found), "choice": _choice(choice)})
+    else:
+        typer.echo(text(found, choice))
+
+
+def discovery_of(loaded: Loaded, ports: Sequence[Port]) -> Discovery:
+    """Everything that these settings, this machine and this environment offer. Nothing is connected yet."""
+    shelf = LocalModels(loaded.places.data / "models")
+    clock = SystemClock()
+    made = {**makers(shelf), "autopilot": _autopilot}
+
+    def opened(name: str, config: ProviderConfig) -> Provider:
+        return make(name, config, clock=clock, makers=made)
+
+    configured = _configured(loaded.settings, Credentials(loaded.places.credentials), clock, made)
+    return Discovery(opened, (*configured, *_built_in(loaded.settings, shelf, clock, made)), os.environ, ports)
+
+
+def _configured(settings: Settings, credentials: Credentials, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
+    default = settings.swarm.default_provider or next(iter(settings.provider), "")
+    names = dict.fromkeys((*settings.provider, *([default] if default else ())))
+    found = []
+    for name in names:
+        given = settings.provider_named(name)
+        if given is None:
+            continue
+
+        def opened(name: str = name) -> Provider:
+            wanted = settings.provider_named(name)
+            assert wanted is not None
+            return make(name, config_of(wanted, credentials, settings.llm), clock=clock, makers=made)
+
+        is_near = given.type in _LOCAL or (bool(given.base_url) and is_loopback(given.base_url))
+        found.append(
+            Candidate(
+                name,
+                str(given.type),
+                Origin.SETTINGS,
+                opened,
+                address=given.base_url,
+                variable=given.api_key,
+                model=given.model,
+                is_default=name == default,
+                deadline_s=LOCAL_DEADLINE_S if is_near else REMOTE_DEADLINE_S,
+            )
+        )
+    return found
+
+
+def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
+    """The shelf where it holds something, and the autopilot, which is always there."""
+
+    def embedded() -> Provider:
+        return made["embedded"]("embedded", ProviderConfig(type="embedded"), clock)
+
+    def autopilot() -> Provider:
+        return made["autopilot"]("autopilot", ProviderConfig(type="autopilot"), clock)
+
+    types = {str(given.type) for given in settings.provider.values()} | {settings.swarm.default_provider}
+    found = []
+    if "embedded" not in types and shelf.list():
+        found.append(Candidate("embedded", "embedded", Origin.SHELF, embedded, deadline_s=LOCAL_DEADLINE_S))
+    if "autopilot" not in types:
+        found.append(Candidate("autopilot", "autopilot", Origin.BUILT_IN, autopilot, deadline_s=LOCAL_DEADLINE_S))
+    return found
+
+
+def _autopilot(name: str, config: ProviderConfig, clock: Clock) -> Provider:
+    from zoea.world.autopilot.provider import AutopilotProvider
+
+    return AutopilotProvider(name, clock=clock)
+
+
+def text(found: Sequence[Found], choice: Choice) -> str:
+    """The table, what is amiss and what to do about it, and what a run would use."""
+    there = [each for each in found if each.status is not Status.ABSENT]
+    rows = [("NAME", "TYPE", "STATUS", "LATENCY", "MODELS", "FOUND"), *map(_row, there)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    ]
+    amiss = [each for each in there if each.detail]
+    if amiss:
+        lines.append("")
+    lines += [strip(f"{each.name}: {each.detail}{'. ' + each.hint if each.hint else ''}") for each in amiss]
+    lines.append("")
+    if absent := _absent(found):
+        lines.append(f"Nothing listens on {', '.join(absent)}")
+    model = f" with {choice.model}" if choice.model else ""
+    lines.append(strip(f"A run uses {choice.name}{model}: {choice.reason}"))
+    return "\n".join(lines)
+
+
+def _row(found: Found) -> tuple[str, ...]:
+    latency = UNKNOWN if found.latency_ms is None else f"{found.latency_ms:.0f} ms"
+    return tuple(map(strip, (found.name, found.type, str(found.status), latency, _models(found), _where(found))))
+
+
+def _models(found: Found) -> str:
+    if found.models is None:
+        return UNKNOWN
+    names = [model.name for model in found.models]
+    more = f" and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
+    return (", ".join(names[:_MODELS_SHOWN]) + more) or "none"
+
+
+def _where(found: Found) -> str:
+    parts = [str(found.origin), "default" if found.is_default else "", found.address]
+    parts.append(f"key in {found.variable}" if found.variable else "")
+    return ", ".join(part for part in parts if part)
+
+
+def _absent(found: Iterable[Found]) -> list[str]:
+    return [f"{each.name} ({each.address})" for each in found if each.status is Status.ABSENT]
+
+
+def _choice(choice: Choice) -> dict[str, str | None]:
+    return {
+        "name": choice.name,
+        "type": choice.type,
+        "origin": str(choice.origin),
+        "address": choice.address or None,
+        "model": choice.model or None,
+        "reason": choice.reason,
+    }
