@@ -12,8 +12,8 @@ import importlib
 import logging
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -83,6 +83,7 @@ class Link:
         self._wake = asyncio.Event()
         self._stale = False
         self._ending = False
+        self._limit: asyncio.Timeout | None = None
         self._started = time.monotonic()
         self._used = self._started
         self.state = LinkState.OPENING
@@ -143,11 +144,16 @@ class Link:
                 continue
 
     async def close(self) -> None:
-        """End the session and its task, within `CLOSE_S` whatever hangs."""
+        """End the session and its task, within `CLOSE_S` whatever hangs.
+
+        The owner is asked, not cancelled: a cancellation that lands in the SDK's own
+        bounded shutdown of a child would break it and leave the child behind.
+        """
         self._ending = True
+        self._wake.set()
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time())
         if not self._task.done():
-            # Once only: a second cancellation would break the SDK's own bounded shutdown of a child.
-            self._task.cancel()
             await asyncio.wait({self._task}, timeout=CLOSE_S)
         if not self._task.done():
             logger.warning("upstream %s did not close within %g s", self._label, CLOSE_S)
@@ -157,50 +163,54 @@ class Link:
         return max(0.0, self._started + self._config.start_timeout - time.monotonic())
 
     async def _own(self) -> None:
-        try:
-            while True:
-                opened = time.monotonic()
-                try:
-                    idle = await self._session()
-                except Exception as error:  # noqa: BLE001 - whatever an upstream raises stays in its link
-                    self._failed(error, held_s=time.monotonic() - opened)
-                else:
-                    if idle:
-                        return
-                    self._failed(None, held_s=time.monotonic() - opened)
-                await self._back_off()
-        finally:
-            self._connection = None
-            self._move(LinkState.CLOSED)
-
-    async def _session(self) -> bool:
-        """Open, serve until it ends; True where it was closed for being idle."""
         connect = await _connect()
+        while not self._ending:
+            opened = time.monotonic()
+            try:
+                await self._session(connect)
+            except Exception as error:  # noqa: BLE001 - whatever an upstream raises stays in its link
+                failure: Exception | None = error
+            else:
+                failure = None
+            if not self._ending:
+                self._failed(failure, held_s=time.monotonic() - opened)
+                await self._back_off()
+        self._move(LinkState.CLOSED)
+
+    async def _session(self, connect: Connect) -> None:
+        """Open, serve until it ends or is to end, close."""
         started = time.monotonic()
         self._wake.clear()
         self._stale = False
-        try:
-            async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._config.start_timeout):
-                    connection = await stack.enter_async_context(
-                        connect(
-                            self._config,
-                            log=self._around.log,
-                            pool=self._around.pool,
-                            changed=self._tools_changed,
-                            over=self._wake.set,
-                        )
+        async with AsyncExitStack() as stack:
+            async with self._in_time():
+                connection = await stack.enter_async_context(
+                    connect(
+                        self._config,
+                        log=self._around.log,
+                        pool=self._around.pool,
+                        changed=self._tools_changed,
+                        over=self._wake.set,
                     )
-                    tools = await connection.tools()
-                self._opened(connection, tools, ms=(time.monotonic() - started) * 1_000)
-                listening = asyncio.create_task(connection.listen(self._tools_changed))
-                try:
-                    return await self._serve(connection)
-                finally:
-                    listening.cancel()
-                    self._connection = None
-        finally:
-            self._connection = None
+                )
+                tools = await connection.tools()
+            self._opened(connection, tools, ms=(time.monotonic() - started) * 1_000)
+            listening = asyncio.create_task(connection.listen(self._tools_changed))
+            try:
+                await self._serve(connection)
+            finally:
+                listening.cancel()
+                self._connection = None
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """At most `start_timeout`, or until the link is to end."""
+        limit = 0.0 if self._ending else self._config.start_timeout
+        async with asyncio.timeout(limit) as self._limit:
+            try:
+                yield
+            finally:
+                self._limit = None
 
     def _opened(self, connection: Connection, tools: tuple[RemoteTool, ...], *, ms: float) -> None:
         self._connection = connection
@@ -212,17 +222,17 @@ class Link:
         self._around.tools(tools)
         self._move(LinkState.OPEN)
 
-    async def _serve(self, connection: Connection) -> bool:
-        """Until the session ends (False) or has been idle for too long (True); re-reads changed tools."""
-        while not connection.is_over:
+    async def _serve(self, connection: Connection) -> None:
+        """Until the session is over, idle for too long, or to end; re-reads changed tools."""
+        while not (connection.is_over or self._ending):
             if self._stale:
                 self._stale = False
-                async with asyncio.timeout(self._config.start_timeout):
+                async with self._in_time():
                     self._around.tools(await connection.tools())
             idle_left = self._idle_left()
             if idle_left is not None and idle_left <= 0:
                 self._ending = True
-                return True
+                return
             try:
                 async with asyncio.timeout(idle_left):
                     await self._wake.wait()
@@ -230,9 +240,9 @@ class Link:
                 continue
             self._wake.clear()
         self._connection = None
-        self._move(LinkState.LOST)
-        await self._drain(connection)
-        return False
+        if not self._ending:
+            self._move(LinkState.LOST)
+            await self._drain(connection)
 
     def _idle_left(self) -> float | None:
         if self._idle_close is None or self.busy:
@@ -243,7 +253,7 @@ class Link:
         """Let calls in flight still be answered: the server may have forgotten the session for one of them only."""
         try:
             async with asyncio.timeout(DRAIN_S):
-                while connection.in_flight:
+                while connection.in_flight and not self._ending:
                     await self._wake.wait()
                     self._wake.clear()
         except TimeoutError:
@@ -263,7 +273,14 @@ class Link:
 
     async def _back_off(self) -> None:
         delay = min(self._config.backoff * 2 ** (self.failures - 1), self._config.backoff_max)
-        await asyncio.sleep(delay * (0.5 + self._around.jitter() / 2))
+        until = time.monotonic() + delay * (0.5 + self._around.jitter() / 2)
+        while not self._ending and (left := until - time.monotonic()) > 0:
+            try:
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+            except TimeoutError:
+                return
+            self._wake.clear()
 
     def _move(self, state: LinkState) -> None:
         self.state = state

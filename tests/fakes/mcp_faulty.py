@@ -1,0 +1,230 @@
+"""An MCP server over stdio that misbehaves on demand. Speaks the 2025-11-25 protocol by hand.
+
+Run as a script. What it saw is appended to the file `FAULTY_JOURNAL`, a JSON line each,
+so that a test can read it after the process is gone. `FAULTY_MODE`, comma-separated:
+`deaf` ignores SIGTERM and the end of stdin, `mute` never answers anything,
+`deny` exits at once, `noisy` writes to stderr without end.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+Json = dict[str, Any]
+
+PASSWORD = "canary-password-7f3a"
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x02\0\0\0"
+
+
+def _tool(name: str, /, *, reads: bool = False, destroys: bool = False, idempotent: bool = False, **fields: str) -> Json:
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": kind} for key, kind in fields.items()},
+        "required": list(fields),
+    }
+    hints = {"readOnlyHint": reads, "destructiveHint": destroys, "idempotentHint": idempotent}
+    return {"name": name, "description": f"{name} of the faulty server", "inputSchema": schema, "annotations": hints}
+
+
+TOOLS = [
+    _tool("echo", reads=True, text="string"),
+    _tool("whoami", reads=True),
+    _tool("sleep", reads=True, seconds="number"),
+    _tool("hang", reads=True),
+    _tool("note", text="string"),
+    _tool("put", idempotent=True, text="string"),
+    _tool("drop", destroys=True, text="string"),
+    _tool("die", reads=True),
+    _tool("die_writing"),
+    _tool("garbage", reads=True),
+    _tool("nonsense", reads=True),
+    _tool("refuse", reads=True),
+    _tool("flood", reads=True, count="integer"),
+    _tool("change", reads=True),
+    _tool("image", reads=True),
+    _tool("pid", reads=True),
+    _tool("register", name="string"),
+    _tool("login", account="string", password="string"),
+    _tool("balance", reads=True, session_id="string"),
+    _tool("spill", reads=True, session_id="string"),
+    _tool("lose_sessions"),
+]
+
+
+class Server:
+    def __init__(self) -> None:
+        self.out = threading.Lock()
+        self.journal_path = os.environ.get("FAULTY_JOURNAL", "")
+        self.modes = set(os.environ.get("FAULTY_MODE", "").split(","))
+        self.cancelled: dict[Any, threading.Event] = {}
+        self.tools = list(TOOLS)
+        self.accounts: dict[str, str] = {}
+        self.sessions: dict[str, str] = {}
+        self.logins = 0
+
+    def journal(self, what: str, **more: Any) -> None:
+        if self.journal_path:
+            with open(self.journal_path, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"what": what, "pid": os.getpid(), **more}) + "\n")
+
+    def write(self, message: Json) -> None:
+        if "mute" in self.modes:
+            return
+        line = json.dumps({"jsonrpc": "2.0", **message}) + "\n"
+        with self.out:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
+    def serve(self) -> None:
+        self.journal("start")
+        if "deny" in self.modes:
+            sys.stderr.write("this server refuses to run\n")
+            os._exit(3)
+        if "deaf" in self.modes:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "noisy" in self.modes:
+            threading.Thread(target=self.shout, daemon=True).start()
+        for line in sys.stdin:
+            self.handle(json.loads(line))
+        self.journal("eof")
+        while "deaf" in self.modes:
+            time.sleep(60)
+
+    def shout(self) -> None:
+        while True:
+            sys.stderr.write("noise " * 2_000 + "\n")
+
+    def handle(self, message: Json) -> None:
+        method, call = message.get("method"), message.get("id")
+        if method == "initialize":
+            info = {"name": "faulty", "version": "1"}
+            capabilities = {"tools": {"listChanged": True}}
+            version = message["params"]["protocolVersion"]
+            self.write(
+                {"id": call, "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}}
+            )
+        elif method == "tools/list":
+            self.write({"id": call, "result": {"tools": self.tools}})
+        elif method == "notifications/cancelled":
+            request = message["params"]["requestId"]
+            self.journal("cancelled", request=request)
+            self.cancelled.setdefault(request, threading.Event()).set()
+        elif method == "tools/call":
+            threading.Thread(target=self.call, args=(call, message["params"]), daemon=True).start()
+        elif call is not None:
+            self.write({"id": call, "error": {"code": -32601, "message": "Method not found"}})
+
+    def call(self, call: Any, params: Json) -> None:
+        name, arguments = params["name"], params.get("arguments") or {}
+        self.journal("call", tool=name, arguments=arguments, request=call, meta=params.get("_meta"))
+        answer = getattr(self, f"do_{name}", None)
+        if answer is None:
+            self.write({"id": call, "error": {"code": -32602, "message": f"Unknown tool: {name}"}})
+            return
+        result = answer(arguments, params, call)
+        if result is not None:
+            self.write({"id": call, "result": result})
+
+    def text(self, text: str, *, error: bool = False) -> Json:
+        return {"content": [{"type": "text", "text": text}], "isError": error}
+
+    def fields(self, fields: Json) -> Json:
+        return {"content": [], "structuredContent": fields}
+
+    def do_echo(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.text(arguments["text"])
+
+    def do_note(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.text("noted")
+
+    do_put = do_drop = do_note
+
+    def do_whoami(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.fields({"mysis": params["_meta"]["zoea/mysis"]})
+
+    def do_pid(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.text(str(os.getpid()))
+
+    def do_sleep(self, arguments: Json, params: Json, call: Any) -> Json:
+        begun = time.monotonic()
+        self.cancelled.setdefault(call, threading.Event()).wait(arguments["seconds"])
+        return self.fields({"begun": begun, "ended": time.monotonic()})
+
+    def do_hang(self, arguments: Json, params: Json, call: Any) -> None:
+        self.cancelled.setdefault(call, threading.Event()).wait()
+
+    def do_die(self, arguments: Json, params: Json, call: Any) -> None:
+        os._exit(9)
+
+    do_die_writing = do_die
+
+    def do_garbage(self, arguments: Json, params: Json, call: Any) -> Json:
+        with self.out:
+            sys.stdout.write("Listening on port 80\n{{{\n\n")
+            sys.stdout.flush()
+        return self.text("after the garbage")
+
+    def do_nonsense(self, arguments: Json, params: Json, call: Any) -> Json:
+        return {"content": "not a list"}
+
+    def do_refuse(self, arguments: Json, params: Json, call: Any) -> None:
+        self.write({"id": call, "error": {"code": -32000, "message": "out of order"}})
+
+    def do_flood(self, arguments: Json, params: Json, call: Any) -> Json:
+        sys.stderr.write("x" * int(arguments["count"]) + "\n")
+        sys.stderr.flush()
+        return self.text("flooded")
+
+    def do_change(self, arguments: Json, params: Json, call: Any) -> Json:
+        self.tools.append(_tool("brand_new", reads=True))
+        self.write({"method": "notifications/tools/list_changed"})
+        return self.text("changed")
+
+    def do_image(self, arguments: Json, params: Json, call: Any) -> Json:
+        picture = {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}
+        return {"content": [{"type": "text", "text": "look:"}, picture]}
+
+    def do_register(self, arguments: Json, params: Json, call: Any) -> Json:
+        name = arguments["name"]
+        if name in self.accounts:
+            return self.text(f"name_taken: {name} is taken", error=True)
+        self.accounts[name] = f"{PASSWORD}-{name}"
+        return self.fields({"account": name, "password": self.accounts[name]})
+
+    def do_login(self, arguments: Json, params: Json, call: Any) -> Json:
+        account, password = arguments["account"], arguments["password"]
+        if account not in self.accounts:
+            return self.text(f"unknown_account: {account} with {password}", error=True)
+        if self.accounts[account] != password:
+            return self.text(f"wrong_password: {password}", error=True)
+        self.logins += 1
+        session = f"canary-session-{os.getpid()}-{self.logins}"
+        self.sessions[session] = account
+        return self.fields({"session_id": session})
+
+    def do_balance(self, arguments: Json, params: Json, call: Any) -> Json:
+        session = arguments["session_id"]
+        if session not in self.sessions:
+            return self.text(f"session_lost: {session} is not known; log in", error=True)
+        return self.fields({"account": self.sessions[session], "credits": 7, "session_id": session})
+
+    def do_spill(self, arguments: Json, params: Json, call: Any) -> Json:
+        session = arguments["session_id"]
+        account = self.sessions.get(session, "")
+        secrets = {"session": session, "password": self.accounts.get(account, "")}
+        return self.text(f"broken with {json.dumps(secrets)}", error=True)
+
+    def do_lose_sessions(self, arguments: Json, params: Json, call: Any) -> Json:
+        self.sessions.clear()
+        return self.text("forgotten")
+
+
+if __name__ == "__main__":
+    Server().serve()

@@ -1,0 +1,306 @@
+"""What a swarm meets in the wild: servers that die, hang, babble, flood and forget."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from tests.fakes.toolboxes import Faulty, asked, meta, wait_until
+from tests.tools.conftest import Opener
+from zoea.model.errors import UpstreamLost
+from zoea.tools import Sharing
+
+
+async def test_read_only_calls_overlap(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    results = await asyncio.gather(*(session.call(asked("sleep", seconds=0.3), meta=meta()) for _ in range(5)))
+    spans = [json.loads(result.content) for result in results]
+    assert max(span["begun"] for span in spans) < min(span["ended"] for span in spans)
+
+
+async def test_no_more_calls_run_at_once_than_max_parallel(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config(max_parallel=2)).session(1, "alpha", "")
+    await session.catalogue()
+    results = await asyncio.gather(*(session.call(asked("sleep", seconds=0.1), meta=meta()) for _ in range(6)))
+    spans = [json.loads(result.content) for result in results]
+    for span in spans:
+        assert sum(1 for other in spans if other["begun"] < span["ended"] and other["ended"] > span["begun"]) <= 3
+    assert max(span["ended"] for span in spans) - min(span["begun"] for span in spans) >= 0.3
+
+
+async def test_a_cancelled_caller_cancels_at_the_server(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    call = asyncio.create_task(session.call(asked("hang"), meta=meta()))
+    await wait_until(lambda: bool(faulty.seen("call", tool="hang")))
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    request = faulty.seen("call", tool="hang")[0]["request"]
+    await wait_until(lambda: bool(faulty.seen("cancelled", request=request)))
+    assert (await session.call(asked("echo", text="still here"), meta=meta())).content == "still here"
+
+
+async def test_a_call_past_its_deadline_is_an_error_result_and_is_cancelled_at_the_server(
+    open_box: Opener, faulty: Faulty
+) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("hang"), meta=meta(deadline_s=0.2))
+    assert result.is_error
+    assert result.content == "hang did not answer within 0.2 s and was cancelled"
+    await wait_until(lambda: bool(faulty.seen("cancelled")))
+
+
+async def test_a_child_killed_with_sigkill_is_re_opened(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    first = int((await session.call(asked("pid"), meta=meta())).content)
+    os.kill(first, signal.SIGKILL)
+    await wait_until(lambda: len(faulty.seen("start")) == 2)
+    second = await session.call(asked("pid"), meta=meta())
+    assert not second.is_error
+    assert int(second.content) != first
+    assert box.status()[0].state == "open"
+
+
+async def test_an_idempotent_call_that_was_lost_is_repeated_once(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("die"), meta=meta())
+    assert result.is_error
+    assert not result.is_unknown
+    assert len(faulty.seen("call", tool="die")) == 2
+
+
+async def test_a_lost_call_that_may_have_run_is_unknown_and_not_repeated(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("die_writing"), meta=meta())
+    assert result.is_error
+    assert result.is_unknown
+    assert "may or may not have been carried out" in result.content
+    assert len(faulty.seen("call", tool="die_writing")) == 1
+
+
+async def test_a_glob_makes_a_tool_repeatable(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config(idempotent=("die_*",))).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("die_writing"), meta=meta())
+    assert result.is_error
+    assert not result.is_unknown
+    assert len(faulty.seen("call", tool="die_writing")) == 2
+
+
+async def test_a_call_made_while_the_session_is_being_re_opened_waits_for_it(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    os.kill(int((await session.call(asked("pid"), meta=meta())).content), signal.SIGKILL)
+    result = await session.call(asked("note", text="x"), meta=meta())
+    # Sent into the dying process it is unknown; else it waited and ran once.
+    assert result.is_unknown or result.content == "noted"
+    assert len(faulty.seen("call", tool="note")) <= 1
+
+
+async def test_a_server_that_cannot_start_gives_clear_errors_at_once(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config(mode="deny", retries=1), faulty.config("good"))
+    session = box.session(1, "alpha", "")
+    began = time.monotonic()
+    catalogue = await session.catalogue()
+    assert time.monotonic() - began < 10
+    assert "echo" in {tool.name for tool in catalogue.tools}
+    status = box.status()[0]
+    assert status.state == "down"
+    assert "its process ended while it was opening" in status.last_error
+
+
+async def test_a_command_that_does_not_exist_delays_nobody(open_box: Opener, faulty: Faulty) -> None:
+    from zoea.tools import UpstreamConfig
+
+    box = open_box(UpstreamConfig("gone", command="/nowhere/server"), faulty.config())
+    began = time.monotonic()
+    catalogue = await box.session(1, "alpha", "").catalogue()
+    assert time.monotonic() - began < 10
+    assert catalogue.tools
+    assert box.status()[0].last_error == "cannot run /nowhere/server: not found"
+
+
+async def test_a_mute_server_delays_the_first_catalogue_by_start_timeout_and_no_later_one(
+    open_box: Opener, faulty: Faulty
+) -> None:
+    box = open_box(faulty.config("mute", mode="mute", start_timeout=0.5), faulty.config())
+    began = time.monotonic()
+    catalogue = await box.session(1, "alpha", "").catalogue()
+    assert 0.4 < time.monotonic() - began < 5
+    assert "echo" in {tool.name for tool in catalogue.tools}
+    again = time.monotonic()
+    await box.session(2, "beta", "").catalogue()
+    assert time.monotonic() - again < 0.1
+
+
+async def test_a_required_upstream_that_stays_lost_is_raised(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config(mode="deny", retries=0, required=True))
+    with pytest.raises(UpstreamLost, match="required upstream faulty is not available"):
+        await box.session(1, "alpha", "").catalogue()
+
+
+async def test_garbage_on_stdout_does_not_harm_the_session(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    assert (await session.call(asked("garbage"), meta=meta())).content == "after the garbage"
+
+
+async def test_a_result_that_is_none_is_an_error_result(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("nonsense"), meta=meta())
+    assert result.is_error
+    assert "not a tool result" in result.content
+
+
+async def test_a_protocol_error_is_an_error_result_with_its_text(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("refuse"), meta=meta())
+    assert result.content == "faulty refused refuse: out of order (code -32000)"
+    assert len(faulty.seen("start")) == 1
+
+
+async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_small(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("flood", count=5_000_000), meta=meta())
+    assert result.content == "flooded"
+    from pathlib import Path
+
+    log = Path(box.status()[0].log)
+    assert log.name == "upstream-faulty.log"
+    assert sum(file.stat().st_size for file in log.parent.iterdir()) <= 2_000_000
+    assert log.stat().st_mode & 0o077 == 0
+
+
+async def test_changed_tools_are_read_again(open_box: Opener, faulty: Faulty) -> None:
+    changes = 0
+
+    def changed() -> None:
+        nonlocal changes
+        changes += 1
+
+    session = open_box(faulty.config(), changed=changed).session(1, "alpha", "")
+    before = await session.catalogue()
+    told = changes
+    await session.call(asked("change"), meta=meta())
+    await wait_until(lambda: changes > told)
+    after = await session.catalogue()
+    assert {tool.name for tool in after.tools} - {tool.name for tool in before.tools} == {"brand_new"}
+    assert after.hash != before.hash
+
+
+@pytest.mark.parametrize("mode", ["deaf", "deaf,noisy", "deaf,mute"])
+async def test_a_hanging_server_delays_the_shutdown_by_less_than_5_seconds(
+    open_box: Opener, faulty: Faulty, mode: str
+) -> None:
+    box = open_box(faulty.config(mode=mode, start_timeout=1.0))
+    await box.settled()
+    await wait_until(lambda: bool(faulty.seen("start")))
+    pid = faulty.seen("start")[0]["pid"]
+    began = time.monotonic()
+    await box.close()
+    assert time.monotonic() - began <= 5.2
+    await wait_until(lambda: not _is_alive(pid), within=5)
+
+
+async def test_calls_after_the_close_are_error_results(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    await box.close()
+    result = await session.call(asked("echo", text="x"), meta=meta())
+    assert result.is_error
+    assert not result.is_unknown
+    assert "upstream faulty is not available: it is closed" in result.content
+
+
+async def test_each_mysis_has_its_own_process_where_asked(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config(session=Sharing.PER_MYSIS))
+    names = ("alpha", "beta", "gamma")
+    sessions = {name: box.session(number, name, "") for number, name in enumerate(names)}
+    await sessions["alpha"].catalogue()
+    pids = [(await sessions[name].call(asked("pid"), meta=meta(name))).content for name in (*names, *names)]
+    assert pids[:3] == pids[3:]
+    assert len(set(pids)) == 3
+    assert len(faulty.seen("start")) == 3, "the session that read the tools serves the first mysis"
+    await sessions["beta"].close()
+    await wait_until(lambda: box.status()[0].sessions == 2)
+
+
+async def test_at_most_max_sessions_are_open_and_the_idlest_gives_way(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config(session=Sharing.PER_MYSIS, max_sessions=2))
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    first = (await session.call(asked("pid"), meta=meta("alpha"))).content
+    await session.call(asked("pid"), meta=meta("beta"))
+    await session.call(asked("pid"), meta=meta("gamma"))
+    assert box.status()[0].sessions == 2
+    assert (await session.call(asked("pid"), meta=meta("alpha"))).content != first
+
+
+async def test_a_mysis_waits_for_a_session_while_all_are_in_use(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config(session=Sharing.PER_MYSIS, max_sessions=1))
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    first, second = await asyncio.gather(
+        session.call(asked("sleep", seconds=0.2), meta=meta("alpha")), session.call(asked("whoami"), meta=meta("beta"))
+    )
+    assert not first.is_error
+    assert json.loads(second.content) == {"mysis": "beta"}
+
+
+async def test_an_idle_session_of_a_mysis_is_closed_and_opened_again(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config(session=Sharing.PER_MYSIS, idle_close=0.2))
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    first = (await session.call(asked("pid"), meta=meta())).content
+    await wait_until(lambda: box.status()[0].sessions == 0)
+    assert {tool.name for tool in (await session.catalogue()).tools} >= {"echo"}, "the tools stay known"
+    assert (await session.call(asked("pid"), meta=meta())).content != first
+
+
+async def test_every_call_says_whose_it_is(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    assert json.loads((await session.call(asked("whoami"), meta=meta("beta"))).content) == {"mysis": "beta"}
+
+
+async def test_a_lone_surrogate_in_an_argument_breaks_no_session(open_box: Opener, faulty: Faulty) -> None:
+    from zoea.model.request import AnswerCall
+
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(AnswerCall("echo", '{"text": "a\\ud800b"}'), meta=meta())
+    assert result.content == "a\ufffdb"
+    assert len(faulty.seen("start")) == 1
+
+
+async def test_the_environment_and_headers_never_reach_a_repr_or_an_error(open_box: Opener, faulty: Faulty) -> None:
+    config = faulty.config(env={"TOKEN": "canary-token-1"}, mode="deny", retries=0)
+    box = open_box(config)
+    await box.settled()
+    assert "canary-token-1" not in repr(config) + repr(box.status())
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
