@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import typer
 
@@ -29,7 +31,7 @@ from zoea.llm.local_models import LocalModels
 from zoea.llm.registry import Maker, make
 from zoea.model.ports import Clock, Provider
 from zoea.settings import Credentials, Loaded, Settings, load, places
-from zoea.settings.endpoints import ProviderType
+from zoea.settings.endpoints import ProviderSettings, ProviderType
 from zoea.text.control import strip
 
 app = typer.Typer(name="providers", add_completion=False, rich_markup_mode=None)
@@ -47,13 +49,23 @@ def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
     never shown, only the names of the variables that hold them.
     """
     discovery = discovery_of(load(places(workspace)), PORTS)
-    found = asyncio.run(discovery.all())
+    with _waiting():
+        found = asyncio.run(discovery.all())
     choice = discovery.choice(found)
     if as_json:
         there = [each.as_dict() for each in found if each.status is not Status.ABSENT]
         write_json({"providers": there, "absent": _absent(found), "choice": _choice(choice)})
     else:
         typer.echo(text(found, choice))
+
+
+def _waiting() -> AbstractContextManager[object]:
+    """Something that moves on stderr where a person looks: a provider may take seconds."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status("Trying what there is")
 
 
 def discovery_of(loaded: Loaded, ports: Sequence[Port]) -> Discovery:
@@ -70,34 +82,27 @@ def discovery_of(loaded: Loaded, ports: Sequence[Port]) -> Discovery:
 
 
 def _configured(settings: Settings, credentials: Credentials, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
+    """The providers of the settings, and the default one where it is only a type's name."""
     default = settings.swarm.default_provider or next(iter(settings.provider), "")
-    names = dict.fromkeys((*settings.provider, *([default] if default else ())))
-    found = []
-    for name in names:
-        given = settings.provider_named(name)
-        if given is None:
-            continue
+    given = dict(settings.provider)
+    if default and (named := settings.provider_named(default)) is not None:
+        given.setdefault(default, named)
 
-        def opened(name: str = name) -> Provider:
-            wanted = settings.provider_named(name)
-            assert wanted is not None
-            return make(name, config_of(wanted, credentials, settings.llm), clock=clock, makers=made)
-
-        is_near = given.type in _LOCAL or (bool(given.base_url) and is_loopback(given.base_url))
-        found.append(
-            Candidate(
-                name,
-                str(given.type),
-                Origin.SETTINGS,
-                opened,
-                address=given.base_url,
-                variable=given.api_key,
-                model=given.model,
-                is_default=name == default,
-                deadline_s=LOCAL_DEADLINE_S if is_near else REMOTE_DEADLINE_S,
-            )
+    def candidate(name: str, wanted: ProviderSettings) -> Candidate:
+        is_near = wanted.type in _LOCAL or (bool(wanted.base_url) and is_loopback(wanted.base_url))
+        return Candidate(
+            name,
+            str(wanted.type),
+            Origin.SETTINGS,
+            lambda: make(name, config_of(wanted, credentials, settings.llm), clock=clock, makers=made),
+            address=wanted.base_url,
+            variable=wanted.api_key,
+            model=wanted.model,
+            is_default=name == default,
+            deadline_s=LOCAL_DEADLINE_S if is_near else REMOTE_DEADLINE_S,
         )
-    return found
+
+    return [candidate(name, wanted) for name, wanted in given.items()]
 
 
 def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:

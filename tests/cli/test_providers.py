@@ -1,0 +1,194 @@
+"""`zoea providers`, as a person types it, against servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import OpenAIServer
+from tests.fakes.wire_server import Outgoing, Received
+from zoea.cli import providers, run
+from zoea.llm.discovery import Port
+from zoea.llm.local_models import LocalModels
+
+GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A model server on a loop and thread of its own: the command runs its own loop."""
+    loop, made = asyncio.new_event_loop(), OpenAIServer()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(made.start(), loop).result(10)
+    yield made
+    asyncio.run_coroutine_threadsafe(made.close(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test looks at the ports of the machine it runs on."""
+    monkeypatch.setattr(providers, "PORTS", (Port("Ollama", unused_port(), "ollama"),))
+
+
+def unused_port() -> int:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port: int = unused.getsockname()[1]
+        return port
+
+
+def put_on_port(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = int(server.url.rpartition(":")[2])
+    monkeypatch.setattr(providers, "PORTS", (Port("vLLM", port, "openai", "/v1"),))
+
+
+def configure(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir(mode=0o700)
+    (folder / "config.toml").write_text(text)
+
+
+def as_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert run(["providers", "--json"]) == 0
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return said
+
+
+def as_text(capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["providers"]) == 0
+    return capsys.readouterr().out
+
+
+def test_with_nothing_around_there_is_the_autopilot(capsys: pytest.CaptureFixture[str]) -> None:
+    said = as_text(capsys)
+    assert "autopilot" in said
+    assert "Nothing listens on Ollama (http://127.0.0.1:" in said
+    assert "A run uses autopilot" in said
+
+
+def test_a_server_on_a_usual_port_is_found_and_would_be_used(
+    capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_port(server, monkeypatch)
+    found = as_json(capsys)
+    first = next(one for one in found["providers"] if one["origin"] == "port")
+    assert (first["name"], first["status"], first["models"][0]["name"]) == ("vLLM", "ok", "reef-1")
+    assert first["latency_ms"] > 0
+    assert found["choice"]["model"] == "reef-1"
+
+
+def test_nothing_but_the_list_of_models_is_asked_for(
+    capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_port(server, monkeypatch)
+    as_text(capsys)
+    assert {(one.method, one.path) for one in server.received} == {("GET", "/v1/models")}
+
+
+def test_a_configured_provider_is_tried_with_its_key_and_the_key_never_shown(
+    capsys: pytest.CaptureFixture[str], server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORK_KEY", "sk-very-secret")
+    server.key = "sk-very-secret"
+    address = f'base_url = "{server.base_url}"\napi_key = "env:WORK_KEY"\nmodel = "reef-1"'
+    configure(tmp_path, f'[provider.work]\ntype = "openai"\n{address}\n')
+    said = as_text(capsys)
+    assert "settings, default" in said
+    assert "key in env:WORK_KEY" in said
+    assert "A run uses work with reef-1: the default provider of your settings" in said
+    assert "secret" not in said
+
+
+def test_a_refused_key_is_said_without_it_and_what_is_unknown_as_unknown(
+    capsys: pytest.CaptureFixture[str], server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORK_KEY", "sk-very-wrong")
+    server.key = "another"
+    configure(tmp_path, f'[provider.work]\ntype = "openai"\nbase_url = "{server.base_url}"\napi_key = "env:WORK_KEY"\n')
+    said = as_text(capsys)
+    assert "key refused" in said
+    assert "unknown" in said
+    assert "sk-very-wrong" not in said
+
+
+def test_a_key_that_is_nowhere_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    configure(tmp_path, '[provider.work]\ntype = "openai"\napi_key = "env:NOT_THERE"\n')
+    found = as_json(capsys)["providers"][0]
+    assert found["status"] == "cannot be used"
+    assert "NOT_THERE" in found["detail"]
+
+
+def test_a_default_that_is_a_types_own_name_is_the_choice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    configure(tmp_path, '[swarm]\ndefault_provider = "scripted"\n')
+    found = as_json(capsys)
+    assert found["choice"]["name"] == "scripted"
+    assert {one["name"] for one in found["providers"]} == {"scripted", "autopilot"}
+
+
+def test_models_on_the_shelf_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
+        out.write(GGUF)
+    embedded = next(one for one in as_json(capsys)["providers"] if one["name"] == "embedded")
+    assert (embedded["origin"], embedded["models"][0]) == (
+        "local models",
+        {"name": "tiny", "context_window": None, "tools": None},
+    )
+
+
+def test_many_models_are_shown_in_part(
+    capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.models = [{"id": f"m{n}"} for n in range(7)]
+    put_on_port(server, monkeypatch)
+    assert "m0, m1, m2 and 4 more" in as_text(capsys)
+
+
+def test_a_server_without_models_says_none(
+    capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.models = []
+    put_on_port(server, monkeypatch)
+    said = as_text(capsys)
+    assert "no models" in said
+    assert "A run uses autopilot" in said
+
+
+def test_something_else_on_a_usual_port_is_said_to_be_something_else(
+    capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_port(server, monkeypatch)
+    monkeypatch.setattr(server, "handle", html)
+    assert "not a model server" in as_text(capsys)
+
+
+async def html(request: Received, out: Outgoing) -> None:
+    out.whole(404, b"<html><h1>Not found</h1></html>", {"content-type": "text/html"})
+
+
+def test_on_a_terminal_something_moves_while_sources_are_tried(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert run(["providers"]) == 0
+    assert "Trying what there is" in capsys.readouterr().err
+
+
+def test_an_embedded_provider_of_the_settings_stands_for_the_shelf(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
+        out.write(GGUF)
+    configure(tmp_path, '[provider.here]\ntype = "embedded"\n')
+    assert [one["name"] for one in as_json(capsys)["providers"]] == ["here", "autopilot"]
