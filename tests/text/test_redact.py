@@ -113,8 +113,8 @@ def test_a_number_that_fails_the_check_digit_is_no_card(pattern: str) -> None:
 HOSTILE = [
     "a", "1", "-", " ", "@", "a@", "a.", "eyJ", "eyJaaaaaaaa.", "-eyJaaaaaaa", "sk-", "sk_live_", "1 ", "1-", "1.",
     "1:", "+1", "+1 ", "+111111111111111111111111111111111111 ", "(555) ", "::", "a:", "2001:", "://", "://a:",
-    "password", "password=", 'password="', "password='\\", "password = '\\\\\\\\", "token:", "bearer ", "authorization: ",
-    "--a-a-",
+    "password", "password=", 'password="', "password='\\", "password = '\\\\\\\\", "token:", "bearer ",
+    "authorization: ", "--a-a-",
     "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "4111 ", "4111111111111111", "tel ", "tel: 1 ", "0171 ", "AB12",
     "Authorization: Bearer a", "AKIA", "ABCDEF12", "a@a.", "a@a-", "1.1.1.", "é@é.", "[REDACTED_",
 ]  # fmt: skip

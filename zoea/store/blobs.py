@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import zstandard
@@ -98,7 +99,8 @@ def _write_file(path: Path, packed: bytes) -> None:
         for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
             _sync_folder(folder)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # the error that matters is the first one
+            unfinished.unlink()
         raise StoreFull(
             f"{path.name}: {error.strerror}", hint="Free some space, or check the disk; Zoea tries again by itself."
         ) from error

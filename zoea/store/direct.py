@@ -46,12 +46,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 def connect_reader(path: Path) -> sqlite3.Connection:
     """A connection that cannot write; nothing is checked. Raises sqlite3.Error."""
-    connection = sqlite3.connect(reader_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    uri = f"{path.absolute().as_uri()}?mode=ro"  # quotes whatever the path holds
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256)
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA query_only = ON")
     return connection
-
-
-def reader_uri(path: Path) -> str:
-    """The path as SQLite's read-only URI, whatever characters it holds."""
-    return f"{path.absolute().as_uri()}?mode=ro"

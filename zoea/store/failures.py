@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull
+from zoea.model.errors import StoreClosed, StoreConflict, StoreError, StoreForeign, StoreFull
 
 SQLITE_ERRORS = (sqlite3.Error, MemoryError)
 """All that SQLite itself raises: out of memory is no `sqlite3.Error`."""
@@ -45,6 +45,8 @@ def _translate(error: Exception) -> StoreError:
     match code:
         case sqlite3.SQLITE_CONSTRAINT:
             return StoreConflict(what)
+        case sqlite3.SQLITE_INTERRUPT:  # only closing interrupts what nobody cancelled
+            return StoreClosed("the store was closed while this ran")
         case sqlite3.SQLITE_NOTADB:
             return StoreForeign(what, hint="Name another data directory.")
         case sqlite3.SQLITE_CORRUPT:

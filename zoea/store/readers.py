@@ -10,31 +10,19 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiosqlite
 
-from zoea.store.direct import BUSY_SECONDS, reader_uri
+from zoea.model.errors import StoreClosed
+from zoea.store.direct import connect_reader
 from zoea.store.failures import translated
 
 SEARCHES = 2
 _INTERRUPT_SECONDS = 0.01
-
-
-async def connect(path: Path) -> aiosqlite.Connection:
-    """A connection that cannot write, rows as `sqlite3.Row`."""
-    with translated():
-        reader = await aiosqlite.connect(
-            reader_uri(path), uri=True, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256
-        )
-        reader.row_factory = sqlite3.Row
-        try:
-            await reader.execute_fetchall("PRAGMA query_only = ON")
-        except BaseException:
-            await reader.close()
-            raise
-    return reader
+_CHUNK = 64  # of iterated cursors, which are not used here
 
 
 class _Reader:
@@ -53,11 +41,14 @@ class SearchReader:
     A deadline is a cancellation: `async with asyncio.timeout(2): await reader.read(...)`.
     """
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
+    def __init__(self, connection: aiosqlite.Connection, readers: Readers) -> None:
         self._connection = connection
+        self._readers = readers
 
     async def read(self, sql: str, params: Iterable[Any] = ()) -> list[sqlite3.Row]:
-        """All rows of a query. When cancelled, returns once the query has really ended."""
+        """All rows of a query. When cancelled, returns once the query has really ended. Raises StoreError."""
+        if self._readers.closed:
+            raise StoreClosed("nothing can be searched any more")
         query = asyncio.ensure_future(self._connection.execute_fetchall(sql, params))
         try:
             with translated():
@@ -71,6 +62,7 @@ class Readers:
     """`count` connections for short queries, opened at once; those for searches on demand."""
 
     def __init__(self, path: Path) -> None:
+        self.closed = False
         self._path = path
         self._readers: list[_Reader] = []
         self._searchers: list[aiosqlite.Connection] = []
@@ -95,25 +87,30 @@ class Readers:
         async with self._searching:
             connection = self._searchers.pop() if self._searchers else await self._connect()
             try:
-                yield SearchReader(connection)
+                yield SearchReader(connection, self)
             finally:
                 self._searchers.append(connection)
 
     async def close(self) -> None:
         """Interrupt what still runs, and end the readers' threads."""
+        self.closed = True
         connections, self._all = self._all, []
         for connection in connections:
-            await connection.interrupt()
+            await _interrupt(connection, asyncio.ensure_future(connection.execute_fetchall("SELECT 1")))
             await connection.close()
 
     async def _connect(self) -> aiosqlite.Connection:
-        connection = await connect(self._path)
+        with translated():
+            connection = await aiosqlite.Connection(partial(connect_reader, self._path), _CHUNK)
         self._all.append(connection)
         return connection
 
 
 async def _interrupt(connection: aiosqlite.Connection, query: asyncio.Future[Any]) -> None:
-    """Interrupt until the query has ended: one that has not begun yet would not notice the first time."""
+    """Interrupt until the query, and whatever was queued before it, has ended.
+
+    Again and again: a query that has not begun yet does not notice.
+    """
     while not query.done():
         await connection.interrupt()
         await asyncio.wait({query}, timeout=_INTERRUPT_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from zoea.store.writer import Writer
 
 READERS = 3
 CLOSE_SECONDS = 5.0
+_BUSY_PAUSE_SECONDS = 0.01
 _PROBE_CHARS = 64 * 1024
 
 T = TypeVar("T")
@@ -148,19 +150,15 @@ class Store:
 def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
     """The writer's connection, to a database of the newest schema."""
     with translated():
-        _make_private(path)
+        _make(path)
         newest = newest_version()
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256, factory=WriterConnection
         )
         try:
             read_version(connection, path, newest=newest)  # before anything that changes the file
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            if mode != "wal":
-                raise StoreError(
-                    f"{path} cannot be written ahead (journal mode {mode}).",
-                    hint="Name a data directory on a local disk.",
-                )
+            _make_private(path)
+            _write_ahead(connection, path)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA journal_size_limit = 67108864")
             migrate(connection, path)
@@ -172,21 +170,47 @@ def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
     return connection
 
 
-def _make_private(path: Path) -> None:
-    """A directory and a file for their owner only; SQLite gives its companions the file's mode.
+def _write_ahead(connection: WriterConnection, path: Path) -> None:
+    """Set the journal mode; SQLite does not wait here for another process that does the same, so this does."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+            time.sleep(_BUSY_PAUSE_SECONDS)
+        else:
+            break
+    if mode != "wal":
+        raise StoreError(
+            f"{path} cannot be written ahead (journal mode {mode}).", hint="Name a data directory on a local disk."
+        )
+
+
+def _make(path: Path) -> None:
+    """The file, where there is none, and its directory, for their owner only.
 
     An existing directory keeps its mode: it may be anyone's.
     """
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-        # Never opened here: closing a descriptor would drop the locks of another connection of this process.
+        # Never opened here again: closing a descriptor would drop this process's locks on the file.
         path.touch(mode=0o600)
-        for file in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))):
-            if file.exists():
-                file.chmod(0o600)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", hint="Check that the data directory belongs to you.") from error
+
+
+def _make_private(path: Path) -> None:
+    """Take the file from other users' eyes; SQLite gives the companions it makes the same mode."""
+    for file in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))):
+        try:
+            file.chmod(0o600)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreError(f"{file}: {error.strerror}", hint="The database must belong to you.") from error
 
 
 def _probe_in(connection: WriterConnection) -> None:

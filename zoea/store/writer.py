@@ -94,7 +94,8 @@ class Writer:
         done, _ = await asyncio.wait({self._ended}, timeout=deadline_s)
         if not done:
             self._abandoned = True
-            self._connection.interrupt()
+            if self._opened.done():
+                self._connection.interrupt()
             done, _ = await asyncio.wait({self._ended}, timeout=1.0)
         if not done:
             raise StoreError(f"the writer did not end within {deadline_s + 1:g} s; what it was doing is lost")
@@ -107,6 +108,7 @@ class Writer:
             self._connection = self._connect()
         except BaseException as error:  # noqa: BLE001 - raised again where the store is opened
             self._on_loop(_fail, self._opened, error)
+            self._on_loop(_succeed, self._ended)
             return
         self._on_loop(_succeed, self._opened)
         try:
@@ -125,8 +127,6 @@ class Writer:
 
     def _next(self) -> _Op | None:
         """An op that waits already, if any."""
-        if self._ending:
-            return None
         try:
             op = self._queue.get_nowait()
         except Empty:

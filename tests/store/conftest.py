@@ -1,0 +1,39 @@
+"""A store on a real file, with a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from zoea.store import Store
+
+NOON = 1_763_726_400_000_000
+
+
+class SettableClock:
+    """Time stands still until it is moved. µs UTC."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def now(self) -> int:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "zoea.db"
+
+
+@pytest.fixture
+async def store(path: Path, clock: SettableClock) -> AsyncIterator[Store]:
+    store = await Store.open(path, clock_now=clock.now)
+    yield store
+    await store.close()

@@ -1,0 +1,96 @@
+"""Blobs: stored once, found by what they are, whole or an error."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+
+from zoea.model.errors import StateRefused, StoreError, StoreFull
+from zoea.store import Store, WriterConnection, get_blob, open_reader, put_blob
+from zoea.store.blobs import ROW_BYTES
+
+SMALL = b"a picture" * 100
+LARGE = random.Random(2).randbytes(ROW_BYTES + 1)
+
+
+async def put(store: Store, data: bytes) -> int:
+    return await store.write(lambda connection: put_blob(connection, data))
+
+
+def file_of(path: Path, data: bytes) -> Path:
+    name = blake3(data).hexdigest()
+    return path.parent / "blobs" / name[:2] / f"{name}.zst"
+
+
+@pytest.mark.parametrize("data", [b"", SMALL, LARGE], ids=["empty", "small", "large"])
+async def test_a_blob_comes_back_as_it_was(store: Store, path: Path, data: bytes) -> None:
+    blob_id = await put(store, data)
+    assert await store.blob(blob_id) == data
+    assert await store.write(lambda connection: get_blob(connection, blob_id)) == data
+    with closing(open_reader(path)) as reader:
+        assert get_blob(reader, blob_id) == data
+
+
+async def test_the_same_bytes_are_stored_once(store: Store) -> None:
+    ids = [await put(store, data) for data in (SMALL, LARGE, SMALL, LARGE)]
+    assert ids[:2] == ids[2:]
+    assert len(await store.read("SELECT 1 FROM blob")) == 2
+
+
+async def test_a_large_blob_is_a_file_for_its_owner_only(store: Store, path: Path) -> None:
+    await put(store, SMALL)
+    assert not file_of(path, SMALL).exists()
+    await put(store, LARGE)
+    assert {tuple(row) for row in await store.read("SELECT place, data IS NULL FROM blob")} == {("row", 0), ("file", 1)}
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (file_of(path, LARGE), file_of(path, LARGE).parent)]
+    assert modes == [0o600, 0o700]
+
+
+async def test_a_blob_whose_op_failed_is_not_there_and_can_be_put_again(store: Store) -> None:
+    def op(connection: WriterConnection) -> None:
+        put_blob(connection, LARGE)
+        raise StateRefused("no")
+
+    with pytest.raises(StateRefused):
+        await store.write(op)
+    assert await store.read("SELECT 1 FROM blob") == []
+    assert await store.blob(await put(store, LARGE)) == LARGE
+
+
+async def test_a_missing_or_redacted_blob_is_a_clear_error(store: Store) -> None:
+    with pytest.raises(StoreError, match="no blob 9"):
+        await store.blob(9)
+    blob_id = await put(store, SMALL)
+    await store.write(lambda c: c.execute("UPDATE blob SET place = 'redacted', data = NULL"))
+    with pytest.raises(StoreError, match="redacted"):
+        await store.blob(blob_id)
+    assert await put(store, SMALL) == blob_id
+
+
+async def test_a_damaged_blob_is_noticed(store: Store, path: Path) -> None:
+    small, large = await put(store, SMALL), await put(store, LARGE)
+    other = await store.write(
+        lambda c: c.execute("UPDATE blob SET hash = zeroblob(32) WHERE place = 'row' RETURNING id").fetchone()[0]
+    )
+    assert other == small
+    with pytest.raises(StoreError, match="not those that were stored"):
+        await store.blob(small)
+    os.truncate(file_of(path, LARGE), 100)
+    with pytest.raises(StoreError, match="damaged"):
+        await store.blob(large)
+    file_of(path, LARGE).unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        await store.blob(large)
+
+
+async def test_a_file_that_cannot_be_written_is_a_full_store(store: Store, path: Path) -> None:
+    (path.parent / "blobs").touch()
+    with pytest.raises(StoreFull):
+        await put(store, LARGE)
+    assert await store.read("SELECT 1 FROM blob") == []

@@ -1,0 +1,135 @@
+"""What was acknowledged is durable; what failed is not there; nothing else is promised and nothing less."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.store.child import pair
+from tests.store.conftest import SettableClock
+from zoea.model.errors import StoreFull
+from zoea.model.values import Event
+from zoea.store import Store, WriterConnection, open_reader
+
+ROOT = Path(__file__).parents[2]
+KILLS = 200 if os.environ.get("ZOEA_SOAK") else 10
+
+
+def child(mode: str, path: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.store.child", mode, str(path), *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> list[str]:
+    said, _ = process.communicate(timeout=50)
+    assert process.returncode == 0
+    return said.split("\n")[:-1]
+
+
+def sound(path: Path) -> set[str]:
+    """The keys in the database, after every check that SQLite and the pairs allow."""
+    with closing(open_reader(path)) as reader:
+        assert reader.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert reader.execute("PRAGMA foreign_key_check").fetchall() == []
+        keys = {row[0] for row in reader.execute("SELECT key FROM setting")}
+        assert keys == {row[0] for row in reader.execute("SELECT data ->> 'key' FROM event")}
+    return keys
+
+
+@pytest.mark.timeout(600)
+def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(path: Path) -> None:
+    chance = random.Random(1)
+    acknowledged: set[str] = set()
+    for kill in range(KILLS):
+        with child("for-ever", path, str(kill), str(chance.choice([1, 8, 64]))) as process:
+            assert process.stdout is not None
+            for _ in range(chance.randrange(1, 600)):
+                acknowledged.add(process.stdout.readline().strip())
+            process.send_signal(signal.SIGKILL)
+            acknowledged.update(line.strip() for line in process.stdout if line.endswith("\n"))
+        assert process.returncode == -signal.SIGKILL
+        assert acknowledged <= sound(path)
+    assert len(acknowledged) > KILLS
+
+
+def test_files_that_cannot_grow_refuse_writes_and_nothing_acknowledged_is_lost(path: Path) -> None:
+    said = finish(child("fill", path, "600000"))
+    stored = {line.split()[1] for line in said if line.startswith("stored")}
+    refused = {line.split()[1] for line in said if line.startswith("refused")}
+    assert len(refused) > 10
+    assert len(stored) > 10
+    assert any(line.startswith("full ") and "Free some space" in line for line in said)
+    assert "after" in stored
+    assert sound(path) == stored
+
+
+def test_two_processes_that_write_at_once_both_get_through(path: Path, clock: SettableClock) -> None:
+    asyncio.run(_make(path, clock))
+    processes = [child("some", path, name, "100") for name in ("left", "right")]
+    for process in processes:
+        finish(process)
+    assert len(sound(path)) == 200
+
+
+async def _make(path: Path, clock: SettableClock) -> None:
+    await (await Store.open(path, clock_now=clock.now)).close()
+
+
+async def limit_pages(store: Store, spare: int) -> None:
+    """Let the database grow by so many pages and no more."""
+    pages = (await store.read("PRAGMA page_count"))[0][0]
+    await store.write(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + spare}"))
+
+
+async def test_a_full_disk_refuses_what_does_not_fit_and_keeps_what_does(store: Store, path: Path) -> None:
+    published: list[Event] = []
+    store.on_events = published.extend
+    await limit_pages(store, 40)
+    outcomes = await asyncio.gather(
+        *(store.write(pair(str(n), 60_000 if n % 3 else 10)) for n in range(30)),
+        return_exceptions=True,
+    )
+    kept = {str(n) for n, outcome in enumerate(outcomes) if isinstance(outcome, int)}
+    assert {str(n) for n in range(0, 30, 3)} <= kept
+    assert {type(outcome) for outcome in outcomes} == {int, StoreFull}
+    assert {event.data["key"] for event in published} == kept
+    assert sound(path) == kept
+
+
+async def test_a_probe_says_whether_writing_works_again(store: Store, path: Path) -> None:
+    await limit_pages(store, 1)
+    with pytest.raises(StoreFull, match="full"):
+        await store.probe()
+    await limit_pages(store, 1000)
+    await store.probe()
+    assert sound(path) == set()
+
+
+async def test_nobody_in_a_group_is_acknowledged_before_its_commit_is_sure(store: Store) -> None:
+    """The commit itself fails: all ops of the group are run again, and each is answered once."""
+    runs: list[int] = []
+
+    def op(number: int) -> Callable[[WriterConnection], int]:
+        def run(connection: WriterConnection) -> int:
+            runs.append(number)
+            connection.execute("INSERT INTO setting VALUES (?, '1', 0)", (str(number),))
+            if number == 5:
+                connection.execute("PRAGMA defer_foreign_keys = ON")
+                connection.execute("INSERT INTO mysis_tag VALUES (404, 'x')")
+            return number
+
+        return run
+
+    outcomes = await asyncio.gather(*(store.write(op(number)) for number in range(10)), return_exceptions=True)
+    assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert runs.count(5) == 2
+    assert len(await store.read("SELECT 1 FROM setting")) == 9

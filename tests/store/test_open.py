@@ -1,0 +1,319 @@
+"""Opening: what may be opened, what is made, who may read it, and how it is brought up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.store.conftest import SettableClock
+from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing
+from zoea.store import Store, open_reader
+from zoea.store.failures import translate, translated
+from zoea.store.identity import APPLICATION_ID, newest_version, require_sqlite
+from zoea.store.migrate import migrate, statements
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def place(path: Path, content: bytes, *, permissions: int = 0o600) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    path.chmod(permissions)
+
+
+def looks(path: Path) -> tuple[bytes, int]:
+    """All that an opening could have changed."""
+    return path.read_bytes(), mode(path)
+
+
+def foreign(path: Path, *pragmas: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+        connection.commit()
+    path.chmod(0o644)
+
+
+async def test_a_new_store_has_the_newest_schema_and_the_mark_of_zoea(store: Store) -> None:
+    async def pragma(name: str) -> object:
+        return (await store.read(f"PRAGMA {name}"))[0][0]
+
+    assert await pragma("application_id") == APPLICATION_ID == int.from_bytes(b"Zoea")
+    assert await pragma("user_version") == newest_version() >= 1
+    assert await pragma("journal_mode") == "wal"
+    assert await store.read("SELECT * FROM mysis") == []
+
+
+async def test_the_writer_syncs_fully_and_checks_references(store: Store) -> None:
+    def pragmas(connection: sqlite3.Connection) -> list[int]:
+        names = ("synchronous", "foreign_keys", "busy_timeout")
+        return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    assert await store.write(pragmas) == [2, 1, 5000]
+
+
+async def test_directory_and_files_are_for_their_owner_only(store: Store, path: Path) -> None:
+    await store.write(lambda connection: connection.emit("state", None))
+    assert mode(path.parent) == 0o700
+    assert {file.name: mode(file) for file in path.parent.iterdir()} == dict.fromkeys(
+        ["zoea.db", "zoea.db-wal", "zoea.db-shm"], 0o600
+    )
+
+
+async def test_a_file_that_others_could_read_is_closed_to_them(path: Path, clock: SettableClock) -> None:
+    place(path, b"", permissions=0o644)
+    await (await Store.open(path, clock_now=clock.now)).close()
+    assert mode(path) == 0o600
+
+
+async def test_any_path_will_do(tmp_path: Path, clock: SettableClock) -> None:
+    path = tmp_path / "a b?c#d%20" / "zoea ü.db"
+    store = await Store.open(path, clock_now=clock.now)
+    await store.write(lambda connection: connection.emit("state", None))
+    assert len(await store.read("SELECT 1 FROM event")) == 1
+    await store.close()
+    assert path.is_file()
+
+
+async def test_what_was_written_is_there_when_opened_again(path: Path, clock: SettableClock) -> None:
+    for count in range(3):
+        store = await Store.open(path, clock_now=clock.now)
+        assert len(await store.read("SELECT 1 FROM event")) == count
+        await store.write(lambda connection: connection.emit("state", None))
+        await store.close()
+
+
+async def test_an_empty_file_becomes_a_database(path: Path, clock: SettableClock) -> None:
+    place(path, b"")
+    await (await Store.open(path, clock_now=clock.now)).close()
+    open_reader(path).close()
+
+
+async def test_a_foreign_database_is_refused_and_left_as_it_was(path: Path, clock: SettableClock) -> None:
+    foreign(path)
+    before = looks(path)
+    with pytest.raises(StoreForeign, match="another program"):
+        await Store.open(path, clock_now=clock.now)
+    with pytest.raises(StoreForeign, match="another program"):
+        open_reader(path)
+    assert looks(path) == before
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path: Path, clock: SettableClock) -> None:
+    place(path, b"a shopping list, long enough to be a header" * 100, permissions=0o644)
+    before = looks(path)
+    with pytest.raises(StoreForeign, match="is not a database"):
+        await Store.open(path, clock_now=clock.now)
+    with pytest.raises(StoreForeign, match="is not a database"):
+        open_reader(path)
+    assert looks(path) == before
+
+
+async def test_a_newer_database_is_refused_saying_so(path: Path, clock: SettableClock) -> None:
+    foreign(path, f"application_id = {APPLICATION_ID}", "user_version = 9999")
+    with pytest.raises(StoreForeign, match=r"newer Zoea.*9999"):
+        await Store.open(path, clock_now=clock.now)
+    with pytest.raises(StoreForeign, match="newer Zoea"):
+        open_reader(path)
+
+
+async def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path, clock: SettableClock) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="Not a directory"):
+        await Store.open(tmp_path / "file" / "zoea.db", clock_now=clock.now)
+
+
+async def test_a_directory_in_place_of_the_file_is_a_clear_error(tmp_path: Path, clock: SettableClock) -> None:
+    path = tmp_path / "zoea.db"
+    path.mkdir(mode=0o700)
+    with pytest.raises(StoreError):
+        await Store.open(path, clock_now=clock.now)
+    with pytest.raises(StoreMissing):
+        open_reader(path)
+
+
+async def test_a_file_system_without_shared_memory_is_a_clear_error(clock: SettableClock) -> None:
+    with pytest.raises(StoreError, match="cannot be written ahead"):
+        await Store.open(Path(":memory:"), clock_now=clock.now)
+
+
+async def test_reading_only_makes_nothing(path: Path, clock: SettableClock) -> None:
+    with pytest.raises(StoreMissing, match="does not exist"):
+        await Store.open(path, clock_now=clock.now, read_only=True)
+    assert not path.parent.exists()
+
+
+async def test_a_store_opened_for_reading_reads_beside_a_writer_and_writes_nothing(
+    store: Store, path: Path, clock: SettableClock
+) -> None:
+    reader = await Store.open(path, clock_now=clock.now, read_only=True)
+    await store.write(lambda connection: connection.emit("state", None))
+    assert len(await reader.read("SELECT 1 FROM event")) == 1
+    with pytest.raises(StoreError, match="for reading only"):
+        await reader.write(lambda connection: connection.emit("state", None))
+    await reader.close()
+
+
+async def test_a_direct_reader_works_beside_a_live_writer_and_cannot_write(store: Store, path: Path) -> None:
+    with closing(open_reader(path)) as reader:
+        for count in range(3):
+            assert reader.execute("SELECT count(*) AS n FROM event").fetchone()["n"] == count
+            await store.write(lambda connection: connection.emit("state", None))
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader.execute("DELETE FROM event")
+
+
+async def test_a_direct_reader_works_after_the_owner_was_closed(store: Store, path: Path) -> None:
+    await store.write(lambda connection: connection.emit("state", None))
+    await store.close()
+    with closing(open_reader(path)) as reader:
+        assert reader.execute("SELECT count(*) FROM event").fetchone()[0] == 1
+
+
+async def test_a_direct_reader_refuses_an_older_database(path: Path) -> None:
+    foreign(path, f"application_id = {APPLICATION_ID}")
+    with pytest.raises(StoreError, match="older Zoea"):
+        open_reader(path)
+
+
+def test_the_direct_reader_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, zoea.store.direct\n"
+        "heavy = {'aiosqlite', 'asyncio', 'pydantic', 'zstandard', 'blake3', 'zoea.model.values'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2], timeout=30)
+
+
+def test_the_package_names_what_it_offers_and_nothing_else() -> None:
+    import zoea.store as package
+
+    assert all(getattr(package, name) for name in package.__all__)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = package.nonsense
+
+
+def test_an_old_sqlite_is_refused_by_version() -> None:
+    with pytest.raises(StoreError, match=r"3\.37 or later; this Python has 3\.36\.0"):
+        require_sqlite((3, 36, 0))
+
+
+def test_a_sqlite_without_trigrams_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bare(sqlite3.Connection):
+        def execute(self, sql: str, parameters: object = (), /) -> sqlite3.Cursor:
+            raise sqlite3.OperationalError("no such module: fts5")
+
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda name: real(name, factory=Bare))
+    with pytest.raises(StoreError, match="FTS5 and its trigram"):
+        require_sqlite()
+
+
+def scripts(folder: Path, *bodies: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for number, body in enumerate(bodies, 1):
+        (folder / f"{number:04}.sql").write_text(body)
+    return folder
+
+
+FIRST = "CREATE TABLE a (x INTEGER PRIMARY KEY);"
+SECOND = "CREATE TABLE b (a INTEGER REFERENCES a(x)); INSERT INTO a VALUES (2);"
+
+
+def connect(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(path, isolation_level=None))
+
+
+def tables(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1")]
+
+
+def test_a_database_is_brought_up_to_date_step_by_step_and_its_old_form_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    with connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        migrate(connection, path, folder=scripts(tmp_path / "m", FIRST))
+        assert not list(tmp_path.glob("*.backup"))
+        connection.execute("INSERT INTO a VALUES (1)")
+        migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, SECOND))
+        assert tables(connection) == ["a", "b"]
+        assert connection.execute("SELECT x FROM a").fetchall() == [(1,), (2,)]
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        migrate(connection, path, folder=tmp_path / "m")
+    copy = tmp_path / "zoea.db.schema-1.backup"
+    assert mode(copy) == 0o600
+    with connect(copy) as old:
+        assert tables(old) == ["a"]
+        assert old.execute("SELECT x FROM a").fetchall() == [(1,)]
+        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    with connect(path) as connection:
+        migrate(connection, path, folder=scripts(tmp_path / "m", FIRST))
+        with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+            migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, SECOND + "INSERT INTO nowhere VALUES (1);"))
+        assert not connection.in_transaction
+        assert tables(connection) == ["a"]
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, SECOND))
+        assert tables(connection) == ["a", "b"]
+
+
+def test_a_migration_that_breaks_a_reference_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    with connect(path) as connection, pytest.raises(StoreError, match="migration 3 leaves a row of 'b'"):
+        migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, SECOND, "INSERT INTO b VALUES (9);"))
+
+
+def test_statements_end_where_sqlite_says_they_end() -> None:
+    script = (
+        "-- a; comment\nCREATE TABLE t (x TEXT DEFAULT 'a;b'); INSERT INTO t VALUES (1);\n"
+        "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END;\nSELECT 3"
+    )
+    ends = [part.strip()[-6:] for part in statements(script)]
+    assert ends == ["a;b');", "S (1);", "; END;", "LECT 3"]
+
+
+async def test_two_that_open_a_new_store_at_once_both_get_it(path: Path, clock: SettableClock) -> None:
+    stores = await asyncio.gather(*(Store.open(path, clock_now=clock.now) for _ in range(4)))
+    for store in stores:
+        await store.write(lambda connection: connection.emit("state", None))
+    assert len(await stores[0].read("SELECT 1 FROM event")) == 4
+    for store in stores:
+        await store.close()
+
+
+def test_each_kind_of_sqlite_error_has_its_own_translation() -> None:
+    def error(code: int) -> sqlite3.Error:
+        made = sqlite3.OperationalError("it failed")
+        made.sqlite_errorcode = code
+        return made
+
+    kinds = {
+        sqlite3.SQLITE_FULL: StoreFull,
+        sqlite3.SQLITE_IOERR_WRITE: StoreFull,
+        sqlite3.SQLITE_CONSTRAINT_UNIQUE: StoreConflict,
+        sqlite3.SQLITE_NOTADB: StoreForeign,
+        sqlite3.SQLITE_BUSY_SNAPSHOT: StoreError,
+        sqlite3.SQLITE_CORRUPT: StoreError,
+        sqlite3.SQLITE_READONLY: StoreError,
+        sqlite3.SQLITE_ERROR: StoreError,
+    }
+    for code, kind in kinds.items():
+        assert type(translate(error(code))) is kind
+    assert translate(error(sqlite3.SQLITE_CORRUPT)).hint
+    with pytest.raises(StoreError, match="MemoryError"), translated():
+        raise MemoryError

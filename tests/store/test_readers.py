@@ -1,0 +1,103 @@
+"""Reading: many at once, never in the writer's way, and long searches that end when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.store.conftest import SettableClock
+from zoea.model.errors import StoreClosed, StoreError
+from zoea.store import Store
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+async def test_rows_are_read_by_name_and_by_place(store: Store) -> None:
+    (row,) = await store.read("SELECT ? AS left, ? AS right", ("a", 2))
+    assert (row["left"], row[1]) == ("a", 2)
+
+
+async def test_many_can_read_at_once(store: Store) -> None:
+    rows = await asyncio.gather(*(store.read("SELECT ?", (number,)) for number in range(200)))
+    assert [row[0][0] for row in rows] == list(range(200))
+
+
+async def test_a_reader_cannot_write(store: Store) -> None:
+    with pytest.raises(StoreError, match="readonly"):
+        await store.read("DELETE FROM setting")
+
+
+async def test_a_wrong_query_is_a_store_error_and_the_next_one_works(store: Store) -> None:
+    for _ in range(5):
+        with pytest.raises(StoreError, match="no such column"):
+            await store.read("SELECT nonsense")
+    assert (await store.read("SELECT 1"))[0][0] == 1
+
+
+async def test_a_long_read_does_not_stop_the_writer(store: Store) -> None:
+    async with store.search_reader() as reader:
+        search = asyncio.create_task(reader.read(ENDLESS))
+        await store.write(lambda connection: connection.emit("state", None))
+        assert len(await store.read("SELECT 1 FROM event")) == 1
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+
+
+async def test_a_search_ends_at_its_deadline_and_its_connection_serves_the_next(store: Store) -> None:
+    async with store.search_reader() as reader:
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await reader.read(ENDLESS)
+        assert time.monotonic() - begun < 5
+        assert (await reader.read("SELECT ?", (3,)))[0][0] == 3
+
+
+async def test_a_search_cancelled_before_it_began_is_interrupted_all_the_same(store: Store) -> None:
+    async with store.search_reader() as reader:
+        for _ in range(20):
+            search = asyncio.create_task(reader.read(ENDLESS))
+            await asyncio.sleep(0)
+            search.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await search
+
+
+async def test_a_search_that_ended_as_it_was_cancelled_is_still_cancelled(store: Store) -> None:
+    async with store.search_reader() as reader:
+        search = asyncio.create_task(reader.read("SELECT 1"))
+        await asyncio.sleep(0)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+
+
+async def test_a_wrong_search_is_a_store_error(store: Store) -> None:
+    async with store.search_reader() as reader:
+        with pytest.raises(StoreError, match="syntax"):
+            await reader.read("SELEKT")
+
+
+async def test_searches_wait_for_each_other_beyond_the_bound(store: Store) -> None:
+    async def search(number: int) -> int:
+        async with store.search_reader() as reader:
+            found: int = (await reader.read("SELECT ?", (number,)))[0][0]
+            return found
+
+    assert await asyncio.gather(*(search(number) for number in range(20))) == list(range(20))
+
+
+async def test_closing_ends_a_search_that_still_runs(path: Path, clock: SettableClock) -> None:
+    store = await Store.open(path, clock_now=clock.now)
+    async with store.search_reader() as reader:
+        search = asyncio.create_task(reader.read(ENDLESS))
+        await asyncio.sleep(0)
+        await store.close()
+        with pytest.raises(StoreClosed, match="while this ran"):
+            await search
+        with pytest.raises(StoreClosed):
+            await reader.read("SELECT 1")

@@ -1,0 +1,343 @@
+"""Group commit: many ops, one transaction, each with its own fate."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.store.conftest import NOON, SettableClock
+from zoea.model.errors import StateRefused, StoreClosed, StoreConflict, StoreError
+from zoea.model.values import Event
+from zoea.store import Store, WriterConnection, open_reader
+
+Op = Callable[[WriterConnection], int]
+
+
+def put(key: str, value: int = 1) -> Op:
+    def op(connection: WriterConnection) -> int:
+        connection.execute("INSERT INTO setting VALUES (?, ?, ?)", (key, str(value), connection.now()))
+        return value
+
+    return op
+
+
+def put_then_raise(key: str, error: BaseException) -> Op:
+    def op(connection: WriterConnection) -> int:
+        put(key)(connection)
+        connection.emit("never", None)
+        raise error
+
+    return op
+
+
+async def keys(store: Store) -> list[str]:
+    return [row["key"] for row in await store.read("SELECT key FROM setting ORDER BY key")]
+
+
+class Gate:
+    """An op that keeps the writer busy until it is opened, so that others gather behind it."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self, connection: WriterConnection) -> None:
+        self.entered.set()
+        assert self.open.wait(10)
+
+
+async def gathered(store: Store, *ops: Callable[[WriterConnection], object]) -> list[object]:
+    """What became of ops that were all waiting when the writer took the first of them."""
+    gate = Gate()
+    first = asyncio.create_task(store.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+    rest = [asyncio.create_task(store.write(op)) for op in ops]
+    await asyncio.sleep(0)
+    gate.open.set()
+    await first
+    return await asyncio.gather(*rest, return_exceptions=True)
+
+
+async def test_a_write_returns_what_its_op_returned(store: Store) -> None:
+    assert await store.write(put("a", 7)) == 7
+
+
+async def test_readers_see_what_was_acknowledged(store: Store) -> None:
+    for number in range(50):
+        await store.write(put(f"{number:02}"))
+        assert len(await store.read("SELECT 1 FROM setting")) == number + 1
+
+
+async def test_ops_run_in_the_order_they_were_given(store: Store) -> None:
+    order: list[int] = []
+    await gathered(store, *(lambda _, n=n: order.append(n) for n in range(300)))
+    assert order == list(range(300))
+
+
+async def test_ops_that_wait_share_a_commit(store: Store) -> None:
+    before = store.stats.commits
+    await gathered(store, *(put(f"{n}") for n in range(100)))
+    assert store.stats.commits - before <= 3
+    assert store.stats.ops == 101
+
+
+async def test_a_group_is_bounded(store: Store) -> None:
+    before = store.stats.commits
+    await gathered(store, *(put(f"{n}") for n in range(600)))
+    assert store.stats.commits - before >= 3
+
+
+async def test_a_thousand_callers_at_once_are_all_served(store: Store) -> None:
+    values = await asyncio.gather(*(store.write(put(f"{n:04}", n)) for n in range(1000)))
+    assert values == list(range(1000))
+    assert len(await keys(store)) == 1000
+
+
+async def test_an_op_that_raises_fails_alone(store: Store) -> None:
+    outcomes = await gathered(store, put("a"), put_then_raise("b", StateRefused("no")), put("c"))
+    assert outcomes[0] == outcomes[2] == 1
+    assert isinstance(outcomes[1], StateRefused)
+    assert await keys(store) == ["a", "c"]
+    assert store.stats.failed == 1
+
+
+async def test_a_violated_constraint_is_a_conflict_and_leaves_the_others_alone(store: Store) -> None:
+    outcomes = await gathered(store, put("a"), put("a"), put("b"))
+    assert isinstance(outcomes[1], StoreConflict)
+    assert isinstance(outcomes[1].__cause__, sqlite3.IntegrityError)
+    assert await keys(store) == ["a", "b"]
+
+
+async def test_a_reference_to_nothing_is_refused(store: Store) -> None:
+    with pytest.raises(StoreConflict, match="FOREIGN KEY"):
+        await store.write(lambda connection: connection.emit("state", 404))
+
+
+async def test_wrong_sql_is_a_store_error(store: Store) -> None:
+    with pytest.raises(StoreError, match="no such table"):
+        await store.write(lambda connection: connection.execute("INSERT INTO nowhere VALUES (1)"))
+
+
+@pytest.mark.parametrize("error", [StopIteration("s"), KeyboardInterrupt(), SystemExit(1), asyncio.CancelledError()])
+async def test_what_no_future_can_carry_arrives_as_a_runtime_error(store: Store, error: BaseException) -> None:
+    with pytest.raises(RuntimeError, match=type(error).__name__):
+        await store.write(put_then_raise("a", error))
+    assert await store.write(put("b")) == 1
+    assert await keys(store) == ["b"]
+
+
+async def test_an_op_that_loses_the_transaction_takes_nobody_with_it(store: Store) -> None:
+    def lose(connection: WriterConnection) -> None:
+        connection.execute("INSERT INTO setting VALUES ('x', '1', 0)")
+        connection.execute("INSERT OR ROLLBACK INTO setting VALUES ('x', '1', 0)")
+
+    outcomes = await gathered(store, put("a"), lose, put("b"))
+    assert outcomes[0] == outcomes[2] == 1
+    assert isinstance(outcomes[1], StoreConflict)
+    assert await keys(store) == ["a", "b"]
+    assert store.stats.lost == 1
+
+
+async def test_an_op_that_hides_that_it_lost_the_transaction_fails(store: Store) -> None:
+    def lose(connection: WriterConnection) -> str:
+        connection.execute("INSERT INTO setting VALUES ('x', '1', 0)")
+        try:
+            connection.execute("INSERT OR ROLLBACK INTO setting VALUES ('x', '1', 0)")
+        except sqlite3.IntegrityError:
+            return "all is well"
+        return ""
+
+    outcomes = await gathered(store, put("a"), lose, put("b"))
+    assert isinstance(outcomes[1], StoreError)
+    assert await keys(store) == ["a", "b"]
+
+
+async def test_a_commit_that_is_refused_fails_only_the_op_to_blame(store: Store) -> None:
+    def defer(connection: WriterConnection) -> None:
+        connection.execute("PRAGMA defer_foreign_keys = ON")
+        connection.emit("orphan", 404)
+
+    events: list[Event] = []
+    store.on_events = events.extend
+    outcomes = await gathered(store, put("a"), defer, put("b"))
+    assert outcomes[0] == outcomes[2] == 1
+    assert isinstance(outcomes[1], StoreConflict)
+    assert await keys(store) == ["a", "b"]
+    assert events == []
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+async def test_an_op_cannot_end_the_transaction(store: Store, end: str) -> None:
+    with pytest.raises(StoreError, match="an op cannot"):
+        await store.write(lambda connection: getattr(connection, end)())
+    with pytest.raises(StoreError, match="script"):
+        await store.write(lambda connection: connection.executescript("DELETE FROM setting"))
+
+
+async def test_a_cursor_comes_back_closed(store: Store) -> None:
+    cursor = await store.write(lambda connection: connection.execute("SELECT 1"))
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        cursor.fetchone()
+
+
+async def test_the_op_of_a_cancelled_caller_still_runs(store: Store) -> None:
+    gate = Gate()
+    first = asyncio.create_task(store.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+    gone = asyncio.create_task(store.write(put("a")))
+    await asyncio.sleep(0)
+    gone.cancel()
+    gate.open.set()
+    await first
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await store.write(put("b"))
+    assert await keys(store) == ["a", "b"]
+
+
+async def test_an_op_that_fails_after_its_caller_has_gone_is_logged(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate()
+    first = asyncio.create_task(store.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+    gone = asyncio.create_task(store.write(put_then_raise("a", StateRefused("nobody hears"))))
+    await asyncio.sleep(0)
+    gone.cancel()
+    with caplog.at_level(logging.WARNING, "zoea.store"):
+        gate.open.set()
+        await first
+        await store.write(put("b"))
+    assert "nobody hears" in caplog.text
+
+
+async def test_the_time_of_an_op_is_one_moment(store: Store, clock: SettableClock) -> None:
+    def twice(connection: WriterConnection) -> tuple[int, int]:
+        before = connection.now()
+        clock.time += 5
+        return before, connection.now()
+
+    assert await store.write(twice) == (NOON, NOON)
+    assert await store.write(lambda connection: connection.now()) == NOON + 5
+
+
+async def test_events_are_published_in_order_after_the_commit(store: Store) -> None:
+    published: list[list[Event]] = []
+    store.on_events = published.append
+    first = await store.write(lambda connection: connection.emit("state", None, to="idle", count=2, ok=True, why=None))
+    data: dict[str, str | int | float | bool | None] = {"to": "idle", "count": 2, "ok": True, "why": None}
+    assert published == [[Event(first, "state", None, data, NOON)]]
+    stored = await store.read("SELECT kind, data FROM event")
+    assert tuple(stored[0]) == ("state", '{"to": "idle", "count": 2, "ok": true, "why": null}')
+
+
+async def test_events_of_a_failed_op_are_never_published(store: Store) -> None:
+    events: list[Event] = []
+    store.on_events = events.extend
+    emit = [lambda connection, n=n: connection.emit("kept", None, n=n) for n in range(3)]
+    await gathered(store, emit[0], put_then_raise("a", StateRefused("no")), emit[1], emit[2])
+    assert [event.data["n"] for event in events] == [0, 1, 2]
+    assert [event.id for event in events] == [row["id"] for row in await store.read("SELECT id FROM event")]
+
+
+async def test_callers_are_answered_before_events_are_published(store: Store) -> None:
+    seen: list[bool] = []
+    writes: list[asyncio.Future[int]] = []
+    store.on_events = lambda _: seen.append(writes[0].done())
+    writer = store._writer
+    assert writer is not None
+    writes.append(writer.submit(lambda connection: connection.emit("state", None)))
+    await writes[0]
+    assert seen == [True]
+
+
+async def test_a_listener_that_raises_harms_no_caller(store: Store) -> None:
+    complaints: list[BaseException | None] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context.get("exception")))
+
+    def listen(events: list[Event]) -> None:
+        raise ValueError("a broken subscriber")
+
+    store.on_events = listen
+    await store.write(lambda connection: connection.emit("state", None))
+    await store.write(put("a"))
+    assert [str(complaint) for complaint in complaints] == ["a broken subscriber"]
+
+
+async def test_another_process_that_holds_the_database_makes_a_write_fail_after_the_busy_time(
+    store: Store, path: Path
+) -> None:
+    await store.write(lambda connection: connection.execute("PRAGMA busy_timeout = 50"))
+    other = sqlite3.connect(path, isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked"):
+            await store.write(put("a"))
+        other.execute("ROLLBACK")
+        assert await store.write(put("b")) == 1
+    finally:
+        other.close()
+
+
+async def test_closing_finishes_what_was_queued(store: Store, path: Path) -> None:
+    writes = [asyncio.create_task(store.write(put(f"{n:03}"))) for n in range(500)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert await asyncio.gather(*writes) == [1] * 500
+    with closing(open_reader(path)) as reader:
+        assert reader.execute("SELECT count(*) FROM setting").fetchone()[0] == 500
+
+
+async def test_a_closed_store_refuses_everything(store: Store) -> None:
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreClosed):
+        await store.write(put("a"))
+    with pytest.raises(StoreClosed):
+        await store.read("SELECT 1")
+    with pytest.raises(StoreClosed):
+        async with store.search_reader():
+            raise AssertionError("it was opened")
+
+
+async def test_closing_leaves_one_file_and_no_thread(store: Store, path: Path) -> None:
+    await store.write(put("a"))
+    await store.close()
+    assert [file.name for file in path.parent.iterdir()] == ["zoea.db"]
+    assert "zoea-writer" not in [thread.name for thread in threading.enumerate()]
+
+
+async def test_closing_interrupts_an_endless_statement_at_its_deadline(store: Store) -> None:
+    started = threading.Event()
+
+    def endless(connection: WriterConnection) -> object:
+        started.set()
+        return connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+            " INSERT INTO setting SELECT 'endless', '1', count(*) FROM n"
+        )
+
+    stuck = asyncio.create_task(store.write(endless))
+    await asyncio.to_thread(started.wait, 10)
+    queued = asyncio.create_task(store.write(put("late")))
+    await asyncio.sleep(0)
+    await store.close(deadline_s=0.05)
+    outcomes = await asyncio.gather(stuck, queued, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreClosed, StoreClosed]
+
+
+async def test_closing_gives_up_on_an_op_that_never_returns(store: Store) -> None:
+    gate = Gate()
+    stuck = asyncio.create_task(store.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+    with pytest.raises(StoreError, match="did not end"):
+        await store.close(deadline_s=0.01)
+    gate.open.set()
+    await stuck
