@@ -237,7 +237,11 @@ class MysisView:
 
 @dataclass(frozen=True, slots=True)
 class SwarmView:
-    """The whole swarm at one moment; `version` grows with every change."""
+    """The swarm at one moment; `version` grows with every change.
+
+    Where it tells of changes, `myses` are those that changed and `removed` the
+    ids of those that are gone.
+    """
 
     version: int
     held: bool
@@ -248,6 +252,7 @@ class SwarmView:
     cost_today_micros: int | None = None
     event_id: int = 0
     started_at: int = 0
+    removed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

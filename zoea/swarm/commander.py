@@ -1,0 +1,485 @@
+"""The swarm in this process: `SwarmApi` over living myses.
+
+Every command is one path: check, one op of the store, then the mysis's own
+machine hears of it. Fronts call this directly or through the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from typing import Self, TypeVar
+
+from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError
+from zoea.model.ports import Clock, Ids, ToolFactory
+from zoea.model.values import (
+    COMMANDER,
+    ApprovalView,
+    Delivery,
+    Event,
+    Lagged,
+    Mysis,
+    MysisView,
+    Receipt,
+    Recipients,
+    Sender,
+    SwarmView,
+)
+from zoea.model.words import ApprovalAnswer, DeliveryMode, MysisState
+from zoea.settings import Settings, Template, Templates, effective, from_text
+from zoea.store import Store, WriterConnection
+from zoea.swarm import life as lf
+from zoea.swarm import message_ops, mysis_ops, records, rows, spend_ops
+from zoea.swarm.agent import Providers, life_rules
+from zoea.swarm.approvals import ApprovalDesk
+from zoea.swarm.desk import Desk
+from zoea.swarm.events import EventHub
+from zoea.swarm.gate import TurnGate
+from zoea.swarm.hold import HoldSwitch
+from zoea.swarm.mysis import MysisRunner, pending_of
+from zoea.swarm.rules import LifeRules
+from zoea.swarm.services import DISK_FULL, Services
+from zoea.swarm.view import LiveMysis, LiveView
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_HOUR = 3600 * 1_000_000
+CLOSE_WITHIN_S = 8.0
+
+
+class Commander:
+    """Owns the myses. Made by `open`, ended by `close`; `desk` is for Zoea's own tools."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        settings: Settings,
+        templates: Templates,
+        providers: Providers,
+        tools: ToolFactory,
+        on_shutdown: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._settings = settings
+        self._templates = templates
+        self._providers = providers
+        self._on_shutdown = on_shutdown
+        self._runners: dict[int, MysisRunner] = {}
+        self._bodies: dict[bytes, str] = {}
+        self._hold = HoldSwitch()
+        self._view = LiveView(self._summary)
+        self._hub = EventHub(store)
+        self._approvals = ApprovalDesk(store, clock, self._show_approvals)
+        self._started_at = clock.now()
+        self._tokens_today = (0, "", 0)
+        self._services = Services(
+            store=store,
+            clock=clock,
+            ids=ids,
+            settings=settings,
+            providers=providers,
+            tools=tools,
+            gate=TurnGate(settings.swarm.active_turns),
+            hold=self._hold,
+            view=self._view,
+            approvals=self._approvals,
+            hold_swarm=self._hold_for,
+        )
+        self.desk = Desk(store, self._view, self._say_for_mysis)
+
+    @classmethod
+    async def open(
+        cls,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        settings: Settings,
+        templates: Templates,
+        providers: Providers,
+        tools: ToolFactory,
+        on_shutdown: Callable[[], None],
+    ) -> Self:
+        """Bring the swarm to life as it was left; what was running is idle, its open turns wait to be resumed."""
+        commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown)
+        await commander._load()
+        return commander
+
+    async def _load(self) -> None:
+        self._store.on_events = self._hub.publish
+        metered = self._providers.metered()
+
+        def recover(conn: WriterConnection) -> None:
+            spend_ops.recover(conn, metered)
+            mysis_ops.settle_after_start(conn)
+
+        await self._store.write(recover)
+        await self._approvals.load()
+        hold = await self._store.read("SELECT value FROM setting WHERE key = 'hold'")
+        if hold:
+            value = json.loads(hold[0]["value"])
+            self._hold.set_swarm(value["on"] and value["reason"] != DISK_FULL, value["reason"])
+        for row in await self._store.read("SELECT hash, body FROM template"):
+            self._bodies[row["hash"]] = row["body"]
+        open_turns = {row[0] for row in await self._store.read("SELECT mysis_id FROM turn WHERE outcome IS NULL")}
+        inbox: dict[int, list[Delivery]] = {}
+        for delivery in await records.pending(self._store):
+            inbox.setdefault(delivery.mysis_id, []).append(delivery)
+        found = await self._store.read(f"{rows.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
+        tallies = {row["mysis_id"]: row for row in await self._store.read("SELECT * FROM tally")}
+        for row in found:
+            mysis = rows.mysis(row)
+            self._revive(mysis, tallies[mysis.id], inbox.get(mysis.id, []), mysis.id in open_turns)
+
+    def _revive(self, mysis: Mysis, tally: sqlite3.Row, inbox: list[Delivery], broken_off: bool) -> MysisRunner:
+        live = LiveMysis(mysis, text_at=mysis.state_at)
+        live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
+        live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
+        live.turn_number = live.turns
+        live.pending = len(inbox)
+        live.set_failure(mysis.failure, mysis.state_at)
+        if mysis.held:
+            self._hold.set_mysis(mysis.id, True)
+        now = self._clock.now()
+        life = lf.Life(
+            rules=self._life_rules(mysis),
+            state=mysis.state,
+            broken_off=broken_off,
+            pending=tuple(pending_of(delivery) for delivery in inbox),
+            quiet_since=now,
+            held_since=now if self._hold.holds(mysis.id) else None,
+            retry_at=mysis.retry_at,
+            retry_count=mysis.retry_count,
+        )
+        self._view.add(live)
+        runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], life)
+        self._runners[mysis.id] = runner
+        if mysis.retry_at is not None:
+            runner.tell(lf.Now(now))
+        return runner
+
+    def _life_rules(self, mysis: Mysis) -> LifeRules:
+        template = from_text(self._bodies[mysis.template_hash])
+        return life_rules(effective(self._settings, template), template)
+
+    # Myses.
+
+    async def create(
+        self,
+        name: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] = (),
+        start: bool = True,
+        inherit_broadcast: bool = True,
+    ) -> MysisView:
+        """See `SwarmApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
+        found = self._templates.get(template or self._settings.swarm.default_template)
+        chosen = self._settings.provider_name(provider or found.provider)
+        self._providers.get(chosen)
+        new = mysis_ops.NewMysis(
+            uid=self._ids.uid(),
+            name=mysis_ops.check_name(name) if name.strip() else "",
+            template_name=found.name,
+            template_hash=found.hash,
+            template_body=found.text,
+            provider=chosen,
+            model=model or found.model or self._default_model(chosen),
+            tags=tags,
+        )
+        mysis, deliveries = await self._store.write(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
+        self._bodies[found.hash] = found.text
+        tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
+        runner = self._revive(mysis, tally[0], deliveries, broken_off=False)
+        if start:
+            await runner.tell(lf.Start(self._clock.now()))
+        return self._view.row(mysis.id).freeze()
+
+    def _create_op(
+        self, conn: WriterConnection, new: mysis_ops.NewMysis, template: Template, inherit: bool
+    ) -> tuple[Mysis, list[Delivery]]:
+        mysis = mysis_ops.create(conn, new, self._settings.swarm.max_myses)
+        deliveries: list[Delivery] = []
+        if template.opening.strip():
+            saying = message_ops.Saying(message_ops.checked(template.opening), COMMANDER, DeliveryMode.QUEUE)
+            said = message_ops.send(conn, mysis.id, saying, self._settings.swarm.max_hops, 0)
+            deliveries.extend(said.deliveries)
+        hours = self._settings.swarm.inherit_broadcast_hours
+        if inherit and hours:
+            inherited = message_ops.inherit(conn, mysis.id, conn.now() - int(hours * _HOUR))
+            if inherited is not None:
+                deliveries.append(inherited)
+        return mysis, deliveries
+
+    def _default_model(self, provider: str) -> str:
+        settings = self._settings.provider_named(provider)
+        return settings.model if settings is not None else ""
+
+    async def start(self, ref: str) -> MysisView:
+        runner = self._runner(ref)
+        if runner.life.state is MysisState.RUNNING:
+            raise StateRefused("mysis already running", hint=f"stop {runner.mysis.name} first to start it anew")
+        await runner.tell(lf.Start(self._clock.now()))
+        return self._view.row(runner.mysis.id).freeze()
+
+    async def stop(self, ref: str) -> MysisView:
+        runner = self._runner(ref)
+        await runner.tell(lf.Stop(self._clock.now()))
+        await runner.stopped()
+        return self._view.row(runner.mysis.id).freeze()
+
+    async def start_all(self) -> int:
+        idle = [runner for runner in self._runners.values() if runner.life.state is MysisState.IDLE]
+        for runner in idle:
+            await runner.tell(lf.Start(self._clock.now()))
+        return len(idle)
+
+    async def stop_all(self) -> int:
+        running = [runner for runner in self._runners.values() if runner.life.state is not MysisState.STOPPED]
+        told = [runner.tell(lf.Stop(self._clock.now())) for runner in running]
+        await asyncio.gather(*told, *(runner.stopped() for runner in running))
+        return len(running)
+
+    async def delete(self, ref: str) -> MysisView:
+        runner = self._runner(ref)
+        await runner.tell(lf.Stop(self._clock.now(), "deleted"))
+        await runner.stopped()
+        await self._store.write(lambda conn: mysis_ops.archive(conn, runner.mysis.id))
+        last = self._view.row(runner.mysis.id).freeze()
+        await runner.close()
+        del self._runners[runner.mysis.id]
+        self._view.remove(runner.mysis.id)
+        return last
+
+    async def undelete(self, mysis_id: int) -> MysisView:
+        mysis = await self._store.write(lambda conn: mysis_ops.bring_back(conn, mysis_id))
+        if mysis.template_hash not in self._bodies:
+            found = await self._store.read("SELECT body FROM template WHERE hash = ?", (mysis.template_hash,))
+            self._bodies[mysis.template_hash] = found[0]["body"]
+        tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis_id,))
+        turns = await self._store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis_id,))
+        inbox = await records.pending(self._store, mysis_id)
+        self._revive(mysis, tally[0], inbox, broken_off=bool(turns))
+        return self._view.row(mysis_id).freeze()
+
+    async def dismiss(self, ref: str) -> MysisView:
+        runner = self._runner(ref)
+
+        def op(conn: WriterConnection) -> Mysis:
+            mysis_ops.dismiss(conn, runner.mysis.id)
+            return mysis_ops.find(conn, runner.mysis.id)
+
+        runner.refresh(await self._store.write(op))
+        return self._view.row(runner.mysis.id).freeze()
+
+    # Messages.
+
+    async def send(
+        self,
+        ref: str,
+        text: str,
+        *,
+        mode: DeliveryMode = DeliveryMode.QUEUE,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> Receipt:
+        saying = message_ops.Saying(message_ops.checked(text), sender, mode, 0, idempotency_key)
+        return await self._say(saying, self._runner(ref).mysis.id)
+
+    async def broadcast(
+        self,
+        text: str,
+        *,
+        to: Recipients = Recipients(),
+        mode: DeliveryMode = DeliveryMode.QUEUE,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> Receipt:
+        for name in to.names:
+            self._runner(name)
+        names = tuple(self._runner(name).mysis.name for name in to.names)
+        audience = Recipients(names, to.tag, to.state)
+        saying = message_ops.Saying(message_ops.checked(text), sender, mode, 0, idempotency_key)
+        return await self._say(saying, None, audience)
+
+    async def _say_for_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
+        assert sender.id is not None
+        allowed = from_text(self._bodies[self._runners[sender.id].mysis.template_hash]).send
+        if allowed != "swarm":
+            raise UsageError("your template does not let you write to other myses")
+        saying = message_ops.Saying(message_ops.checked(text), sender, DeliveryMode.QUEUE, hop)
+        return await self._say(saying, None if to is None else self._runner(to).mysis.id)
+
+    async def _say(self, saying: message_ops.Saying, mysis_id: int | None, to: Recipients = Recipients()) -> Receipt:
+        swarm = self._settings.swarm
+
+        def op(conn: WriterConnection) -> message_ops.Said:
+            if mysis_id is not None:
+                return message_ops.send(conn, mysis_id, saying, swarm.max_hops, swarm.messages_per_hour)
+            return message_ops.broadcast(conn, saying, to, swarm.max_hops, swarm.broadcasts_per_hour)
+
+        said = await self._command(op)
+        for delivery in said.deliveries:
+            runner = self._runners.get(delivery.mysis_id)
+            if runner is None:
+                continue
+            runner.arrived(delivery)
+            if delivery.mode is DeliveryMode.STEER and delivery.hop < swarm.max_hops:
+                runner.steer(delivery)
+        return said.receipt
+
+    async def withdraw(self, delivery_id: int) -> None:
+        mysis_id = await self._command(lambda conn: message_ops.withdraw(conn, delivery_id))
+        runner = self._runners.get(mysis_id)
+        if runner is not None:
+            await runner.tell(lf.Gone(frozenset({delivery_id})))
+
+    async def receipt(self, message_id: int) -> Receipt:
+        found = await self._store.read(message_ops.RECEIPT, (message_id,))
+        if not found:
+            raise UsageError(f"there is no message {message_id}")
+        return Receipt(message_id, tuple(message_ops.receipt_line(row) for row in found))
+
+    # Hold and approvals.
+
+    async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
+        if ref:
+            runner = self._runner(ref)
+            await self._command(lambda conn: mysis_ops.hold(conn, runner.mysis.id, on, reason))
+            self._hold.set_mysis(runner.mysis.id, on)
+            mysis = await self._store.write(lambda conn: mysis_ops.find(conn, runner.mysis.id))
+            runner.refresh(mysis)
+            await self._tell_hold([runner])
+            return
+        await self._command(lambda conn: mysis_ops.hold(conn, None, on, reason or "you put the swarm on hold"))
+        self._hold.set_swarm(on, reason or "you put the swarm on hold")
+        await self._tell_hold(list(self._runners.values()))
+
+    async def _hold_for(self, reason: str) -> None:
+        """A hard budget of the swarm is spent: hold, with the reason, until a person lifts it."""
+        if self._hold.swarm:
+            return
+        await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason))
+        self._hold.set_swarm(True, reason)
+        now = self._clock.now()
+        for runner in self._runners.values():
+            runner.tell(lf.Hold(now, True))
+        self._view.touch()
+
+    async def _tell_hold(self, runners: list[MysisRunner]) -> None:
+        now = self._clock.now()
+        await asyncio.gather(*(runner.tell(lf.Hold(now, self._hold.holds(runner.mysis.id))) for runner in runners))
+        self._view.touch()
+
+    async def approvals(self) -> tuple[ApprovalView, ...]:
+        return await self._approvals.open()
+
+    async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
+        await self._approvals.answer(approval_id, answer, sentence, "commander")
+
+    def _show_approvals(self, mysis_id: int, waiting: int) -> None:
+        self._view.row(mysis_id).approvals = waiting
+        self._view.touch(mysis_id)
+
+    # What fronts read.
+
+    async def view(self) -> SwarmView:
+        await self._read_spend()
+        return self._view.whole()
+
+    async def mysis(self, ref: str) -> MysisView:
+        return self._view.row(self._runner(ref).mysis.id).freeze()
+
+    async def wait(self, ref: str, *, timeout_s: float = 60.0) -> MysisView:
+        runner = self._runner(ref)
+        try:
+            async with asyncio.timeout(timeout_s):
+                async for _ in self._view.changes():
+                    if runner.is_settled or runner.life.state not in (MysisState.RUNNING, MysisState.IDLE):
+                        return self._view.row(runner.mysis.id).freeze()
+        except TimeoutError:
+            raise UsageError(f"{runner.mysis.name} did not finish within {timeout_s:g} s") from None
+        raise MysisMissing(f"{ref!r} is gone")
+
+    async def changes(self) -> AsyncIterator[SwarmView]:
+        async for view in self._view.changes():
+            await self._read_spend()
+            yield view
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+        async for item in self._hub.listen(after):
+            yield item
+
+    async def shutdown(self) -> None:
+        self._on_shutdown()
+
+    async def close(self) -> None:
+        """End every mysis within a few seconds; open turns stay open, to be resumed."""
+        closing = [asyncio.create_task(runner.close()) for runner in self._runners.values()]
+        if closing:
+            _, late = await asyncio.wait(closing, timeout=CLOSE_WITHIN_S)
+            for task in late:
+                task.cancel()
+        try:
+            await self._store.write(mysis_ops.settle_after_start)
+        except StoreFull as error:
+            # The next start does the same; nothing acknowledged is lost.
+            _log.error("%s: %s", error.title, error.what)
+
+    # Shared.
+
+    def _runner(self, ref: str) -> MysisRunner:
+        ref = ref.strip()
+        if ref.startswith("#") and ref[1:].isdecimal():
+            found = self._runners.get(int(ref[1:]))
+        else:
+            wanted = ref.removeprefix("@").casefold()
+            found = next((r for r in self._runners.values() if r.mysis.name.casefold() == wanted), None)
+        if found is None:
+            names = ", ".join(r.mysis.name for r in list(self._runners.values())[:20])
+            raise MysisMissing(
+                f"there is no mysis {ref!r}", hint=f"there are: {names}" if names else "create one with 'zoea new'"
+            )
+        return found
+
+    async def _command(self, op: Callable[[WriterConnection], T]) -> T:
+        """Write for a person: a full disk is their error at once, and puts the swarm on hold."""
+        try:
+            return await self._store.write(op)
+        except StoreFull as error:
+            asyncio.ensure_future(self._services.disk_trouble(error))  # noqa: RUF006  ends when the disk does, or with the loop
+            raise
+
+    async def _read_spend(self) -> None:
+        """Today's tokens, read at most once a second."""
+        now = self._clock.now()
+        at, _, _ = self._tokens_today
+        if now - at < 1_000_000:
+            return
+        day = spend_ops.day_of(now)
+        found = await self._store.read(
+            "SELECT used_tokens FROM spend WHERE scope = 'swarm' AND scope_id = 0 AND day = ?", (day,)
+        )
+        self._tokens_today = (now, day, found[0]["used_tokens"] if found else 0)
+
+    def _summary(self, myses: tuple[MysisView, ...], version: int) -> SwarmView:
+        return SwarmView(
+            version=version,
+            held=self._hold.swarm,
+            hold_reason=self._hold.reason,
+            myses=myses,
+            tokens_today=self._tokens_today[2],
+            budget_today=self._settings.budget.swarm_per_day,
+            event_id=self._hub.last_id,
+            started_at=self._started_at,
+        )

@@ -1,0 +1,436 @@
+"""Carries out what the turn machine asks for, on asyncio. It holds no rule of its own.
+
+One driver is one open turn. Everything that happens becomes an input of the
+machine; everything the machine wants is carried out here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from zoea.context import Answer as NeedAnswer
+from zoea.context import Frozen, Need, TurnRecord, TurnSoFar, needs, plan_turn
+from zoea.context import Plan as RequestPlan
+from zoea.model.errors import PlanError, ProviderError, ZoeaError
+from zoea.model.ports import ToolSession
+from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.model.values import Failure, Memory
+from zoea.model.words import Activity, ApprovalAnswer, ErrorClass, Outcome
+from zoea.store import WriterConnection
+from zoea.swarm import budgets, fingerprint, records, spend_ops, turn_ops
+from zoea.swarm import turn_types as t
+from zoea.swarm.agent import Agent
+from zoea.swarm.gate import Rank
+from zoea.swarm.model_call import ModelCall
+from zoea.swarm.services import Services
+from zoea.swarm.turn import step
+from zoea.swarm.view import LiveMysis
+
+LARGE_PLAN_CHARS = 400_000  # planning more than this is for a thread: it would hold up the loop for over 5 ms
+LARGE_PLAN_MEMORIES = 500
+APPROVAL_US = 30 * 60 * 1_000_000
+_MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTurn:
+    """What a driver is given: the turn as it stands in the store, and what the mysis may call."""
+
+    turn_id: int
+    number: int
+    hop: int
+    frozen: Frozen
+    used_tokens: int
+    by_person: bool
+
+
+class TurnDriver:
+    """Runs one turn to its end, or until it breaks off."""
+
+    def __init__(
+        self,
+        services: Services,
+        agent: Agent,
+        session: ToolSession,
+        catalogue: Catalogue,
+        opened: OpenedTurn,
+        on_taken: Callable[[tuple[int, ...]], None],
+    ) -> None:
+        self._services = services
+        self._agent = agent
+        self._session = session
+        self._catalogue = catalogue
+        self._specs = {tool.name: tool for tool in catalogue.tools}
+        self._opened = opened
+        self._on_taken = on_taken
+        self._live: LiveMysis = services.view.row(agent.mysis_id)
+        self._inputs: asyncio.Queue[t.Input] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cancel: Outcome | None = None
+        self._cancelled = False
+        self._broken: BaseException | None = None
+        self._rank = Rank.PERSON if opened.by_person else Rank.OTHER
+        self._before: dict[Need, NeedAnswer] = {}
+        self._plan: RequestPlan | None = None
+        self._estimated = 0
+        self._used = opened.used_tokens
+        self._model: ModelCall | None = None
+        self._progress_at = services.clock.now()
+        self._end: t.End | None = None
+        self._turn: t.Turn
+        self._keeper = turn_ops.Keeper(
+            mysis_id=agent.mysis_id,
+            turn_number=opened.number,
+            provider=agent.provider.name,
+            model=agent.model,
+            metered=agent.provider.metered,
+            volatile=agent.settings.loop.volatile,
+            approval_expiry=APPROVAL_US,
+        )
+
+    # What others ask of it.
+
+    async def run(self, turn: t.Turn, effects: tuple[t.Effect, ...]) -> t.End:
+        """Carry the turn to its end. Cancelling this task leaves the turn open in the store."""
+        self._turn = turn
+        watch = asyncio.create_task(self._watch())
+        try:
+            async with self._services.gate.place(self._rank):
+                await self._carry(deque(effects))
+            while self._end is None:
+                given = await self._next()
+                async with self._services.gate.place(self._rank):
+                    self._turn, more = step(self._turn, given)
+                    await self._carry(deque(more))
+            return self._end
+        finally:
+            watch.cancel()
+            await self._stop_tasks()
+            self._services.approvals.forget(self._turn.asked)
+            self._show(Activity.IDLE)
+
+    def post(self, given: t.Input) -> None:
+        if isinstance(given, t.Steered):
+            self._rank = min(self._rank, Rank.STEERED)
+        self._inputs.put_nowait(given)
+
+    def cancel(self, outcome: Outcome) -> None:
+        """Stop what is in flight, keep what it gave, and end: now, not after the next answer."""
+        if self._cancel is None:
+            self._cancel = outcome
+            self._inputs.put_nowait(t.Now(self._now()))
+
+    # The loop.
+
+    async def _next(self) -> t.Input:
+        given = await self._inputs.get()
+        if self._broken is not None:
+            raise self._broken
+        if self._cancel is not None and not self._cancelled:
+            self._cancelled = True
+            return await self._aborted(self._cancel, given)
+        return given
+
+    async def _aborted(self, outcome: Outcome, given: t.Input) -> t.Cancelled:
+        """Cancel everything in flight; results that had come already still count."""
+        await self._stop_tasks()
+        waiting = [given]
+        while not self._inputs.empty():
+            waiting.append(self._inputs.get_nowait())
+        finished = tuple(item for item in waiting if isinstance(item, t.Finished))
+        partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
+        if partial is None and self._model is not None and self._turn.phase is t.Phase.CALLING:
+            partial = self._model.partial()
+        return t.Cancelled(self._now(), outcome, partial, finished)
+
+    async def _carry(self, effects: deque[t.Effect]) -> None:
+        """Carry out effects in order; what one answers at once is fed back before the next."""
+        while effects:
+            effect = effects.popleft()
+            given = await self._carry_out(effect)
+            if given is None:
+                continue
+            self._turn, more = step(self._turn, given)
+            effects.extend(more)
+
+    async def _carry_out(self, effect: t.Effect) -> t.Input | None:
+        match effect:
+            case t.Fetch():
+                return await self._fetch()
+            case t.Plan():
+                return await self._make_plan(effect.shrink)
+            case t.Reserve():
+                return await self._reserve(effect)
+            case t.Call():
+                self._call_model()
+            case t.Run():
+                self._run_tools(effect.call_ids)
+            case t.Ask():
+                await self._ask(effect.call_id)
+            case t.Store():
+                return await self._store(effect.op)
+            case t.Sleep():
+                self._show(Activity.WAITING)
+                self._services.clock.call_at(effect.until, lambda: self.post(t.Now(self._now(), self._progress_at)))
+            case t.Abort():
+                self.cancel(effect.outcome)
+            case t.End():
+                self._end = effect
+            case _:
+                assert_never(effect)
+        return None
+
+    # Planning and budgets.
+
+    async def _fetch(self) -> t.Input:
+        found = await records.before_turn(self._services.store, self._agent.mysis_id, needs(self._opened.frozen))
+        self._before = found.answers
+        return t.Answers(self._now(), found.calls, found.texts)
+
+    async def _make_plan(self, shrink: float) -> t.Input:
+        frozen = self._opened.frozen if shrink == 1.0 else self._opened.frozen.tightened(shrink)
+        record = TurnRecord(self._turn.memories, self._turn.notes)
+        answers: dict[Need, NeedAnswer] = {**self._before, TurnSoFar(self._opened.turn_id): record}
+        try:
+            if self._is_large(self._turn.memories):
+                plan = await asyncio.to_thread(plan_turn, frozen, answers)
+            else:
+                plan = plan_turn(frozen, answers)
+        except PlanError as error:
+            return t.Unplannable(self._now(), failure_of(error))
+        self._plan = plan
+        self._live.context_used = plan.budget.final_tokens
+        self._live.context_limit = plan.budget.max_tokens
+        return t.Planned(self._now())
+
+    @staticmethod
+    def _is_large(memories: tuple[Memory, ...]) -> bool:
+        return len(memories) > LARGE_PLAN_MEMORIES or sum(len(m.content) for m in memories) > LARGE_PLAN_CHARS
+
+    async def _reserve(self, effect: t.Reserve) -> t.Input:
+        assert self._plan is not None
+        budget = self._agent.settings.budget
+        estimated = self._plan.budget.final_tokens
+        asked = estimated + int(estimated * _MARGIN) + self._agent.max_output_tokens
+        task = budgets.judge_task(self._used, asked, budget.token_budget_per_task, budget.enforcement)
+        if task.refused:
+            return t.Verdict(self._now(), refused=task.refused)
+        self._live.iteration = effect.iteration
+        # Calibration compares what is reported with the estimate before calibration.
+        self._estimated = max(1, int(estimated / self._opened.frozen.calibration))
+        limits = spend_ops.Limits(budget.mysis, self._services.settings.budget.swarm_per_day)
+        ask = spend_ops.Reservation(
+            turn_id=self._opened.turn_id,
+            iteration=effect.iteration,
+            attempt=effect.attempt,
+            plan=turn_ops.plan_text(self._plan.encode()),
+            catalogue_hash=self._catalogue.hash,
+            estimated_tokens=self._estimated,
+            tokens=asked,
+        )
+        while True:
+            reserved = await self._services.write(lambda conn: self._reserve_op(conn, limits, ask))
+            self._services.known_catalogues.add(self._catalogue.hash)
+            if not reserved.refused:
+                rest = self._now() + task.rest_us if task.rest_us else None
+                return t.Verdict(self._now(), reserved.request_id, rest_until=rest)
+            said = (
+                f"{reserved.refused.capitalize()} budget exceeded: {reserved.used + asked:,}/{reserved.limit:,} tokens"
+            )
+            if reserved.refused == "mysis":
+                return t.Verdict(self._now(), refused=said, stops=True)
+            await self._services.hold_swarm(said)
+            await self._services.hold.lifted(self._agent.mysis_id)
+            if self._cancel is not None:
+                return t.Verdict(self._now(), refused=said)
+
+    def _reserve_op(
+        self, conn: WriterConnection, limits: spend_ops.Limits, ask: spend_ops.Reservation
+    ) -> spend_ops.Reserved:
+        if ask.catalogue_hash not in self._services.known_catalogues:
+            spend_ops.store_catalogue(conn, ask.catalogue_hash, self._catalogue.tools)
+        return spend_ops.reserve(conn, self._keeper, limits, ask)
+
+    # The model and the tools.
+
+    def _call_model(self) -> None:
+        assert self._plan is not None
+        self._model = ModelCall(self._services, self._agent, self._plan.messages, self._catalogue.tools, self._progress)
+        self._show(Activity.LLM)
+        self._spawn(self._answer(self._model))
+
+    async def _answer(self, call: ModelCall) -> None:
+        try:
+            answer = await call.run()
+        except ProviderError as error:
+            self.post(
+                t.CallFailed(
+                    self._now(),
+                    failure_of(error),
+                    error.kind,
+                    error.retry_after,
+                    self._services.ids.jitter(),
+                    partial=call.partial(),
+                )
+            )
+            return
+        self.post(t.Answered(self._now(), answer, tuple(self._prepared(call) for call in answer.calls)))
+
+    def _prepared(self, call: AnswerCall) -> t.Prepared:
+        spec = self._specs.get(call.name)
+        arguments = self._session.stored_arguments(call) if spec is not None and not call.broken else call.arguments
+        return t.Prepared(
+            name=call.name,
+            arguments=arguments,
+            upstream=spec.upstream if spec else "",
+            provider_call_id=call.provider_call_id,
+            fingerprint=fingerprint.of_call(call.name, arguments),
+            broken=call.broken,
+            known=spec is not None,
+            read_only=spec.read_only if spec else False,
+            asks=spec is not None and spec.asks and not self._granted(spec),
+        )
+
+    def _granted(self, spec: ToolSpec) -> bool:
+        return self._services.approvals.is_granted(self._agent.mysis_id, self._agent.template.name, spec)
+
+    def _run_tools(self, call_ids: tuple[int, ...]) -> None:
+        self._show(Activity.TOOL)
+        for call_id in call_ids:
+            self._spawn(self._run_tool(call_id))
+
+    async def _run_tool(self, call_id: int) -> None:
+        call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
+        self._live.say(f"⚙ {call.name}({call.arguments})", self._now())
+        self._services.view.touch(self._agent.mysis_id)
+        await self._services.hold.lifted(self._agent.mysis_id)
+        seconds = self._agent.settings.tool.timeout
+        meta = CallMeta(
+            mysis_id=self._agent.mysis_id,
+            mysis=self._agent.name,
+            turn_id=self._opened.turn_id,
+            call_id=call_id,
+            hop=self._opened.hop,
+            deadline_s=seconds,
+        )
+        asked = AnswerCall(call.name, call.arguments, call.provider_call_id)
+        try:
+            # The toolbox keeps the deadline itself; this one is for a toolbox that does not.
+            async with asyncio.timeout(seconds + 5):
+                result = await self._session.call(asked, meta=meta)
+        except TimeoutError:
+            result = ToolResult(f"{call.name} gave no answer within {seconds:g} s", is_error=True, is_unknown=True)
+        except ZoeaError as error:
+            result = ToolResult(f"{error.title}: {error.what}", is_error=True)
+        self._progress_at = self._now()
+        self.post(t.Finished(self._now(), call_id, result))
+
+    async def _ask(self, call_id: int) -> None:
+        call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
+        spec = self._specs.get(call.name) or ToolSpec(call.name, "", {}, upstream=call.upstream)
+        self._live.say(f"asks: {call.name}({call.arguments})", self._now())
+        self._show(Activity.ASKING)
+        await self._services.approvals.ask(call_id, self._agent.mysis_id, spec, self._approved)
+
+    def _approved(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
+        self._progress_at = self._now()
+        self.post(t.Approved(self._now(), call_id, answer, sentence))
+
+    # Storing and showing.
+
+    async def _store(self, op: t.TurnOp) -> t.Input:
+        def write(conn: WriterConnection) -> tuple[t.Stored, Any]:
+            stored = turn_ops.carry_out(conn, self._keeper, op)
+            tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._agent.mysis_id,)).fetchone()
+            return stored, tally
+
+        stored, tally = await self._services.write(write)
+        live = self._live
+        live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
+        live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
+        self._progress_at = stored.at
+        live.progress_at = stored.at
+        match op:
+            case t.StoreAnswer():
+                self._used += op.answer.usage.total if op.answer.usage.total is not None else self._estimated
+                live.streaming = ""
+                if op.answer.text:
+                    live.say(op.answer.text, stored.at)
+            case t.Settle():
+                self._used += op.usage.total if op.usage.total is not None else self._estimated
+            case t.TakeSteers():
+                self._on_taken(op.delivery_ids)
+            case t.Close() | t.BreakOff() if op.failure is not None:
+                live.say(op.failure.title, stored.at)
+            case _:
+                live.streaming = ""
+        self._services.view.touch(self._agent.mysis_id)
+        return stored
+
+    def _progress(self) -> None:
+        self._progress_at = self._now()
+        self._live.progress_at = self._progress_at
+        self._services.view.touch(self._agent.mysis_id)
+
+    def _show(self, activity: Activity) -> None:
+        self._live.activity = activity
+        if activity is not Activity.LLM:
+            self._live.streaming = ""
+        self._services.view.touch(self._agent.mysis_id)
+
+    def _now(self) -> int:
+        return self._services.clock.now()
+
+    # Tasks.
+
+    async def _watch(self) -> None:
+        """Tell the machine the time, so that a turn without progress ends."""
+        every = max(1_000_000, self._turn.rules.timeout // 10)
+        while True:
+            await self._services.clock.sleep_until(self._now() + every)
+            excused = self._services.hold.holds(self._agent.mysis_id) or bool(self._model and self._model.is_held)
+            if not excused and self._now() - self._progress_at >= self._turn.rules.timeout:
+                self.post(t.Now(self._now(), self._progress_at))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Not a failure that a rule knows: the mysis's own catch-all says so.
+            self._broken = error
+            self._inputs.put_nowait(t.Now(self._now()))
+
+    async def _stop_tasks(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)
+
+
+def failure_of(error: ZoeaError) -> Failure:
+    return Failure(type(error).__name__, error.title, error.what, error.hint)
+
+
+def broke_off(failure: Failure, error_class: ErrorClass) -> t.End:
+    """The end of a turn that could not be opened, or that nothing could carry on: it goes on later, if it is there."""
+    return t.End(
+        outcome=Outcome.FAILED,
+        responded=False,
+        nudged=False,
+        failure=failure,
+        error_class=error_class,
+        final=False,
+        stops=False,
+        wait_until=None,
+        wait_reason="",
+        tick_length=0,
+    )

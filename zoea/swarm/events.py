@@ -1,0 +1,89 @@
+"""Events to whoever listens: in order, after commit, and never at the cost of the swarm.
+
+A subscriber's queue holds 1,000; one that is too slow gets `Lagged` and reads the
+table from there. Source: design.md, "One owner, many fronts".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections import deque
+from collections.abc import AsyncIterator
+
+from zoea.model.values import Event, Lagged
+from zoea.store import Store
+
+QUEUE = 1000
+_PAGE = 500
+
+
+class EventHub:
+    """Takes what the store publishes, and gives it to subscribers."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._subscribers: set[_Subscriber] = set()
+        self.last_id = 0
+
+    def publish(self, events: list[Event]) -> None:
+        """Called on the loop after each commit."""
+        self.last_id = max(self.last_id, events[-1].id) if events else self.last_id
+        for subscriber in self._subscribers:
+            subscriber.give(events)
+
+    async def listen(self, after: int) -> AsyncIterator[Event | Lagged]:
+        """Stored events after the given id, then new ones as they are committed."""
+        subscriber = _Subscriber()
+        self._subscribers.add(subscriber)
+        try:
+            last = after
+            async for event in self._stored(after):
+                last = event.id
+                yield event
+            while True:
+                for item in await subscriber.take():
+                    if isinstance(item, Lagged):
+                        yield Lagged(last)
+                    elif item.id > last:
+                        last = item.id
+                        yield item
+        finally:
+            self._subscribers.discard(subscriber)
+
+    async def _stored(self, after: int) -> AsyncIterator[Event]:
+        while True:
+            page = await self._store.read("SELECT * FROM event WHERE id > ? ORDER BY id LIMIT ?", (after, _PAGE))
+            for row in page:
+                after = row["id"]
+                yield event_of(row)
+            if len(page) < _PAGE:
+                return
+
+
+def event_of(row: sqlite3.Row) -> Event:
+    """A row of the table `event` as a value."""
+    return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
+
+
+class _Subscriber:
+    def __init__(self) -> None:
+        self._queue: deque[Event | Lagged] = deque()
+        self._woken = asyncio.Event()
+
+    def give(self, events: list[Event]) -> None:
+        if len(self._queue) + len(events) > QUEUE:
+            # What is dropped here is in the table; the reader is told where to go on.
+            self._queue.clear()
+            self._queue.append(Lagged(0))
+        else:
+            self._queue.extend(events)
+        self._woken.set()
+
+    async def take(self) -> list[Event | Lagged]:
+        await self._woken.wait()
+        self._woken.clear()
+        items = list(self._queue)
+        self._queue.clear()
+        return items

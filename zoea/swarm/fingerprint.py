@@ -1,0 +1,59 @@
+"""Short names for what was called and what came back, so that repeating is a comparison of bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Any
+
+LARGEST_PARSED = 64_000  # characters; a longer result is compared as text, parsing it would take milliseconds
+
+
+def of_call(name: str, arguments: str) -> bytes:
+    """16 bytes of name and canonical arguments: key order and spacing do not matter."""
+    return _digest(f"{name}\0{_canonical(arguments)}")
+
+
+def of_result(content: str, volatile: tuple[str, ...]) -> bytes:
+    """16 bytes of a result without its volatile fields, wherever in the JSON they stand."""
+    if len(content) > LARGEST_PARSED:
+        return _digest(content)
+    value = parsed(content)
+    if value is None:
+        return _digest(content)
+    return _digest(json.dumps(_without(value, volatile), sort_keys=True, ensure_ascii=False))
+
+
+def parsed(content: str) -> Any:
+    """The JSON object or array that a result is, else None."""
+    if not content.startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _without(value: Any, volatile: tuple[str, ...]) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: _without(inner, volatile)
+            for key, inner in value.items()
+            if not any(fnmatchcase(key, pattern) for pattern in volatile)
+        }
+    if isinstance(value, list):
+        return [_without(inner, volatile) for inner in value]
+    return value
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()

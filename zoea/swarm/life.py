@@ -1,0 +1,373 @@
+"""The life of one mysis as a pure machine: states, nudges, breaker, waits, recovery.
+
+`step(life, input) -> (life, effects)`, over frozen values. It knows no clock:
+times come in with the inputs, and `WakeAt` asks for the next one. No other part
+holds a timer that decides anything about a mysis. Source: turns.md, "States",
+"Messages", "Nudges and the circuit breaker".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from zoea.model.values import Failure
+from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
+from zoea.swarm.rules import HOUR, LifeRules
+
+BREAKER_OPEN = "Failed to respond after 3 encouragements"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A message in the inbox that no turn has taken yet."""
+
+    delivery_id: int
+    mode: DeliveryMode
+    hop: int
+    from_person: bool
+
+
+# What comes in.
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    at: int
+    reason: str = "you stopped it"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    at: int
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    at: int
+    pending: Pending
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Deliveries that are pending no more: taken by a steer, or withdrawn."""
+
+    delivery_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """How the open turn ended, or broke off.
+
+    `responded` says whether the model gave text or calls; `failure` and
+    `error_class` come with `failed`; `final` marks a failure that would repeat;
+    `stops` a spent budget of the mysis itself; `jitter` is in [0, 1). `returned`
+    are prompts that the turn never took because it could not be opened.
+    """
+
+    at: int
+    outcome: Outcome
+    responded: bool = True
+    nudged: bool = False
+    failure: Failure | None = None
+    error_class: ErrorClass | None = None
+    final: bool = False
+    stops: bool = False
+    wait_until: int | None = None
+    wait_reason: str = ""
+    jitter: float = 0.0
+    returned: tuple[Pending, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    at: int
+
+
+Input = Start | Stop | Hold | Arrived | Gone | TurnEnded | Now
+
+
+# What goes out.
+
+
+@dataclass(frozen=True, slots=True)
+class SetState:
+    """Persist the state. `retry_at` is when the mysis goes on by itself, if it will."""
+
+    state: MysisState
+    reason: str = ""
+    failure: Failure | None = None
+    retry_at: int | None = None
+    retry_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """Open a turn with these deliveries, or with a nudge, or go on with the one that broke off."""
+
+    prompts: tuple[Pending, ...] = ()
+    nudge_level: int = 0
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send `Now` at this time; None cancels."""
+
+    at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    outcome: Outcome
+
+
+Effect = SetState | OpenTurn | WakeAt | Cancel
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Where a mysis stands.
+
+    `open_turn` is True while a turn runs; `broken_off` while one stands still in
+    the store. `quiet_since` is when the last turn ended or the mysis started.
+    """
+
+    rules: LifeRules
+    state: MysisState = MysisState.IDLE
+    open_turn: bool = False
+    broken_off: bool = False
+    pending: tuple[Pending, ...] = ()
+    encouragement: int = 0
+    quiet_since: int = 0
+    wait_until: int | None = None
+    wait_reason: str = ""
+    held_since: int | None = None
+    retry_at: int | None = None
+    retry_count: int = 0
+    nudged_at: tuple[int, ...] = field(default=())
+
+
+def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
+    """One step. Effects are to be carried out in order, each finished before the next."""
+    match given:
+        case Start():
+            return _start(life, given.at)
+        case Stop():
+            return _stop(life, given)
+        case Hold():
+            return _hold(life, given)
+        case Arrived():
+            return _arrived(life, given)
+        case Gone():
+            kept = tuple(p for p in life.pending if p.delivery_id not in given.delivery_ids)
+            return replace(life, pending=kept), ()
+        case TurnEnded():
+            return _turn_ended(life, given)
+        case Now():
+            return _now(life, given.at)
+        case _:
+            assert_never(given)
+
+
+def _start(life: Life, at: int) -> tuple[Life, tuple[Effect, ...]]:
+    if life.state is MysisState.RUNNING:
+        return life, ()
+    life = _running(life, at)
+    return _then(life, at, (SetState(MysisState.RUNNING),))
+
+
+def _running(life: Life, at: int) -> Life:
+    return replace(
+        life,
+        state=MysisState.RUNNING,
+        encouragement=0,
+        quiet_since=at,
+        retry_at=None,
+        retry_count=0,
+        wait_until=None,
+        wait_reason="",
+    )
+
+
+def _stop(life: Life, given: Stop) -> tuple[Life, tuple[Effect, ...]]:
+    if life.state is MysisState.STOPPED:
+        return life, ()
+    cancel: tuple[Effect, ...] = (Cancel(Outcome.CANCELLED),) if life.open_turn else ()
+    life = replace(
+        life, state=MysisState.STOPPED, retry_at=None, retry_count=0, wait_until=None, wait_reason="", nudged_at=()
+    )
+    return life, (SetState(MysisState.STOPPED, given.reason), *cancel, WakeAt(None))
+
+
+def _hold(life: Life, given: Hold) -> tuple[Life, tuple[Effect, ...]]:
+    if given.on:
+        if life.held_since is not None:
+            return life, ()
+        return replace(life, held_since=given.at), (WakeAt(None),)
+    if life.held_since is None:
+        return life, ()
+    # Nudge and backoff clocks stood still: move what they count from.
+    stood = max(0, given.at - life.held_since)
+    life = replace(
+        life,
+        held_since=None,
+        quiet_since=life.quiet_since + stood,
+        retry_at=None if life.retry_at is None else life.retry_at + stood,
+    )
+    return _then(life, given.at, ())
+
+
+def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[Effect, ...]]:
+    life = replace(life, pending=(*life.pending, given.pending), encouragement=0)
+    if not _wakes(life, given.pending):
+        return life, ()
+    if life.open_turn:
+        if given.pending.mode is DeliveryMode.INTERRUPT:
+            return life, (Cancel(Outcome.INTERRUPTED),)
+        return life, ()
+    effects: tuple[Effect, ...] = ()
+    if life.state is MysisState.IDLE:
+        life = _running(life, given.at)
+        effects = (SetState(MysisState.RUNNING),)
+    return _then(life, given.at, effects)
+
+
+def _wakes(life: Life, pending: Pending) -> bool:
+    """False from the hop on where messages only join a turn that opens anyway."""
+    return pending.hop < life.rules.max_hops
+
+
+def _now(life: Life, at: int) -> tuple[Life, tuple[Effect, ...]]:
+    if life.held_since is not None:
+        return life, ()
+    if life.state in (MysisState.ERRORED, MysisState.IDLE) and life.retry_at is not None:
+        if at < life.retry_at:
+            return life, (WakeAt(life.retry_at),)
+        resting = life.state is MysisState.IDLE
+        count = life.retry_count
+        life = replace(
+            life, state=MysisState.RUNNING, retry_at=None, quiet_since=at - life.rules.idle_interval if resting else at
+        )
+        return _then(life, at, (SetState(MysisState.RUNNING, retry_count=count),))
+    return _then(life, at, ())
+
+
+def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]:
+    leaves_open = given.outcome.leaves_open and not given.final
+    life = replace(
+        life,
+        open_turn=False,
+        broken_off=leaves_open,
+        quiet_since=given.at,
+        pending=(*given.returned, *life.pending),
+    )
+    if life.state is not MysisState.RUNNING:
+        # A late end never overwrites what a person decided meanwhile.
+        return life, ()
+    if given.stops or given.outcome is Outcome.LOOP:
+        # Both would go on spending without getting anywhere: a person decides.
+        life = replace(life, state=MysisState.STOPPED)
+        reason = "budget" if given.stops else "loop"
+        return life, (SetState(MysisState.STOPPED, reason, given.failure), WakeAt(None))
+    if given.outcome in (Outcome.FAILED, Outcome.TIMEOUT, Outcome.CRASHED) and not (
+        given.nudged and given.outcome is Outcome.TIMEOUT
+    ):
+        return _failed(life, given)
+    if given.responded and given.outcome is not Outcome.TIMEOUT:
+        life = replace(life, encouragement=0, retry_count=0)
+    elif given.nudged and life.encouragement >= life.rules.encouragements:
+        return _breaker(life)
+    life = replace(life, wait_until=given.wait_until, wait_reason=given.wait_reason)
+    return _then(life, given.at, ())
+
+
+def _breaker(life: Life) -> tuple[Life, tuple[Effect, ...]]:
+    failure = Failure(
+        "Breaker",
+        BREAKER_OPEN,
+        "its model answered three nudges with neither text nor tool calls",
+        "press 'r' to relaunch, or look at its provider and model",
+    )
+    if life.pending and any(_wakes(life, p) for p in life.pending):
+        return _open(life, ())
+    life = replace(life, state=MysisState.IDLE, encouragement=0, wait_until=None, wait_reason="")
+    return life, (SetState(MysisState.IDLE, BREAKER_OPEN, failure), WakeAt(None))
+
+
+def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]:
+    delays = life.rules.recovery_delays
+    transient = given.outcome is not Outcome.FAILED or given.error_class is ErrorClass.TRANSIENT
+    retry_at = None
+    count = life.retry_count
+    if transient and not given.final and count < len(delays):
+        retry_at = given.at + int(delays[count] * given.jitter)
+        count += 1
+    reason = given.failure.title if given.failure else str(given.outcome)
+    life = replace(life, state=MysisState.ERRORED, retry_at=retry_at, retry_count=count, wait_until=None)
+    return life, (SetState(MysisState.ERRORED, reason, given.failure, retry_at, count), WakeAt(retry_at))
+
+
+def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:
+    """What a mysis does next of itself, after `effects`."""
+    if life.held_since is not None or life.open_turn:
+        return life, effects
+    if life.state is not MysisState.RUNNING:
+        return life, (*effects, WakeAt(life.retry_at))
+    if life.broken_off:
+        life = replace(life, open_turn=True, broken_off=False)
+        return life, (*effects, WakeAt(None), OpenTurn(resume=True))
+    if any(_wakes(life, p) for p in life.pending):
+        return _open(life, effects)
+    if life.rules.run_once:
+        life = replace(life, state=MysisState.IDLE)
+        return life, (*effects, SetState(MysisState.IDLE, "done"), WakeAt(None))
+    if not life.rules.nudge_enabled:
+        return life, (*effects, WakeAt(None))
+    return _nudge(life, at, effects)
+
+
+def _open(life: Life, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:
+    opened = OpenTurn(prompts=life.pending)
+    life = replace(life, open_turn=True, pending=(), encouragement=0, wait_until=None, wait_reason="")
+    return life, (*effects, WakeAt(None), opened)
+
+
+def nudge_due(life: Life) -> int:
+    """When the next nudge is due, if nothing comes before it."""
+    if life.wait_until is None:
+        return life.quiet_since + life.rules.idle_interval
+    # The end of a wait nudges at once, but no silence is longer than the wait interval.
+    return min(max(life.wait_until, life.quiet_since), life.quiet_since + life.rules.wait_interval)
+
+
+def _nudge(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:
+    due = nudge_due(life)
+    if at < due:
+        return life, (*effects, WakeAt(due))
+    if life.pending:
+        # Messages too many hops away wake nobody, but the turn that opens now takes them along.
+        return _open(life, effects)
+    recent = tuple(t for t in life.nudged_at if t > at - HOUR)
+    bound = life.rules.nudges_per_hour
+    if bound and len(recent) >= bound:
+        goes_on = recent[-bound] + HOUR
+        reason = f"nudged {bound} times within an hour (nudge.max_per_hour)"
+        life = replace(life, state=MysisState.IDLE, retry_at=goes_on, nudged_at=recent, wait_until=None)
+        return life, (*effects, SetState(MysisState.IDLE, reason, retry_at=goes_on), WakeAt(goes_on))
+    level = min(life.encouragement + 1, life.rules.encouragements)
+    life = replace(
+        life,
+        open_turn=True,
+        encouragement=level,
+        nudged_at=(*recent, at) if bound else (),
+        wait_until=None,
+        wait_reason="",
+    )
+    return life, (*effects, WakeAt(None), OpenTurn(nudge_level=level))

@@ -1,0 +1,94 @@
+"""One attempt at one answer: streams it, keeps the deadlines, and knows what was said so far."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer, Delta, Held, ModelRequest, RequestMessage, ToolSpec
+from zoea.model.words import ErrorClass, Finish
+from zoea.swarm.agent import Agent
+from zoea.swarm.services import Services
+
+
+class ModelCall:
+    """A request on its way. `partial` is what a stop in mid-stream keeps."""
+
+    def __init__(
+        self,
+        services: Services,
+        agent: Agent,
+        messages: tuple[RequestMessage, ...],
+        tools: tuple[ToolSpec, ...],
+        progress: Callable[[], None],
+    ) -> None:
+        self._services = services
+        self._agent = agent
+        self._progress = progress
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self.is_held = False
+        self._request = ModelRequest(
+            model=agent.model,
+            messages=messages,
+            tools=tools,
+            max_output_tokens=agent.max_output_tokens,
+            context_window=agent.window if agent.window_known else None,
+            mysis=agent.name,
+        )
+
+    def partial(self) -> Answer | None:
+        """What was streamed so far; None where nothing was."""
+        if not self._text and not self._reasoning:
+            return None
+        return Answer(text="".join(self._text), reasoning="".join(self._reasoning), finish=Finish.UNKNOWN)
+
+    async def run(self) -> Answer:
+        """Raises ProviderError, also for a deadline that passed."""
+        await self._services.hold.lifted(self._agent.mysis_id)
+        llm = self._agent.settings.llm
+        loop = asyncio.get_running_loop()
+        row = self._services.view.row(self._agent.mysis_id)
+        row.streaming = ""
+        began = False
+        try:
+            async with (
+                asyncio.timeout(llm.timeout) as deadline,
+                aclosing(
+                    self._agent.provider.stream(self._request)  # type: ignore[type-var]
+                ) as stream,
+            ):
+                async for item in stream:
+                    match item:
+                        case Delta():
+                            began = True
+                            self.is_held = False
+                            deadline.reschedule(loop.time() + llm.between_tokens)
+                            self._keep(item)
+                            row.stream(item.text or item.reasoning)
+                            self._progress()
+                        case Held():
+                            # Waiting for the provider's gate counts for no deadline.
+                            self.is_held = True
+                            deadline.reschedule(None)
+                        case Answer():
+                            return item
+        except TimeoutError as error:
+            seconds = llm.between_tokens if began else llm.timeout
+            what = "fell silent in the middle of its answer" if began else "gave no first token"
+            raise ProviderError(
+                f"{self._agent.provider.label} {what} within {seconds:g} s",
+                kind=ErrorClass.TRANSIENT,
+                hint="look at the provider, or raise llm.timeout",
+            ) from error
+        finally:
+            self.is_held = False
+        raise ProviderError(f"{self._agent.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
+
+    def _keep(self, delta: Delta) -> None:
+        if delta.text:
+            self._text.append(delta.text)
+        if delta.reasoning:
+            self._reasoning.append(delta.reasoning)

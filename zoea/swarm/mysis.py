@@ -1,0 +1,349 @@
+"""One mysis, alive: a task that feeds its life machine and carries out what that wants.
+
+Whatever fails in here stays here: an exception that no rule knows makes this
+mysis errored, and no other. Source: design.md, "Two machines", I10.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from zoea.context import Frozen
+from zoea.model.errors import ProviderError, UpstreamLost, ZoeaError
+from zoea.model.ports import Timer, ToolSession
+from zoea.model.request import Catalogue
+from zoea.model.values import Delivery, Failure, Mysis
+from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
+from zoea.store import WriterConnection
+from zoea.swarm import life as lf
+from zoea.swarm import mysis_ops, records, turn_ops
+from zoea.swarm import turn_types as t
+from zoea.swarm.agent import MISSING_WINDOW, Agent, freezer, make_agent
+from zoea.swarm.driver import OpenedTurn, TurnDriver, broke_off, failure_of
+from zoea.swarm.restore import restore
+from zoea.swarm.services import Services
+from zoea.swarm.situation import situation_text
+from zoea.swarm.view import LiveMysis
+
+_log = logging.getLogger(__name__)
+STOP_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    given: lf.Input
+    done: asyncio.Future[None] | None
+
+
+class MysisRunner:
+    """Feeds inputs to `life.step`, one at a time, and carries out its effects in order."""
+
+    def __init__(self, services: Services, mysis: Mysis, body: str, life: lf.Life) -> None:
+        self.mysis = mysis
+        self.life = life
+        self._services = services
+        self._body = body
+        self._inbox: asyncio.Queue[_Told] = asyncio.Queue()
+        self._timer: Timer | None = None
+        self._session: ToolSession | None = None
+        self._session_id: int | None = None
+        self._driver: TurnDriver | None = None
+        self._turn: asyncio.Task[None] | None = None
+        self._tick_length = 0
+        self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
+
+    # What the commander asks of it.
+
+    def tell(self, given: lf.Input) -> asyncio.Future[None]:
+        """Feed an input; the future is done once all it leads to is carried out (a turn: begun)."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._inbox.put_nowait(_Told(given, done))
+        return done
+
+    def arrived(self, delivery: Delivery) -> None:
+        """A message was stored for it."""
+        pending = pending_of(delivery)
+        self._live.say(delivery.content, delivery.created_at)
+        self._inbox.put_nowait(_Told(lf.Arrived(self._now(), pending), None))
+
+    async def stopped(self) -> None:
+        """Return once no turn is in flight any more."""
+        if self._turn is not None:
+            await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
+
+    @property
+    def has_turn(self) -> bool:
+        return self._turn is not None and not self._turn.done()
+
+    @property
+    def is_settled(self) -> bool:
+        """True where it has no open turn and nothing pending that would open one."""
+        return not self.has_turn and self._inbox.empty() and not self.life.pending
+
+    async def close(self) -> None:
+        """End within a few seconds; an open turn stays open in the store, to be resumed."""
+        self._clear_timer()
+        if self._driver is not None:
+            self._driver.cancel(Outcome.CRASHED)
+        if self._turn is not None:
+            _, late = await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
+            for task in late:
+                task.cancel()
+                await asyncio.wait({task}, timeout=1)
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=1)
+        await self._close_session()
+
+    # The loop.
+
+    async def _main(self) -> None:
+        while True:
+            told = await self._inbox.get()
+            try:
+                self.life, effects = lf.step(self.life, told.given)
+                self._live.pending = len(self.life.pending)
+                for effect in effects:
+                    await self._carry_out(effect)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
+                await self._give_up(error)
+            if told.done is not None and not told.done.done():
+                told.done.set_result(None)
+            self._services.view.touch(self.mysis.id)
+
+    async def _give_up(self, error: Exception) -> None:
+        _log.exception("mysis #%d failed", self.mysis.id, exc_info=error)
+        failure = _unexpected(error)
+        self.life = replace(self.life, state=MysisState.ERRORED, open_turn=self.has_turn)
+        self._live.mysis = replace(self.mysis, state=MysisState.ERRORED, failure=failure, state_reason=failure.title)
+        try:
+            await self._set_state(lf.SetState(MysisState.ERRORED, failure.title, failure))
+        except ZoeaError as second:
+            _log.error("its state could not be stored: %s", second.what)
+
+    async def _carry_out(self, effect: lf.Effect) -> None:
+        match effect:
+            case lf.SetState():
+                await self._set_state(effect)
+            case lf.OpenTurn():
+                self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
+            case lf.WakeAt():
+                self._clear_timer()
+                self._live.waiting_until = self.life.wait_until
+                self._live.waiting_for = self.life.wait_reason
+                if effect.at is not None:
+                    self._timer = self._services.clock.call_at(effect.at, self._wake)
+            case lf.Cancel():
+                if self._driver is not None:
+                    self._driver.cancel(effect.outcome)
+                elif self._turn is not None:
+                    self._turn.cancel()
+            case _:
+                assert_never(effect)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._inbox.put_nowait(_Told(lf.Now(self._now()), None))
+
+    def _clear_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _set_state(self, effect: lf.SetState) -> None:
+        def op(conn: WriterConnection) -> tuple[int, Mysis]:
+            session = mysis_ops.set_state(
+                conn,
+                self.mysis.id,
+                effect.state,
+                effect.reason,
+                effect.failure,
+                effect.retry_at,
+                effect.retry_count,
+            )
+            return session, mysis_ops.find(conn, self.mysis.id)
+
+        session_id, mysis = await self._services.write(op)
+        self._session_id = session_id or self._session_id
+        self.refresh(mysis)
+        self._live.set_failure(effect.failure, self._now())
+        if effect.state is not MysisState.RUNNING:
+            self._services.approvals.session_ended(self.mysis.id)
+        if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and self._driver is None:
+            await self._close_session()
+
+    def refresh(self, mysis: Mysis) -> None:
+        """Take over the row as it now stands in the store."""
+        self.mysis = mysis
+        self._live.mysis = mysis
+        self._services.view.touch(mysis.id)
+
+    # Turns.
+
+    async def _run(self, effect: lf.OpenTurn) -> None:
+        end: t.End
+        returned: tuple[lf.Pending, ...] = ()
+        try:
+            end, returned = await self._run_turn(effect)
+        except asyncio.CancelledError:
+            # Stopped before the turn was in the store: its prompts stay pending.
+            end = replace(broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED), outcome=Outcome.CANCELLED)
+            returned = self._untaken(effect)
+        except ProviderError as error:
+            end, returned = broke_off(failure_of(error), error.kind), self._untaken(effect)
+        except UpstreamLost as error:
+            end, returned = broke_off(failure_of(error), ErrorClass.TRANSIENT), self._untaken(effect)
+        except ZoeaError as error:
+            end, returned = broke_off(failure_of(error), ErrorClass.BAD_REQUEST), self._untaken(effect)
+        except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
+            _log.exception("the turn of mysis #%d failed", self.mysis.id)
+            end = broke_off(_unexpected(error), ErrorClass.BAD_REQUEST)
+            returned = self._untaken(effect)
+        self._driver = None
+        self._tick_length = end.tick_length or self._tick_length
+        self._inbox.put_nowait(_Told(self._turn_ended(end, effect, returned), None))
+
+    def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
+        """The prompts of a turn that never came to be; once there is a driver, the turn has them."""
+        return () if self._driver is not None else effect.prompts
+
+    def _turn_ended(self, end: t.End, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...]) -> lf.TurnEnded:
+        return lf.TurnEnded(
+            at=self._now(),
+            outcome=end.outcome,
+            responded=end.responded,
+            nudged=end.nudged or effect.nudge_level > 0,
+            failure=end.failure,
+            error_class=end.error_class,
+            final=end.final,
+            stops=end.stops,
+            wait_until=end.wait_until,
+            wait_reason=end.wait_reason,
+            jitter=self._services.ids.jitter(),
+            returned=returned,
+        )
+
+    async def _run_turn(self, effect: lf.OpenTurn) -> tuple[t.End, tuple[lf.Pending, ...]]:
+        services = self._services
+        agent = await make_agent(self.mysis, self._body, services.settings, services.providers)
+        if not agent.window_known:
+            _log.info(MISSING_WINDOW.format(model=agent.model, window=agent.window))
+        if self._session is None:
+            self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body)
+        catalogue = await self._session.catalogue()
+        if effect.resume:
+            return await self._resume(agent, self._session, catalogue), ()
+        calibration = await records.calibration(services.store, agent.provider.name, agent.model)
+        situation = await situation_text(services, agent)
+        freeze = freezer(
+            agent,
+            catalogue,
+            nudge_level=effect.nudge_level,
+            nudged=not effect.prompts,
+            calibration=calibration,
+            situation=situation,
+        )
+        opened = await services.write(
+            lambda conn: turn_ops.open_turn(
+                conn,
+                mysis_id=self.mysis.id,
+                session_id=self._session_id,
+                delivery_ids=tuple(prompt.delivery_id for prompt in effect.prompts),
+                nudge_level=effect.nudge_level,
+                freeze=lambda *ids: freeze(*ids).to_json(),
+            )
+        )
+        if opened is None:
+            nothing = broke_off(Failure("Withdrawn", "withdrawn"), ErrorClass.CANCELLED)
+            return replace(nothing, outcome=Outcome.CANCELLED, responded=True), ()
+        turn = t.Turn(
+            turn_id=opened.turn_id,
+            rules=agent.turn_rules,
+            rules_wait=agent.wait_rules,
+            nudged=not effect.prompts,
+            at=opened.opened_at,
+            memories=opened.memories,
+            read_only=records.read_only_names(catalogue),
+            tick_length=self._tick_length,
+        )
+        by_person = any(prompt.from_person for prompt in effect.prompts)
+        frozen = Frozen.from_json(opened.frozen, system=agent.template.prompt)
+        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, frozen, 0, by_person)
+        return await self._drive(agent, self._session, catalogue, about, turn, (t.Fetch(),)), ()
+
+    async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:
+        stored = await records.open_turn(self._services.store, self.mysis.id)
+        if stored is None:
+            nothing = broke_off(Failure("Resume", "nothing to resume"), ErrorClass.CANCELLED)
+            return replace(nothing, outcome=Outcome.CANCELLED, responded=True)
+        turn, effects = restore(
+            turn_id=stored.turn_id,
+            memories=stored.memories,
+            notes=stored.notes,
+            rules=agent.turn_rules,
+            rules_wait=agent.wait_rules,
+            read_only=records.read_only_names(catalogue),
+            nudged=stored.nudged,
+            at=self._now(),
+            tick_length=self._tick_length,
+        )
+        frozen = Frozen.from_json(stored.frozen, system=agent.template.prompt)
+        about = OpenedTurn(
+            stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
+        )
+        return await self._drive(agent, session, catalogue, about, turn, effects)
+
+    async def _drive(
+        self,
+        agent: Agent,
+        session: ToolSession,
+        catalogue: Catalogue,
+        about: OpenedTurn,
+        turn: t.Turn,
+        effects: tuple[t.Effect, ...],
+    ) -> t.End:
+        self._live.turn_number = about.number
+        self._driver = TurnDriver(self._services, agent, session, catalogue, about, self._taken)
+        steers = tuple(p.delivery_id for p in self.life.pending if p.mode is DeliveryMode.STEER)
+        if steers:
+            self._driver.post(t.Steered(self._now(), steers))
+        if self.life.state is not MysisState.RUNNING:
+            self._driver.cancel(Outcome.CANCELLED)  # stopped while the turn was being opened
+        return await self._driver.run(turn, effects)
+
+    def steer(self, delivery: Delivery) -> None:
+        """Let a message join the open turn before its next request, if there is one."""
+        if self._driver is not None:
+            self._driver.post(t.Steered(self._now(), (delivery.id,)))
+
+    def _taken(self, delivery_ids: tuple[int, ...]) -> None:
+        self._inbox.put_nowait(_Told(lf.Gone(frozenset(delivery_ids)), None))
+
+    async def _close_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    @property
+    def _live(self) -> LiveMysis:
+        return self._services.view.row(self.mysis.id)
+
+    def _now(self) -> int:
+        return self._services.clock.now()
+
+
+def pending_of(delivery: Delivery) -> lf.Pending:
+    return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person)
+
+
+def _unexpected(error: Exception) -> Failure:
+    return Failure(
+        type(error).__name__,
+        "Zoea failed",
+        "an error that Zoea has no rule for; its log says which",
+        "relaunch the mysis; if it happens again, report it with the log",
+    )

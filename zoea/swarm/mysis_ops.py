@@ -1,0 +1,220 @@
+"""The rows of myses: creating, changing state, archiving, and what a start of Zoea finds."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
+from zoea.model.values import Failure, Mysis
+from zoea.model.words import MysisState
+from zoea.store import WriterConnection
+from zoea.swarm import rows
+
+_NAME = re.compile(r"[\w .\-]{1,40}", re.UNICODE)
+_RESERVED = ("ctx-", "tkt-")
+_GREEK = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+    "pi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "chi",
+    "psi",
+    "omega",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NewMysis:
+    """What a new mysis is made of. An empty name is chosen in the op."""
+
+    uid: str
+    name: str
+    template_name: str
+    template_hash: bytes
+    template_body: str
+    provider: str
+    model: str
+    tags: tuple[str, ...] = ()
+
+
+def check_name(name: str) -> str:
+    """The name as it will be stored. Raises NameRefused saying what a name may be."""
+    name = name.strip()
+    if not _NAME.fullmatch(name) or name.startswith("-") or name.lower().startswith(_RESERVED):
+        raise NameRefused(
+            f"{name!r} cannot be a name",
+            hint="use 1 to 40 letters, digits, space, '-', '_' or '.', not starting with '-', 'ctx-' or 'tkt-'",
+        )
+    return name
+
+
+def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
+    """Raises SwarmFull, NameRefused."""
+    alive = conn.execute("SELECT count(*) FROM mysis WHERE deleted_at IS NULL").fetchone()[0]
+    if alive >= max_myses:
+        raise SwarmFull(
+            f"max myses ({max_myses}) reached", hint="delete a mysis, or raise swarm.max_myses in the settings"
+        )
+    name = new.name or _free_name(conn)
+    now = conn.now()
+    conn.execute(
+        "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
+        (new.template_hash, new.template_name, new.template_body, now),
+    )
+    try:
+        cursor = conn.execute(
+            "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
+            " VALUES (?,?,?,?,?,'idle',?,?)",
+            (new.uid, name, new.template_hash, new.provider, new.model, now, now),
+        )
+    except sqlite3.IntegrityError as error:
+        raise NameRefused(f"there is a mysis named {name!r} already", hint="choose another name") from error
+    mysis_id = cursor.lastrowid
+    assert mysis_id is not None
+    conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
+    for tag in new.tags:
+        conn.execute("INSERT OR IGNORE INTO mysis_tag(mysis_id, tag) VALUES (?,?)", (mysis_id, tag))
+    conn.emit("mysis.created", mysis_id)
+    return find(conn, mysis_id)
+
+
+def _free_name(conn: sqlite3.Connection) -> str:
+    taken = {row[0].lower() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
+    for name in _GREEK:
+        if name not in taken:
+            return name
+    number = len(taken) + 1
+    while f"mysis-{number}" in taken:
+        number += 1
+    return f"mysis-{number}"
+
+
+def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
+    row = conn.execute(f"{rows.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
+    if row is None:
+        raise MysisMissing(f"there is no mysis #{mysis_id}")
+    return rows.mysis(row)
+
+
+def set_state(
+    conn: WriterConnection,
+    mysis_id: int,
+    state: MysisState,
+    reason: str,
+    failure: Failure | None,
+    retry_at: int | None,
+    retry_count: int,
+) -> int:
+    """Persist a state. A start clears the last error; sessions begin and end with `running`.
+
+    Returns the id of the session that is open afterwards, 0 if none is.
+    """
+    now = conn.now()
+    row = conn.execute("SELECT state, template_hash FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    if state is MysisState.RUNNING or failure is not None:
+        conn.execute(
+            "UPDATE mysis SET error = ?, error_dismissed_at = NULL WHERE id = ?", (rows.failure_text(failure), mysis_id)
+        )
+    conn.execute(
+        "UPDATE mysis SET state = ?, state_reason = ?, state_at = ?, retry_at = ?, retry_count = ? WHERE id = ?",
+        (state, reason, now, retry_at, retry_count, mysis_id),
+    )
+    session_id = 0
+    if state is MysisState.RUNNING:
+        if row["state"] != MysisState.RUNNING:
+            cursor = conn.execute(
+                "INSERT INTO session(mysis_id, template_hash, started_at) VALUES (?,?,?)",
+                (mysis_id, row["template_hash"], now),
+            )
+            session_id = cursor.lastrowid or 0
+    else:
+        _end_session(conn, mysis_id, str(state))
+    title = failure.title if failure else ""
+    conn.emit("mysis.state", mysis_id, state=str(state), reason=reason, error=title, retry_at=retry_at)
+    return session_id
+
+
+def _end_session(conn: WriterConnection, mysis_id: int, outcome: str) -> None:
+    conn.execute(
+        "UPDATE session SET ended_at = ?, outcome = ? WHERE mysis_id = ? AND ended_at IS NULL",
+        (conn.now(), outcome, mysis_id),
+    )
+
+
+def archive(conn: WriterConnection, mysis_id: int) -> None:
+    """Hide a mysis and free its name; its memories stay."""
+    conn.execute("UPDATE mysis SET deleted_at = ? WHERE id = ?", (conn.now(), mysis_id))
+    conn.emit("mysis.deleted", mysis_id)
+
+
+def bring_back(conn: WriterConnection, mysis_id: int) -> Mysis:
+    """Undo `archive`. Raises MysisMissing, and NameRefused where its name was given away."""
+    row = conn.execute("SELECT name, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    if row is None or row["deleted_at"] is None:
+        raise MysisMissing(f"there is no deleted mysis #{mysis_id}")
+    try:
+        conn.execute("UPDATE mysis SET deleted_at = NULL WHERE id = ?", (mysis_id,))
+    except sqlite3.IntegrityError as error:
+        raise NameRefused(
+            f"the name {row['name']!r} was given to another mysis", hint="delete or rename that one first"
+        ) from error
+    conn.emit("mysis.undeleted", mysis_id)
+    return find(conn, mysis_id)
+
+
+def dismiss(conn: WriterConnection, mysis_id: int) -> None:
+    conn.execute("UPDATE mysis SET error_dismissed_at = ? WHERE id = ?", (conn.now(), mysis_id))
+    conn.emit("mysis.dismissed", mysis_id)
+
+
+def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str) -> None:
+    """Put the swarm, or one mysis, on hold, or lift it; it survives a restart."""
+    if mysis_id is not None:
+        conn.execute(
+            "UPDATE mysis SET held = ?, held_reason = ? WHERE id = ?", (int(on), reason if on else "", mysis_id)
+        )
+    else:
+        value = json.dumps({"on": on, "reason": reason if on else ""})
+        conn.execute(
+            "INSERT INTO setting(key, value, updated_at) VALUES ('hold', ?, ?)"
+            " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+            (value, conn.now()),
+        )
+    conn.emit("hold.set" if on else "hold.lifted", mysis_id, reason=reason)
+
+
+def settle_after_start(conn: WriterConnection) -> int:
+    """After a start: what was running is idle, and turns that were open broke off. Returns how many ran."""
+    now = conn.now()
+    running = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'running'")]
+    for mysis_id in running:
+        conn.execute(
+            "UPDATE mysis SET state = 'idle', state_reason = 'Zoea was closed', state_at = ?, retry_at = NULL,"
+            " retry_count = 0 WHERE id = ?",
+            (now, mysis_id),
+        )
+        _end_session(conn, mysis_id, "crashed")
+        conn.emit("mysis.state", mysis_id, state="idle", reason="Zoea was closed", error="", retry_at=None)
+    conn.execute("UPDATE turn SET broke_off = 'crashed' WHERE outcome IS NULL AND broke_off IS NULL")
+    conn.execute("UPDATE mysis SET retry_at = NULL WHERE state = 'idle' AND retry_at IS NOT NULL")
+    return len(running)

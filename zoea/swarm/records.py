@@ -1,0 +1,152 @@
+"""Reading what is stored about turns, for planning and for going on after a break."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
+from zoea.model.request import Catalogue, ToolSpec
+from zoea.model.values import Delivery, Memory
+from zoea.model.words import OpenedBy
+from zoea.store import Store
+from zoea.swarm import guard, rows
+from zoea.swarm.turn_types import PastCall
+
+# One read answers every need from before a turn, and shows the guard the turn before: rows are tagged by what wants
+# them. The slice is the newest assistant memory whose calls all have results; the order is found by its own index.
+_BEFORE = f"""
+WITH recent AS (SELECT id FROM memory WHERE mysis_id = :mysis AND id <= :before ORDER BY id DESC LIMIT :window),
+head AS (
+  SELECT r.id FROM recent r
+  WHERE EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = r.id)
+    AND NOT EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = r.id AND k.result_memory_id IS NULL)
+  ORDER BY r.id DESC LIMIT 1),
+slice AS (SELECT id FROM head UNION ALL
+  SELECT k.result_memory_id FROM tool_call k WHERE k.memory_id IN (SELECT id FROM head)),
+previous AS (SELECT turn_id FROM memory WHERE id = :before),
+ordered AS (SELECT id FROM memory WHERE :order AND mysis_id = :mysis AND id <= :before AND role = 'user'
+  ORDER BY id DESC LIMIT 1),
+wanted AS (
+  SELECT id, 'slice' AS need FROM slice
+  UNION ALL SELECT id, 'order' FROM ordered
+  UNION ALL SELECT id, 'previous' FROM memory WHERE turn_id IN (SELECT turn_id FROM previous) AND role = 'assistant')
+SELECT w.need, x.* FROM wanted w JOIN ({rows.MEMORY} WHERE m.id IN (SELECT id FROM wanted)) x ON x.id = w.id
+ORDER BY x.turn_number, x.seq
+"""
+
+_LAST_CALLS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What came before a turn: answers to its needs, and the turn before for the loop guard."""
+
+    answers: dict[Need, Answer]
+    calls: tuple[PastCall, ...]
+    texts: tuple[str, ...]
+
+
+async def before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> Before:
+    """Answer every need from before the turn, in one read; `TurnSoFar` is the machine's own."""
+    slice_need = next((need for need in wanted if isinstance(need, LatestSlice)), None)
+    before = max((need.before for need in wanted if not isinstance(need, TurnSoFar)), default=0)
+    answers: dict[Need, Answer] = {need: () for need in wanted if not isinstance(need, TurnSoFar)}
+    if not before:
+        return Before(answers, (), ())
+    parameters = {
+        "mysis": mysis_id,
+        "before": before,
+        "window": slice_need.window if slice_need else 0,
+        "order": any(isinstance(need, StandingOrder) for need in wanted),
+    }
+    by_need: dict[str, list[Memory]] = {}
+    for row in await store.read(_BEFORE, parameters):
+        by_need.setdefault(row["need"], []).append(rows.memory(row))
+    previous = by_need.get("previous", [])
+    for need in answers:
+        match need:
+            case LatestSlice():
+                answers[need] = tuple(by_need.get("slice", ()))
+            case StandingOrder():
+                answers[need] = tuple(by_need.get("order", ()))
+            case LastAnswer():
+                answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
+            case _:
+                continue
+    calls = guard.calls_of(tuple(previous))[-_LAST_CALLS:]
+    return Before(answers, calls, guard.texts_of(tuple(previous))[-_LAST_CALLS:])
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurnRow:
+    """An open turn as stored, with all that `restore` folds."""
+
+    turn_id: int
+    number: int
+    hop: int
+    nudged: bool
+    frozen: str
+    memories: tuple[Memory, ...]
+    notes: tuple[Note, ...]
+    used_tokens: int
+    catalogue_hash: str
+
+
+async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
+    """The open turn of a mysis with its memories, notes and spending; None where there is none."""
+    found = await store.read("SELECT * FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis_id,))
+    if not found:
+        return None
+    row = found[0]
+    memories = await store.read(f"{rows.MEMORY} WHERE m.turn_id = ? ORDER BY m.seq", (row["id"],))
+    notes = await store.read("SELECT * FROM turn_note WHERE turn_id = ? ORDER BY after_seq", (row["id"],))
+    spent = await store.read(
+        "SELECT coalesce(sum(CASE WHEN input_tokens IS NULL AND output_tokens IS NULL THEN"
+        " CASE state WHEN 'estimated' THEN estimated_tokens ELSE 0 END"
+        " ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used,"
+        " max(catalogue_hash) AS catalogue FROM request WHERE turn_id = ?",
+        (row["id"],),
+    )
+    return OpenTurnRow(
+        turn_id=row["id"],
+        number=row["number"],
+        hop=row["hop"],
+        nudged=row["opened_by"] == OpenedBy.NUDGE,
+        frozen=row["frozen"],
+        memories=tuple(rows.memory(each) for each in memories),
+        notes=tuple(Note(each["after_seq"], each["kind"], each["content"]) for each in notes),
+        used_tokens=spent[0]["used"],
+        catalogue_hash=spent[0]["catalogue"] or "",
+    )
+
+
+async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
+    """Deliveries that no turn has taken, of one mysis or of all, in arrival order."""
+    if mysis_id is None:
+        found = await store.read(f"{rows.DELIVERY} WHERE d.state = 'pending' ORDER BY d.id")
+    else:
+        found = await store.read(
+            f"{rows.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id", (mysis_id,)
+        )
+    return [rows.delivery(row) for row in found]
+
+
+async def calibration(store: Store, provider: str, model: str) -> float:
+    """How many reported tokens an estimated one comes to; 1.0 until a few samples are in."""
+    found = await store.read(
+        "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= 3", (provider, model)
+    )
+    return float(found[0]["ratio"]) if found else 1.0
+
+
+def read_only_names(catalogue: Catalogue) -> frozenset[str]:
+    """The tools whose calls may overlap."""
+    return frozenset(tool.name for tool in catalogue.tools if tool.read_only)
+
+
+def tools_text_size(tools: tuple[ToolSpec, ...]) -> int:
+    """Characters of the schemas' JSON, which every request carries."""
+    return sum(
+        len(json.dumps({"name": t.name, "description": t.description, "parameters": t.input_schema})) for t in tools
+    )

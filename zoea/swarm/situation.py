@@ -1,0 +1,63 @@
+"""The situation pack's text, made once when a turn opens and frozen with it. Source: turns.md, "Composition"."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from zoea.swarm.agent import Agent
+from zoea.swarm.services import Services
+
+_BROADCAST = """
+SELECT g.content FROM delivery d JOIN message g ON g.id = d.message_id
+WHERE d.mysis_id = ? AND d.state = 'taken' AND g.kind = 'broadcast' AND g.sender_kind = 'commander'
+  AND g.id > coalesce((SELECT max(e.message_id) FROM delivery e JOIN message h ON h.id = e.message_id
+                       WHERE e.mysis_id = ? AND e.state = 'taken' AND h.kind = 'direct'), 0)
+ORDER BY g.id DESC LIMIT 1
+"""
+
+_SNAPSHOT = """
+SELECT c.name, m.content, m.created_at FROM tool_call c
+JOIN memory m ON m.id = c.result_memory_id JOIN memory a ON a.id = c.memory_id
+WHERE m.mysis_id = ? AND c.state = 'done' AND c.name GLOB ? AND m.id > ?
+ORDER BY m.id DESC LIMIT 20
+"""
+_LOOK_BACK = 500
+_SNAPSHOT_CHARS = 2000
+
+
+async def situation_text(services: Services, agent: Agent) -> str:
+    """The parts that the template names, each on lines of its own; empty where it names none."""
+    parts = []
+    for part in agent.template.situation:
+        match part:
+            case "time":
+                now = datetime.fromtimestamp(services.clock.now() / 1_000_000, UTC)
+                parts.append(f"Time: {now:%Y-%m-%d %H:%M} UTC")
+            case "swarm":
+                others = [row.mysis for row in services.view.rows() if row.mysis.id != agent.mysis_id]
+                names = ", ".join(f"{mysis.name} ({mysis.state})" for mysis in others[:50])
+                parts.append(f"Other myses: {names or 'none'}")
+            case "broadcast":
+                parts.append(await _latest_broadcast(services, agent.mysis_id))
+            case "snapshot":
+                parts.append(await _snapshots(services, agent))
+    return "\n".join(part for part in parts if part)
+
+
+async def _latest_broadcast(services: Services, mysis_id: int) -> str:
+    """The commander's latest broadcast, unless a direct message came after it."""
+    found = await services.store.read(_BROADCAST, (mysis_id, mysis_id))
+    return f"Latest broadcast of the commander: {found[0]['content']}" if found else ""
+
+
+async def _snapshots(services: Services, agent: Agent) -> str:
+    """The newest result of each snapshot tool, with its age."""
+    newest = await services.store.read("SELECT max(id) AS id FROM memory WHERE mysis_id = ?", (agent.mysis_id,))
+    since = (newest[0]["id"] or 0) - _LOOK_BACK
+    lines: dict[str, str] = {}
+    for pattern in agent.settings.context.snapshot_tools:
+        for row in await services.store.read(_SNAPSHOT, (agent.mysis_id, pattern, since)):
+            age = max(0, services.clock.now() - row["created_at"]) // 1_000_000
+            if len(row["content"]) <= _SNAPSHOT_CHARS:
+                lines.setdefault(row["name"], f"{row['name']} ({age} s ago): {row['content']}")
+    return "\n".join(lines[name] for name in sorted(lines))

@@ -1,0 +1,253 @@
+"""What requests cost: reservation before each call, settlement after it, limits in between.
+
+A reservation and the check of every limit are one op, so that myses that run side
+by side cannot jointly overspend. Source: planner.md, "Budgets".
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import zstandard
+
+from zoea.model.request import ToolSpec
+from zoea.model.values import Usage
+from zoea.model.words import ErrorClass, Finish
+from zoea.store import WriterConnection
+
+KEPT_PLANS = 200
+_CALIBRATION_WEIGHT = 0.2
+_compressor = zstandard.ZstdCompressor(level=1)
+
+
+class Payer(Protocol):
+    """Whose request it is, and whether its tokens count for the swarm's budget."""
+
+    @property
+    def mysis_id(self) -> int: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def metered(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Token limits of the scopes above a turn; None where there is none."""
+
+    mysis: int | None
+    swarm_per_day: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What is asked for: one attempt at one request of a turn."""
+
+    turn_id: int
+    iteration: int
+    attempt: int
+    plan: bytes
+    catalogue_hash: str
+    estimated_tokens: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """`request_id`, and the scope that refused (`mysis`, `swarm`), with what it has used."""
+
+    request_id: int
+    refused: str = ""
+    used: int = 0
+    limit: int = 0
+
+
+def day_of(at: int) -> str:
+    """The workspace's local date of a time in µs."""
+    return datetime.fromtimestamp(at / 1_000_000).astimezone().date().isoformat()
+
+
+def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservation) -> Reserved:
+    """Write the request row and reserve its tokens in every scope, or in none."""
+    refused = _refusal(conn, payer, limits, ask.tokens)
+    state = "refused" if refused else "reserved"
+    cursor = conn.execute(
+        "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
+        " estimated_tokens, state, reserved_tokens, created_at, ended_at) VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?)",
+        (
+            payer.mysis_id,
+            ask.turn_id,
+            ask.iteration,
+            ask.attempt,
+            payer.provider,
+            payer.model,
+            _compressor.compress(ask.plan),
+            ask.catalogue_hash,
+            ask.estimated_tokens,
+            state,
+            0 if refused else ask.tokens,
+            conn.now(),
+            conn.now() if refused else None,
+        ),
+    )
+    request_id = cursor.lastrowid
+    assert request_id is not None
+    conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (payer.mysis_id,))
+    if refused:
+        scope, used, limit = refused
+        conn.emit("budget.refused", payer.mysis_id, scope=scope, used=used, limit=limit)
+        return Reserved(request_id, scope, used, limit)
+    for scope, scope_id, day in _scopes(conn, payer):
+        conn.execute(
+            "INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES (?,?,?,?)"
+            " ON CONFLICT(scope, scope_id, day)"
+            " DO UPDATE SET reserved_tokens = reserved_tokens + excluded.reserved_tokens",
+            (scope, scope_id, day, ask.tokens),
+        )
+    # Plans are thinned out as they age; those of failures are kept for whoever asks why.
+    conn.execute(
+        "UPDATE request SET plan = NULL WHERE error_class IS NULL AND id ="
+        " (SELECT id FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+        (payer.mysis_id, KEPT_PLANS),
+    )
+    return Reserved(request_id)
+
+
+def _scopes(conn: WriterConnection, payer: Payer) -> tuple[tuple[str, int, str], ...]:
+    own = ("mysis", payer.mysis_id, "")
+    return (own, ("swarm", 0, day_of(conn.now()))) if payer.metered else (own,)
+
+
+def _refusal(conn: WriterConnection, payer: Payer, limits: Limits, tokens: int) -> tuple[str, int, int] | None:
+    asked = [("mysis", payer.mysis_id, "", limits.mysis)]
+    if payer.metered:
+        asked.append(("swarm", 0, day_of(conn.now()), limits.swarm_per_day))
+    for scope, scope_id, day, limit in asked:
+        if limit is None:
+            continue
+        row = conn.execute(
+            "SELECT used_tokens + reserved_tokens FROM spend WHERE scope = ? AND scope_id = ? AND day = ?",
+            (scope, scope_id, day),
+        ).fetchone()
+        used = row[0] if row else 0
+        if used + tokens > limit:
+            return scope, used, limit
+    return None
+
+
+def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, *, finish: Finish) -> None:
+    """Replace a reservation by what was really used; what was not reported is taken as estimated.
+
+    Idempotent: a request that is settled already stays as it is.
+    """
+    row = conn.execute(
+        "SELECT reserved_tokens, estimated_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'",
+        (request_id,),
+    ).fetchone()
+    if row is None:
+        return
+    reported = usage.total is not None
+    used = usage.total if usage.total is not None else row["estimated_tokens"]
+    now = conn.now()
+    conn.execute(
+        "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
+        " cost_micros = ?, finish_reason = ?, duration_us = ?, ended_at = ? WHERE id = ?",
+        (
+            "settled" if reported else "estimated",
+            usage.input_tokens,
+            usage.cached_tokens,
+            usage.output_tokens,
+            usage.reasoning_tokens,
+            usage.cost_micros,
+            finish,
+            now - row["created_at"],
+            now,
+            request_id,
+        ),
+    )
+    _release(conn, payer, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
+    if usage.input_tokens and row["estimated_tokens"]:
+        _calibrate(conn, payer, usage.input_tokens / row["estimated_tokens"])
+
+
+def fail(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
+    """A call that failed gives its reservation back, but for what the provider says it used."""
+    row = conn.execute(
+        "SELECT reserved_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'", (request_id,)
+    ).fetchone()
+    if row is None:
+        return
+    now = conn.now()
+    conn.execute(
+        "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
+        " duration_us = ?, ended_at = ? WHERE id = ?",
+        (error_class, usage.input_tokens, usage.output_tokens, now - row["created_at"], now, request_id),
+    )
+    conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (payer.mysis_id,))
+    _release(conn, payer, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
+
+
+def _release(
+    conn: WriterConnection, payer: Payer, reserved: int, reserved_at: int, used: int, cost: int | None
+) -> None:
+    scopes = [("mysis", payer.mysis_id, "")]
+    if payer.metered:
+        scopes.append(("swarm", 0, day_of(reserved_at)))
+    for scope, scope_id, day in scopes:
+        conn.execute(
+            "UPDATE spend SET reserved_tokens = max(0, reserved_tokens - ?), used_tokens = used_tokens + ?,"
+            " used_micros = used_micros + ?, unpriced = unpriced + ? WHERE scope = ? AND scope_id = ? AND day = ?",
+            (reserved, used, cost or 0, int(cost is None and used > 0), scope, scope_id, day),
+        )
+    conn.execute(
+        "UPDATE tally SET tokens = tokens + ?, cost_micros = CASE WHEN ? IS NULL THEN cost_micros"
+        " ELSE coalesce(cost_micros, 0) + ? END WHERE mysis_id = ?",
+        (used, cost, cost, payer.mysis_id),
+    )
+
+
+def _calibrate(conn: WriterConnection, payer: Payer, ratio: float) -> None:
+    """How far estimates are off for a model, as a moving mean of reported over estimated."""
+    ratio = min(3.0, max(0.3, ratio))
+    conn.execute(
+        "INSERT INTO calibration(provider, model, ratio, samples, updated_at) VALUES (?,?,?,1,?)"
+        " ON CONFLICT(provider, model) DO UPDATE SET ratio = ratio + ? * (excluded.ratio - ratio),"
+        " samples = samples + 1, updated_at = excluded.updated_at",
+        (payer.provider, payer.model, ratio, conn.now(), _CALIBRATION_WEIGHT),
+    )
+
+
+def store_catalogue(conn: WriterConnection, catalogue_hash: str, tools: tuple[ToolSpec, ...]) -> None:
+    """Keep the tools that requests offer, once each, so that a request can be shown whole."""
+    specs = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
+    text = json.dumps(specs, ensure_ascii=False).encode("utf-8", "replace")
+    conn.execute(
+        "INSERT OR IGNORE INTO catalogue(hash, tools, created_at) VALUES (?,?,?)",
+        (catalogue_hash, _compressor.compress(text), conn.now()),
+    )
+
+
+def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
+    """What a dead process left reserved counts as spent at its estimate. Returns how many requests.
+
+    Args:
+        metered: By provider name; an unknown one counts.
+    """
+    rows = conn.execute("SELECT * FROM request WHERE state = 'reserved'").fetchall()
+    for row in rows:
+        payer = _Dead(row["mysis_id"], row["provider"], row["model"], metered.get(row["provider"], True))
+        settle(conn, payer, row["id"], Usage(), finish=Finish.UNKNOWN)
+    return len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dead:
+    mysis_id: int
+    provider: str
+    model: str
+    metered: bool

@@ -1,0 +1,462 @@
+"""One open turn as a pure machine: plan, call, store, run tools, until an answer without calls.
+
+`step(turn, input) -> (turn, effects)`, over frozen values: no await, no clock, no
+id generation. Ids, times and chance come in with the inputs. A `Store` is always
+the last effect of a step, and `Stored` comes before anything else is begun: what
+follows an acknowledgement can rely on it. Source: turns.md, "A turn".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from zoea.model.request import ToolResult
+from zoea.model.values import Failure, Memory, ToolCall
+from zoea.model.words import CallState, ErrorClass, Outcome, Role
+from zoea.swarm import guard, waits
+from zoea.swarm.turn_types import (
+    Abort,
+    Answered,
+    Answers,
+    Approved,
+    Ask,
+    BreakOff,
+    Call,
+    CallFailed,
+    Cancelled,
+    Close,
+    Effect,
+    End,
+    FailRequest,
+    Fetch,
+    Finished,
+    Input,
+    MarkSent,
+    Next,
+    Now,
+    Opened,
+    Phase,
+    Plan,
+    Planned,
+    Prepared,
+    Reserve,
+    Run,
+    Settle,
+    Sleep,
+    Steered,
+    Store,
+    StoreAnswer,
+    Stored,
+    StoreNote,
+    StoreResult,
+    TakeSteers,
+    Turn,
+    Unplannable,
+    Verdict,
+)
+
+NO_RESPONSE = "(no response)"
+CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
+
+Step = tuple[Turn, tuple[Effect, ...]]
+
+
+def step(turn: Turn, given: Input) -> Step:
+    """One step. Effects are carried out in order; see `turn_types` for what each asks."""
+    if turn.phase is Phase.ENDED:
+        return turn, ()
+    match given:
+        case Opened():
+            return turn, (Fetch(),)
+        case Answers():
+            turn = replace(turn, earlier_calls=given.calls, earlier_texts=given.texts)
+            return _after_slice(turn, given.at)
+        case Planned():
+            return replace(turn, phase=Phase.RESERVING), (Reserve(turn.iteration, turn.attempt),)
+        case Unplannable():
+            return _close(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
+        case Verdict():
+            return _verdict(turn, given)
+        case Answered():
+            return _answered(turn, given)
+        case CallFailed():
+            return _call_failed(turn, given)
+        case Stored():
+            return _stored(turn, given)
+        case Finished():
+            return _finished(turn, given)
+        case Approved():
+            return _approved(turn, given)
+        case Steered():
+            return replace(turn, steers=(*turn.steers, *given.deliveries)), ()
+        case Now():
+            return _now(turn, given)
+        case Cancelled():
+            return _cancelled(turn, given)
+        case _:
+            assert_never(given)
+
+
+def slice_calls(turn: Turn) -> tuple[ToolCall, ...]:
+    """The calls of the newest assistant message, where it is the newest slice."""
+    for memory in reversed(turn.memories):
+        if memory.role is Role.ASSISTANT and not memory.partial:
+            return memory.calls
+    return ()
+
+
+def next_seq(memories: tuple[Memory, ...]) -> int:
+    """The next free place in the conversation: after all results reserved so far."""
+    return max((memory.seq + len(memory.calls) for memory in memories), default=0) + 1
+
+
+def iterations(memories: tuple[Memory, ...]) -> int:
+    """How many answers this turn has; a cut-off one is none."""
+    return sum(1 for memory in memories if memory.role is Role.ASSISTANT and not memory.partial)
+
+
+# Planning and calling the model.
+
+
+def _after_slice(turn: Turn, at: int) -> Step:
+    """All that was asked has its result: go on, or end."""
+    calls = slice_calls(turn)
+    if any(call.state.is_open for call in calls):
+        return _run_more(turn)
+    if any(call.name == waits.WAIT_TOOL and call.state is CallState.DONE for call in calls):
+        return _close(turn, Outcome.ANSWERED, at=at)
+    done = iterations(turn.memories)
+    if done >= turn.rules.max_iterations:
+        return _close(turn, Outcome.ITERATION_LIMIT)
+    repeated = guard.repetition(turn.memories, turn.earlier_calls, turn.earlier_texts, turn.rules.loop) if done else ""
+    if repeated:
+        last = turn.memories[-1].seq
+        noted = [note for note in turn.notes if note.kind == guard.NOTE_KIND]
+        if any(note.after_seq < last for note in noted):
+            return _close(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated))
+        if not noted:
+            note = StoreNote(turn.turn_id, last, guard.NOTE_KIND, guard.warning(repeated))
+            return replace(turn, next=Next.REQUEST), (Store(note),)
+    return _request(turn)
+
+
+def _request(turn: Turn) -> Step:
+    if turn.steers:
+        op = TakeSteers(turn.turn_id, turn.steers, next_seq(turn.memories))
+        return replace(turn, steers=(), next=Next.REQUEST), (Store(op),)
+    turn = replace(turn, phase=Phase.PLANNING, iteration=iterations(turn.memories) + 1, attempt=1)
+    return turn, (Plan(turn.shrink),)
+
+
+def _verdict(turn: Turn, given: Verdict) -> Step:
+    turn = replace(turn, request_id=given.request_id)
+    if given.refused:
+        failure = Failure("Budget", given.refused)
+        return _close(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
+    if given.rest_until is not None:
+        return replace(turn, phase=Phase.RESTING, rest_until=given.rest_until, next=Next.CALL), (
+            Sleep(given.rest_until),
+        )
+    return replace(turn, phase=Phase.CALLING), (Call(),)
+
+
+def _answered(turn: Turn, given: Answered) -> Step:
+    answer = given.answer
+    if answer.is_empty and not turn.empty_retried:
+        turn = replace(turn, empty_retried=True, attempt=turn.attempt + 1, next=Next.RESERVE)
+        return turn, (Store(Settle(turn.request_id, answer.usage, answer.finish)),)
+    op = StoreAnswer(
+        turn_id=turn.turn_id,
+        request_id=turn.request_id,
+        seq=next_seq(turn.memories),
+        answer=replace(answer, text=NO_RESPONSE) if answer.is_empty else answer,
+        calls=given.calls,
+        start=_first_batch(given.calls),
+    )
+    if answer.is_empty:
+        op = replace(op, outcome=Outcome.ANSWERED)
+        return replace(turn, phase=Phase.ENDING, next=Next.END), (Store(op),)
+    turn = replace(turn, responded=True, shrink=1.0, empty_retried=False)
+    if not given.calls:
+        op = replace(op, outcome=Outcome.ANSWERED)
+        return replace(turn, phase=Phase.ENDING, outcome=Outcome.ANSWERED, next=Next.END), (Store(op),)
+    return replace(turn, phase=Phase.RUNNING, next=Next.RUN_STARTED), (Store(op),)
+
+
+def _first_batch(calls: tuple[Prepared, ...]) -> tuple[int, ...]:
+    """Positions that may start at once: leading read-only calls together, or one other."""
+    return _batch(tuple((index, call.read_only, call.can_run) for index, call in enumerate(calls)))
+
+
+def _batch(calls: tuple[tuple[int, bool, bool], ...]) -> tuple[int, ...]:
+    """From (key, read-only, ready) in call order, the keys that start now when nothing runs."""
+    chosen: list[int] = []
+    for key, read_only, ready in calls:
+        if not ready:
+            continue
+        if read_only:
+            chosen.append(key)
+            continue
+        if not chosen:
+            chosen.append(key)
+        break
+    return tuple(chosen)
+
+
+def _call_failed(turn: Turn, given: CallFailed) -> Step:
+    turn = replace(turn, phase=Phase.RESTING)
+    op = FailRequest(turn.request_id, given.error_class, given.usage)
+    rules = turn.rules
+    if given.error_class is ErrorClass.TRANSIENT and turn.attempt <= rules.retries:
+        if given.retry_after is not None:
+            rest = int(given.retry_after * 1_000_000)
+        else:
+            ceiling = min(rules.backoff_max, rules.backoff_first * 2 ** (turn.attempt - 1))
+            rest = int(ceiling * given.jitter)
+        until = given.at + rest
+        return replace(turn, attempt=turn.attempt + 1, rest_until=until, next=Next.REST), (Store(op),)
+    if given.error_class is ErrorClass.CONTEXT_LENGTH and turn.shrink == 1.0:
+        return replace(turn, shrink=CONTEXT_RETRY, next=Next.REQUEST), (Store(op),)
+    lasting = given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER)
+    turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
+    return replace(turn, next=Next.CLOSE if lasting else Next.BREAK_OFF), (Store(op),)
+
+
+# Running tools.
+
+
+def _run_more(turn: Turn) -> Step:
+    """Start what may start now; ask for what needs an answer; go on when all is done."""
+    calls = slice_calls(turn)
+    if not any(call.state.is_open for call in calls):
+        return _after_slice(turn, turn.at)
+    unasked = tuple(c.id for c in calls if c.state is CallState.APPROVAL and c.id not in turn.asked)
+    asks = tuple(Ask(call_id) for call_id in unasked)
+    turn = replace(turn, phase=Phase.RUNNING, asked=turn.asked | frozenset(unasked))
+    if turn.running and not all(_read_only(turn, call_id) for call_id in turn.running):
+        return turn, asks
+    waiting = [
+        call for call in calls if call.state in (CallState.PENDING, CallState.SENT) and call.id not in turn.running
+    ]
+    chosen = _batch(tuple((call.id, _read_only(turn, call.id), True) for call in waiting))
+    if turn.running:
+        chosen = tuple(call_id for call_id in chosen if _read_only(turn, call_id))
+    if not chosen:
+        return turn, asks
+    if all(call.state is CallState.SENT for call in waiting if call.id in chosen):
+        turn = replace(turn, running=turn.running | frozenset(chosen))
+        return turn, (*asks, Run(chosen, len(chosen) > 1))
+    return replace(turn, next=Next.RUN_STARTED), (*asks, Store(MarkSent(chosen)))
+
+
+def _read_only(turn: Turn, call_id: int) -> bool:
+    return next((call.name in turn.read_only for call in slice_calls(turn) if call.id == call_id), False)
+
+
+def _finished(turn: Turn, given: Finished) -> Step:
+    turn = replace(turn, running=turn.running - {given.call_id})
+    state = CallState.DONE
+    if given.result.is_unknown:
+        state = CallState.UNKNOWN
+    elif given.result.is_error:
+        state = CallState.ERROR
+    return _store_result(turn, given.call_id, given.result, state)
+
+
+def _store_result(turn: Turn, call_id: int, result: ToolResult, state: CallState) -> Step:
+    memory, call = _find_call(turn, call_id)
+    op = StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
+    return replace(turn, next=Next.RUN), (Store(op),)
+
+
+def _find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
+    for memory in reversed(turn.memories):
+        for call in memory.calls:
+            if call.id == call_id:
+                return memory, call
+    raise LookupError(f"call {call_id} is not of turn {turn.turn_id}")
+
+
+def _approved(turn: Turn, given: Approved) -> Step:
+    _, call = _find_call(turn, given.call_id)
+    if call.state is not CallState.APPROVAL:
+        return turn, ()
+    if given.answer.allows:
+        turn = replace(turn, memories=_with_call(turn.memories, replace(call, state=CallState.PENDING)))
+        return _run_more(turn)
+    said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
+    return _store_result(turn, given.call_id, ToolResult(f"{given.answer}: {said}", is_error=True), CallState.DENIED)
+
+
+# What an acknowledgement is followed by.
+
+
+def _stored(turn: Turn, given: Stored) -> Step:
+    turn = replace(
+        turn,
+        at=given.at,
+        memories=_merged(turn.memories, given.memories, given.calls),
+        notes=(*turn.notes, *given.notes),
+    )
+    following = turn.next
+    turn = replace(turn, next=Next.NOTHING)
+    match following:
+        case Next.NOTHING:
+            return turn, ()
+        case Next.REQUEST:
+            return _request(turn)
+        case Next.RESERVE:
+            return replace(turn, phase=Phase.RESERVING), (Reserve(turn.iteration, turn.attempt),)
+        case Next.REST:
+            return replace(turn, next=Next.RESERVE), (Sleep(turn.rest_until),)
+        case Next.CALL:
+            return replace(turn, phase=Phase.CALLING), (Call(),)
+        case Next.RUN | Next.RUN_STARTED:
+            return _run_more(turn)
+        case Next.FETCH:
+            return turn, (Fetch(),)
+        case Next.CLOSE:
+            return _close(turn, Outcome.FAILED, failure=turn.failure, error_class=turn.error_class)
+        case Next.BREAK_OFF:
+            return _break_off(turn, Outcome.FAILED)
+        case Next.END:
+            return _end(turn, given.at)
+        case _:
+            assert_never(following)
+
+
+def _merged(
+    memories: tuple[Memory, ...], stored: tuple[Memory, ...], calls: tuple[ToolCall, ...]
+) -> tuple[Memory, ...]:
+    for call in calls:
+        memories = _with_call(memories, call)
+    if not stored:
+        return memories
+    if memories and stored[0].seq > memories[-1].seq:
+        return (*memories, *stored)
+    return tuple(sorted((*memories, *stored), key=lambda memory: memory.seq))
+
+
+def _with_call(memories: tuple[Memory, ...], call: ToolCall) -> tuple[Memory, ...]:
+    for index in range(len(memories) - 1, -1, -1):
+        memory = memories[index]
+        if any(other.id == call.id for other in memory.calls):
+            changed = replace(memory, calls=tuple(call if c.id == call.id else c for c in memory.calls))
+            return (*memories[:index], changed, *memories[index + 1 :])
+    return memories
+
+
+# Time, cancelling, ending.
+
+
+def _now(turn: Turn, given: Now) -> Step:
+    if turn.phase is Phase.RESTING:
+        if given.at < turn.rest_until:
+            return turn, (Sleep(turn.rest_until),)
+        if turn.next is Next.CALL:
+            return replace(turn, phase=Phase.CALLING, next=Next.NOTHING), (Call(),)
+        if turn.next is Next.RESERVE:
+            return replace(turn, phase=Phase.RESERVING, next=Next.NOTHING), (Reserve(turn.iteration, turn.attempt),)
+        return turn, ()
+    asking = any(call.state is CallState.APPROVAL for call in slice_calls(turn))
+    if given.excused or asking or given.at - given.progress_at < turn.rules.timeout:
+        return turn, ()
+    return turn, (Abort(Outcome.TIMEOUT),)
+
+
+def _cancelled(turn: Turn, given: Cancelled) -> Step:
+    turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
+    finished = tuple(_result_op(turn, done) for done in given.finished)
+    if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
+        return _break_off(turn, given.outcome, finished)
+    return _close(turn, given.outcome, finished=finished)
+
+
+def _result_op(turn: Turn, done: Finished) -> StoreResult:
+    _, effects = _finished(turn, done)
+    store = effects[-1]
+    assert isinstance(store, Store)
+    assert isinstance(store.op, StoreResult)
+    return store.op
+
+
+def _close(
+    turn: Turn,
+    outcome: Outcome,
+    *,
+    at: int | None = None,
+    failure: Failure | None = None,
+    error_class: ErrorClass | None = None,
+    stops: bool = False,
+    finished: tuple[StoreResult, ...] = (),
+) -> Step:
+    """End the turn for good; what was still open gets the result `cancelled`."""
+    done = {op.call_id for op in finished}
+    rest = tuple(
+        StoreResult(
+            turn.turn_id,
+            call.id,
+            _find_call(turn, call.id)[0].seq + 1 + call.position,
+            ToolResult("cancelled", is_error=True),
+            CallState.CANCELLED,
+        )
+        for call in slice_calls(turn)
+        if call.state.is_open and call.id not in done
+    )
+    op = Close(
+        turn_id=turn.turn_id,
+        outcome=outcome,
+        request_id=turn.request_id if turn.phase is Phase.CALLING else 0,
+        partial=turn.partial,
+        seq=next_seq(turn.memories),
+        results=(*finished, *rest),
+        failure=failure,
+    )
+    turn = replace(
+        turn,
+        phase=Phase.ENDING,
+        outcome=outcome,
+        failure=failure,
+        error_class=error_class,
+        stops=stops,
+        final=True,
+        at=turn.at if at is None else at,
+        next=Next.END,
+    )
+    return turn, (Store(op),)
+
+
+def _break_off(turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] = ()) -> Step:
+    """Leave the turn open: it goes on from its stored records."""
+    op = BreakOff(
+        turn_id=turn.turn_id,
+        outcome=outcome,
+        request_id=turn.request_id if turn.phase is Phase.CALLING else 0,
+        partial=turn.partial,
+        seq=next_seq(turn.memories),
+        results=finished,
+        failure=turn.failure,
+    )
+    return replace(turn, phase=Phase.ENDING, outcome=outcome, next=Next.END), (Store(op),)
+
+
+def _end(turn: Turn, at: int) -> Step:
+    outcome = turn.outcome or Outcome.ANSWERED
+    tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
+    wait = None
+    if outcome is Outcome.ANSWERED:
+        wait = waits.asked(turn.memories, turn.rules_wait, at, tick)
+    end = End(
+        outcome=outcome,
+        responded=turn.responded,
+        nudged=turn.nudged,
+        failure=turn.failure,
+        error_class=turn.error_class,
+        final=turn.final,
+        stops=turn.stops,
+        wait_until=wait.until if wait else None,
+        wait_reason=wait.reason if wait else "",
+        tick_length=tick,
+    )
+    return replace(turn, phase=Phase.ENDED), (end,)

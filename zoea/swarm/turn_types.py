@@ -1,0 +1,418 @@
+"""The values of the turn machine: its state, what comes in, what goes out, what it stores.
+
+Apart from `turn.py` so that the rules there read in one go. All times are µs UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from zoea.context import Note
+from zoea.model.request import Answer, ToolResult
+from zoea.model.values import Failure, Memory, ToolCall, Usage
+from zoea.model.words import ApprovalAnswer, CallState, ErrorClass, Finish, Outcome
+from zoea.swarm.rules import TurnRules, WaitRules
+
+
+class Phase(StrEnum):
+    OPENING = "opening"
+    PLANNING = "planning"
+    RESERVING = "reserving"
+    RESTING = "resting"
+    CALLING = "calling"
+    RUNNING = "running"
+    ENDING = "ending"
+    ENDED = "ended"
+
+
+class Next(StrEnum):
+    """What follows when the store has acknowledged, or a rest is over."""
+
+    NOTHING = "nothing"
+    FETCH = "fetch"
+    REQUEST = "request"
+    RESERVE = "reserve"
+    REST = "rest"
+    CALL = "call"
+    RUN = "run"
+    RUN_STARTED = "run_started"
+    CLOSE = "close"
+    BREAK_OFF = "break_off"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call of the turn before, for the loop guard."""
+
+    name: str
+    fingerprint: bytes
+    result_fingerprint: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where an open turn stands.
+
+    `memories` are its own, in conversation order. `running` are call ids in
+    flight, `asked` those whose approval was asked in this process. `read_only`
+    names the tools that may overlap. `shrink` is the share of the budget that
+    the next plan may use. `responded` says that the model gave text or calls.
+    """
+
+    turn_id: int
+    rules: TurnRules
+    rules_wait: WaitRules
+    nudged: bool = False
+    phase: Phase = Phase.OPENING
+    next: Next = Next.NOTHING
+    at: int = 0
+    memories: tuple[Memory, ...] = ()
+    notes: tuple[Note, ...] = ()
+    earlier_calls: tuple[PastCall, ...] = ()
+    earlier_texts: tuple[str, ...] = ()
+    read_only: frozenset[str] = frozenset()
+    iteration: int = 0
+    attempt: int = 1
+    request_id: int = 0
+    shrink: float = 1.0
+    empty_retried: bool = False
+    responded: bool = False
+    rest_until: int = 0
+    running: frozenset[int] = frozenset()
+    asked: frozenset[int] = frozenset()
+    steers: tuple[int, ...] = ()
+    partial: Answer | None = None
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+    error_class: ErrorClass | None = None
+    stops: bool = False
+    final: bool = False
+    tick_length: int = 0
+
+
+# What comes in.
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the strategy wanted is fetched; the guard gets the calls and texts before this turn."""
+
+    at: int
+    calls: tuple[PastCall, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unplannable:
+    at: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the budgets say: go, rest until a time first, or refused with the reason."""
+
+    at: int
+    request_id: int = 0
+    rest_until: int | None = None
+    refused: str = ""
+    stops: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call as it will be stored. `broken` and `known` decide whether it can run at all."""
+
+    name: str
+    arguments: str
+    upstream: str = ""
+    provider_call_id: str = ""
+    fingerprint: bytes = b""
+    broken: str = ""
+    known: bool = True
+    read_only: bool = False
+    asks: bool = False
+
+    @property
+    def can_run(self) -> bool:
+        return self.known and not self.broken and not self.asks
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    at: int
+    answer: Answer
+    calls: tuple[Prepared, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed:
+    """`retry_after` in seconds; `jitter` in [0, 1); `partial` is what had been streamed."""
+
+    at: int
+    failure: Failure
+    error_class: ErrorClass
+    retry_after: float | None = None
+    jitter: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+    partial: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The store acknowledged; `memories` are new rows, `calls` changed ones."""
+
+    at: int
+    memories: tuple[Memory, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    at: int
+    call_id: int
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    at: int
+    call_id: int
+    answer: ApprovalAnswer
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    at: int
+    deliveries: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """`excused`: something outside makes it wait (a gate, `Retry-After`, hold)."""
+
+    at: int
+    progress_at: int = 0
+    excused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Everything in flight was cancelled; what it had given by then comes along."""
+
+    at: int
+    outcome: Outcome
+    partial: Answer | None = None
+    finished: tuple[Finished, ...] = ()
+
+
+Input = (
+    Opened
+    | Answers
+    | Planned
+    | Unplannable
+    | Verdict
+    | Answered
+    | CallFailed
+    | Stored
+    | Finished
+    | Approved
+    | Steered
+    | Now
+    | Cancelled
+)
+
+
+# What is stored: each is one operation, all of it or nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAnswer:
+    """The answer, its calls and the request's usage; `start` are positions that are sent at once."""
+
+    turn_id: int
+    request_id: int
+    seq: int
+    answer: Answer
+    calls: tuple[Prepared, ...] = ()
+    start: tuple[int, ...] = ()
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    turn_id: int
+    call_id: int
+    seq: int
+    result: ToolResult
+    state: CallState
+
+
+@dataclass(frozen=True, slots=True)
+class MarkSent:
+    call_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSteers:
+    turn_id: int
+    delivery_ids: tuple[int, ...]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNote:
+    turn_id: int
+    after_seq: int
+    kind: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """A request that gave nothing worth storing still cost something."""
+
+    request_id: int
+    usage: Usage
+    finish: Finish
+
+
+@dataclass(frozen=True, slots=True)
+class FailRequest:
+    request_id: int
+    error_class: ErrorClass
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End the turn for good. `request_id` is one still in flight, 0 if none."""
+
+    turn_id: int
+    outcome: Outcome
+    request_id: int
+    partial: Answer | None
+    seq: int
+    results: tuple[StoreResult, ...]
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakOff:
+    """Leave the turn open for later; calls keep the state they have."""
+
+    turn_id: int
+    outcome: Outcome
+    request_id: int
+    partial: Answer | None
+    seq: int
+    results: tuple[StoreResult, ...]
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on with a turn that broke off: open calls get their results, the attempt grows."""
+
+    turn_id: int
+    results: tuple[StoreResult, ...]
+
+
+TurnOp = (
+    StoreAnswer | StoreResult | MarkSent | TakeSteers | StoreNote | Settle | FailRequest | Close | BreakOff | Resume
+)
+
+
+# What goes out.
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Read what the strategy needs from before the turn, in one read; answer `Answers`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Plan the next request at this share of the budget; answer `Planned` or `Unplannable`."""
+
+    shrink: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Ask the budgets and write the request row; answer `Verdict`."""
+
+    iteration: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call the model; answer `Answered` or `CallFailed` when it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run these calls; answer `Finished` for each."""
+
+    call_ids: tuple[int, ...]
+    concurrent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Show the approval of this call; answer `Approved` when a person has."""
+
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    op: TurnOp
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Answer `Now` at this time."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Cancel everything in flight; answer `Cancelled` with this outcome."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The turn is over, or broke off. See `life.TurnEnded` for the fields."""
+
+    outcome: Outcome
+    responded: bool
+    nudged: bool
+    failure: Failure | None
+    error_class: ErrorClass | None
+    final: bool
+    stops: bool
+    wait_until: int | None
+    wait_reason: str
+    tick_length: int
+
+
+Effect = Fetch | Plan | Reserve | Call | Run | Ask | Store | Sleep | Abort | End

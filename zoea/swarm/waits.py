@@ -1,0 +1,133 @@
+"""When a mysis has asked to wait, or its world makes it. Pure.
+
+Either it called `zoea_wait`, or a result of this turn named ticks ahead and the
+answer that followed had no calls. Source: turns.md, "Waiting is honoured".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from zoea.model.values import Memory
+from zoea.model.words import CallState, Role
+from zoea.swarm.fingerprint import LARGEST_PARSED, parsed
+from zoea.swarm.rules import SECOND, WaitRules
+
+WAIT_TOOL = "zoea_wait"
+_LONGEST = 3600 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Until when (µs), and what for."""
+
+    until: int
+    reason: str
+
+
+def asked(memories: tuple[Memory, ...], rules: WaitRules, at: int, tick_length: int) -> Waiting | None:
+    """What the turn that just ended waits for, if anything.
+
+    Args:
+        memories: Those of the turn, in order.
+        at: When it ended, µs.
+        tick_length: µs a tick; 0 where none was learned yet.
+    """
+    length = tick_length or rules.default_tick
+    for memory in reversed(memories):
+        if memory.role is Role.ASSISTANT and memory.calls:
+            by_tool = _by_tool(memory, memories, rules, at, length)
+            if by_tool is not None:
+                return by_tool
+            break
+    last = next((m for m in reversed(memories) if m.role is Role.ASSISTANT and not m.partial), None)
+    if last is None or last.calls:
+        return None
+    return _by_results(memories, rules, at, length)
+
+
+def _by_tool(memory: Memory, memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Waiting | None:
+    call = next((c for c in memory.calls if c.name == WAIT_TOOL and c.state is CallState.DONE), None)
+    if call is None:
+        return None
+    arguments = parsed(call.arguments)
+    if not isinstance(arguments, dict):
+        return None
+    reason = str(arguments.get("reason", ""))[:200]
+    seconds = _number(arguments.get("seconds"))
+    until_tick = _number(arguments.get("until_tick"))
+    times = []
+    if seconds is not None:
+        times.append(at + min(_LONGEST, int(seconds * SECOND)))
+    if until_tick is not None:
+        seen = _last_tick(memories, rules)
+        if seen is None:
+            times.append(at + length)
+        elif until_tick > seen[0]:
+            times.append(min(at + _LONGEST, seen[1] + int((until_tick - seen[0]) * length)))
+    return Waiting(min(times), reason or "it asked to wait") if times else None
+
+
+def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Waiting | None:
+    """The newest result that speaks of time decides; what has passed by now is no wait."""
+    for memory in reversed(memories):
+        if memory.role is not Role.TOOL or memory.is_error:
+            continue
+        result = _object(memory)
+        if result is None:
+            continue
+        current = _number(result.get(rules.tick_field))
+        for field in rules.until_fields:
+            tick = _number(result.get(field))
+            if tick is not None and current is not None and tick > current:
+                until = memory.created_at + int((tick - current) * length)
+                return Waiting(until, f"{field} {int(tick)}") if until > at else None
+        for field in rules.for_fields:
+            ticks = _number(result.get(field))
+            if ticks is not None and ticks > 0:
+                until = memory.created_at + int(ticks * length)
+                return Waiting(until, f"{field} {int(ticks)}") if until > at else None
+        if current is not None:
+            return None
+    return None
+
+
+def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> int:
+    """How long a tick is, µs, from the first and last tick this turn saw; `known` where it saw none pass."""
+    seen = [
+        (tick, memory.created_at)
+        for memory in memories
+        if memory.role is Role.TOOL and (tick := _tick(memory, rules)) is not None
+    ]
+    if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
+        return known
+    measured = (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])
+    return int(measured) if measured >= 1 else known
+
+
+def _last_tick(memories: tuple[Memory, ...], rules: WaitRules) -> tuple[float, int] | None:
+    for memory in reversed(memories):
+        if memory.role is Role.TOOL and (tick := _tick(memory, rules)) is not None:
+            return tick, memory.created_at
+    return None
+
+
+def _tick(memory: Memory, rules: WaitRules) -> float | None:
+    if rules.tick_field not in memory.content[:LARGEST_PARSED]:
+        return None
+    result = _object(memory)
+    return None if result is None else _number(result.get(rules.tick_field))
+
+
+def _object(memory: Memory) -> dict[str, Any] | None:
+    if len(memory.content) > LARGEST_PARSED:
+        return None
+    value = parsed(memory.content)
+    return value if isinstance(value, dict) else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value)
