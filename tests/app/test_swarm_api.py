@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,6 @@ from tests.fakes.swarm import FakeSwarm
 from zoea.app.remote import RemoteSwarm
 from zoea.app.socket_server import SocketServer
 from zoea.model.ports import SwarmApi
-
-
-@pytest.fixture
-def runtime() -> Iterator[Path]:
-    """A directory with a path that is short enough for a socket."""
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        yield Path(folder)
 
 
 class TestFake(SwarmApiContract):

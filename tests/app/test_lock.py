@@ -1,0 +1,76 @@
+"""One owner per workspace, and everybody can find out who."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoea.app.lock import Holder, OwnerLock, holder, read_note
+from zoea.model.errors import WorkspaceHeld
+
+HOLD = """
+import sys
+from pathlib import Path
+from zoea.app.lock import OwnerLock
+OwnerLock(Path(sys.argv[1]), Path("/run/s.sock"), since=7).acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_who_holds_it_is_written_for_the_others(tmp_path: Path) -> None:
+    with OwnerLock(tmp_path, Path("/run/s.sock"), since=7):
+        assert holder(tmp_path) == Holder(os.getpid(), "/run/s.sock", 7)
+    assert holder(tmp_path) is None
+
+
+def test_nobody_holds_a_workspace_that_was_never_opened(tmp_path: Path) -> None:
+    assert holder(tmp_path) is None
+
+
+def test_a_second_owner_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+    with OwnerLock(tmp_path, Path("/run/s.sock")):
+        with pytest.raises(WorkspaceHeld, match=f"process {os.getpid()}") as caught:
+            OwnerLock(tmp_path, Path("/run/other.sock")).acquire()
+        assert "zoea run" in caught.value.hint
+    with OwnerLock(tmp_path, Path("/run/other.sock")):
+        assert holder(tmp_path) == Holder(os.getpid(), "/run/other.sock")
+
+
+def test_a_killed_owner_holds_nothing(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+    assert child.stdout.readline() == b"held\n"
+    assert holder(tmp_path) == Holder(child.pid, "/run/s.sock", 7)
+    child.kill()
+    child.wait()
+    child.stdin.close()
+    child.stdout.close()
+    assert holder(tmp_path) is None
+    assert read_note(tmp_path / "zoea.lock") == Holder(child.pid, "/run/s.sock", 7)
+    with OwnerLock(tmp_path, Path("/run/s.sock")):
+        pass
+
+
+def test_a_note_that_says_nothing_is_no_owner_but_the_lock_is(tmp_path: Path) -> None:
+    with OwnerLock(tmp_path, Path("/run/s.sock")) as lock:
+        lock.path.write_text("nonsense")
+        assert holder(tmp_path) == Holder(0, "")
+        with pytest.raises(WorkspaceHeld, match="another process"):
+            OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
+
+
+def test_giving_up_twice_is_fine(tmp_path: Path) -> None:
+    lock = OwnerLock(tmp_path, Path("/run/s.sock"))
+    lock.acquire()
+    lock.release()
+    lock.release()
+    assert (tmp_path / "zoea.lock").stat().st_mode & 0o777 == 0o600

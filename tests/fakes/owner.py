@@ -1,0 +1,68 @@
+"""A fake swarm with a real lock and socket, in a thread of its own: what commands meet beside a running swarm."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+from tests.fakes.swarm import FakeSwarm
+from zoea.app.owner import Owner, own
+from zoea.model.ports import SwarmApi
+from zoea.settings.paths import Places, places
+
+T = TypeVar("T")
+
+
+class OwnerThread:
+    """Drive the swarm from the test's thread with `do`."""
+
+    def __init__(self, swarm: FakeSwarm) -> None:
+        self.swarm = swarm
+        self.owner: Owner | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.is_open = threading.Event()
+        self.problem: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the swarm's loop and wait for it."""
+        assert self.loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=10)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._own())
+        except BaseException as problem:  # noqa: BLE001  # the test's own thread raises it again
+            self.problem = problem
+        finally:
+            self.is_open.set()
+
+    async def _own(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        async with own(places(), self._swarm) as self.owner:
+            self.is_open.set()
+            await self.owner.ending.wait()
+
+    @asynccontextmanager
+    async def _swarm(self, _places: Places) -> AsyncIterator[SwarmApi]:
+        yield self.swarm
+
+
+@contextmanager
+def fake_owner(swarm: FakeSwarm | None = None) -> Iterator[OwnerThread]:
+    """Own the test's workspace while the block runs."""
+    running = OwnerThread(swarm or FakeSwarm())
+    running.thread.start()
+    assert running.is_open.wait(timeout=10)
+    if running.problem is not None:
+        raise running.problem
+    try:
+        yield running
+    finally:
+        if running.thread.is_alive() and running.owner is not None:
+            running.do(running.owner.end())
+        running.thread.join(timeout=10)
+        assert not running.thread.is_alive()
