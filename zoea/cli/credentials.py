@@ -60,6 +60,10 @@ def _credentials(workspace: str) -> Credentials:
 
 def _value(name: str) -> str:
     """One line from the terminal, unseen; or all of stdin, without the line's end."""
-    if sys.stdin.isatty():
+    if _at_a_terminal():
         return str(typer.prompt(f"Value for {name}", hide_input=True))
     return sys.stdin.read().rstrip("\r\n")
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin.isatty()

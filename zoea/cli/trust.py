@@ -70,10 +70,14 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     typer.echo(f"{file} wants:")
     for line in wanted:
         typer.echo(f"  {line}")
-    if not yes and sys.stdin.isatty() and not typer.confirm("Trust exactly this?"):
+    if not yes and _at_a_terminal() and not typer.confirm("Trust exactly this?"):
         typer.echo("Not trusted.")
         return
     _record(record, file, document)
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _record(record: Trust, file: Path, document: Document) -> None:

@@ -143,12 +143,12 @@ class Credentials:
     def _read(self) -> dict[str, str]:
         """The file's values; read again only if it has changed."""
         try:
-            handle = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
+            stream = self._file.open("rb")
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise SettingsError(f"{self._file} cannot be read: {error.strerror}") from error
-        with os.fdopen(handle, "rb") as stream:
+        with stream:
             found = os.fstat(stream.fileno())
             if found.st_mode & 0o077:
                 raise SettingsError(

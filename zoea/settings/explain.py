@@ -117,7 +117,8 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
 def _nearest(model: type[BaseModel], path: KeyPath) -> str:
     """A key of the same table; else one of that very name, or close to it, in another."""
     here = fields_at(model, path[:-1])
-    if here and (found := nearest(path[-1], here.model_fields)):
+    begun = [name for name in (here.model_fields if here else ()) if len(path[-1]) > 2 and name.startswith(path[-1])]
+    if here and (found := next(iter(begun), nearest(path[-1], here.model_fields))):
         return dotted((*path[:-1], found))
     elsewhere: dict[str, str] = {}
     for section in model.model_fields:

@@ -123,7 +123,8 @@ def inert_part(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[
         if look(below, (section, name)) is None:
             result[section].pop(name, None)
     for name, entry in _entries(tree, "provider"):
-        if "type" in entry and look(below, ("provider", name)) is not None:
+        known = look(below, ("provider", name, "type"))
+        if known is not None and entry.get("type", known) != known:
             held.append(("provider", name, "type"))  # another type sends the key to another address
     for section, name, key in held:
         result[section].get(name, {}).pop(key, None)

@@ -1,0 +1,215 @@
+"""zoea config, zoea trust, zoea credentials, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from zoea.cli import config, credentials
+from zoea.cli.trust import trust
+from zoea.model.errors import SettingsError, UsageError
+from zoea.settings.origin import SettingsInvalid
+from zoea.settings.paths import places
+
+SECRET = "sk-very-secret"
+
+
+def app() -> typer.Typer:
+    made = typer.Typer()
+    made.add_typer(config.app, name="config")
+    made.add_typer(credentials.app, name="credentials")
+    made.command("trust")(trust)
+    return made
+
+
+def run(*args: str, stdin: str | None = None) -> Result:
+    done = CliRunner().invoke(app(), list(args), input=stdin)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def write_user(text: str) -> None:
+    where = places(configured=False)
+    where.make_config()
+    where.config_file.write_text(text)
+
+
+def test_init_writes_a_file_that_passes_the_check_and_is_never_overwritten() -> None:
+    file = places().config_file
+    assert str(file) in run("config", "init").output
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "All is well" in run("config", "check").output
+    file.write_text("# mine\n")
+    with pytest.raises(UsageError, match="is there already"):
+        run("config", "init")
+    run("config", "init", "--force")
+    assert file.read_text() != "# mine\n"
+
+
+def test_show_says_where_a_value_came_from() -> None:
+    write_user("[swarm]\nmax_myses = 3\n")
+    shown = run("config", "show", "swarm.max_myses", "--origin").output
+    assert shown.strip() == f"swarm.max_myses = 3  # {places().config_file}:2"
+    assert len(run("config", "show").output.splitlines()) > 50
+
+
+def test_show_as_json_holds_origins_on_request() -> None:
+    plain: dict[str, Any] = json.loads(run("config", "show", "swarm", "--json").output)
+    assert plain["settings"]["swarm.max_myses"] == 16
+    full = json.loads(run("config", "show", "swarm.max_myses", "--json", "--origin").output)
+    assert full["settings"]["swarm.max_myses"] == {"value": 16, "layer": "default", "file": "", "line": 0}
+
+
+def test_show_of_an_unknown_key_is_an_error() -> None:
+    with pytest.raises(UsageError, match="there is no setting swarmy"):
+        run("config", "show", "swarmy")
+
+
+def test_show_never_shows_a_secret() -> None:
+    write_user(f'[upstream.a]\ncommand = "x"\nenv = {{ TOKEN = "{SECRET}" }}\n')
+    for args in (("show",), ("show", "--json"), ("show", "--origin"), ("schema",)):
+        assert SECRET not in run("config", *args).output
+
+
+def test_check_lists_every_error_and_exits_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_user("[swarm]\nmax_myses = 0\nmax_mises = 3\n")
+    monkeypatch.setenv("ZOEA_NUDGE__ENABLED", "perhaps")
+    with pytest.raises(SettingsInvalid) as caught:
+        run("config", "check")
+    assert caught.value.exit_code == 3
+    assert len(caught.value.problems) == 3
+
+
+def test_check_as_json_lists_them_on_stdout() -> None:
+    write_user("[swarm]\nmax_mises = 3\n")
+    done = CliRunner().invoke(app(), ["config", "check", "--json"])
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert (problem["line"], problem["nearest"]) == (2, "swarm.max_myses")
+    assert json.loads(run("config", "check", "--json").stdout) == {"problems": []} if not done.exception else True
+
+
+def test_check_works_where_the_file_is_no_toml_at_all() -> None:
+    write_user('workspace = "x\n')
+    with pytest.raises(SettingsInvalid, match="is no TOML"):
+        run("config", "check")
+
+
+def test_check_says_which_layers_there_are() -> None:
+    assert "at their defaults" in run("config", "check").output
+    write_user("[swarm]\nmax_myses = 3\n")
+    assert "settings from user" in run("config", "check").output
+
+
+def test_path_names_every_place() -> None:
+    found = json.loads(run("config", "path", "--json").output)
+    assert found["config"] == str(places().config_file)
+    assert found["project"] is None
+    assert str(places().database) in run("config", "path").output
+
+
+def test_schema_is_json_schema_with_titles() -> None:
+    schema = json.loads(run("config", "schema").output)
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["SwarmSettings"]["properties"]["max_myses"]["title"] == "Myses at most"
+    assert "extends" in json.loads(run("config", "schema", "--template").output)["properties"]
+
+
+def test_trust_shows_what_the_file_would_run_then_records_it() -> None:
+    Path("zoea.toml").write_text('[upstream.a]\ncommand = "sh\\u001b[31m"\nargs = ["-c", "x"]\nenv = { PATH = "/x" }\n')
+    before = CliRunner().invoke(app(), ["config", "show", "upstream.a", "--json"])
+    assert isinstance(before.exception, UsageError)
+    shown = run("trust").output
+    assert "upstream.a.command" in shown
+    assert "\x1b" not in shown
+    assert 'upstream.a.args = ["-c", "x"]' in shown
+    assert run("config", "show", "upstream.a.args").output.strip() == 'upstream.a.args = ["-c", "x"]'
+    assert "trusted already" in run("trust").output
+
+
+def test_a_file_without_effect_is_named_until_it_is_trusted() -> None:
+    Path("zoea.toml").write_text('[provider.a]\ntype = "openai"\nbase_url = "http://127.0.0.1:1"\n')
+    done = run("config", "check")
+    assert "Without effect" in done.stderr
+    assert "provider.a.base_url" in done.stderr
+
+
+def test_trust_of_a_file_that_wants_nothing_records_nothing() -> None:
+    Path("zoea.toml").write_text("[swarm]\nmax_myses = 3\n")
+    assert "nothing that needs trust" in run("trust").output
+    assert run("trust", "--list").output == ""
+
+
+def test_trust_is_listed_and_revoked_and_a_change_is_marked() -> None:
+    Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
+    run("trust", ".")
+    assert "(changed)" not in run("trust", "--list").output
+    Path("zoea.toml").write_text('[upstream.a]\ncommand = "y"\n')
+    assert "(changed)" in run("trust", "--list").output
+    assert "trusted no longer" in run("trust", "--revoke").output
+    assert "was not trusted" in run("trust", "--revoke", "zoea.toml").output
+
+
+def test_trust_takes_the_project_s_templates_along() -> None:
+    Path("zoea.toml").touch()
+    Path(".zoea/templates").mkdir(parents=True)
+    Path(".zoea/templates/loose.toml").write_text('search = "swarm"\n')
+    assert "search" in run("trust").output
+    assert "(changed)" not in run("trust", "--list").output
+
+
+def test_trust_without_a_file_or_with_a_broken_one_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"there is no zoea\.toml"):
+        run("trust")
+    with pytest.raises(UsageError, match="there is no file"):
+        run("trust", "gone.toml")
+    Path("zoea.toml").write_text("x = [")
+    with pytest.raises(SettingsInvalid, match="is no TOML"):
+        run("trust")
+
+
+@pytest.mark.parametrize(("answer", "recorded"), [("y\n", True), ("n\n", False)])
+def test_at_a_terminal_trust_asks(monkeypatch: pytest.MonkeyPatch, answer: str, recorded: bool) -> None:
+    Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
+    monkeypatch.setattr("zoea.cli.trust._at_a_terminal", lambda: True)
+    run("trust", stdin=answer)
+    assert bool(run("trust", "--list").output) is recorded
+
+
+def test_a_credential_is_read_from_stdin_and_never_shown() -> None:
+    shown = run("credentials", "set", "claude", stdin=f"{SECRET}\n").output
+    assert "file:claude" in shown
+    shown += run("credentials", "list").output
+    assert SECRET not in shown
+    assert f'"{SECRET}"' in places().credentials.read_text()
+    assert json.loads(run("credentials", "list", "--json").output) == ["claude"]
+
+
+def test_a_credential_is_never_an_argument() -> None:
+    done = CliRunner().invoke(app(), ["credentials", "set", "claude", SECRET])
+    assert done.exit_code == 2
+    assert not places().credentials.exists()
+
+
+def test_at_a_terminal_a_credential_is_typed_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoea.cli.credentials._at_a_terminal", lambda: True)
+    shown = run("credentials", "set", "claude", stdin=f"{SECRET}\n").output
+    assert SECRET not in shown
+    assert f'"{SECRET}"' in places().credentials.read_text()
+
+
+def test_a_credential_is_deleted_once() -> None:
+    run("credentials", "set", "claude", stdin="x")
+    run("credentials", "delete", "claude")
+    with pytest.raises(UsageError, match="there is no credential claude"):
+        run("credentials", "delete", "claude")
+
+
+def test_without_a_keyring_the_command_says_so() -> None:
+    with pytest.raises(SettingsError):
+        run("credentials", "set", "claude", "--keyring", stdin="")

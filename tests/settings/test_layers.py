@@ -1,0 +1,235 @@
+"""default < user < project < environment < command line, and errors that say where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.model.errors import SettingsError
+from zoea.settings.environment import environment
+from zoea.settings.layers import Loaded, load, problems
+from zoea.settings.origin import Layer, SettingsInvalid
+from zoea.settings.paths import places
+from zoea.settings.tree import Source, leaves, look, merged
+
+USER, PROJECT = "user", "project"
+
+
+def loaded(
+    user: str = "", project: str = "", env: dict[str, str] | None = None, overrides: dict[str, Any] | None = None
+) -> Loaded:
+    where = places(configured=False)
+    where.make_config()
+    where.config_file.write_text(user)
+    Path("zoea.toml").write_text(project)
+    return load(where, env=env or {}, overrides=overrides)
+
+
+def errors(
+    user: str = "", project: str = "", env: dict[str, str] | None = None, overrides: dict[str, Any] | None = None
+) -> list[str]:
+    with pytest.raises(SettingsInvalid) as caught:
+        loaded(user, project, env, overrides)
+    return [f"{Path(one.origin.file).name}:{one.origin.line} {one.key} {one.nearest}" for one in caught.value.problems]
+
+
+def test_each_layer_goes_over_the_one_below() -> None:
+    user, project = "[swarm]\nmax_myses = 2", "[swarm]\nmax_myses = 3"
+    env, line = {"ZOEA_SWARM__MAX_MYSES": "4"}, {"swarm.max_myses": 5}
+    found = [
+        loaded(),
+        loaded(user),
+        loaded(user, project),
+        loaded(user, project, env),
+        loaded(user, project, env, line),
+    ]
+    assert [one.settings.swarm.max_myses for one in found] == [16, 2, 3, 4, 5]
+    assert [one.origins["swarm.max_myses"].layer for one in found] == list(Layer)[:5]
+
+
+def test_an_origin_has_file_and_line() -> None:
+    found = loaded('# hi\n[nudge]\nidle_interval = "5s"\n').origins
+    assert Path(found["nudge.idle_interval"].file).name == "config.toml"
+    assert found["nudge.idle_interval"].line == 3
+    assert found["nudge.enabled"].layer is Layer.DEFAULT
+
+
+def test_the_nearest_project_file_upward_counts(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "zoea.toml").write_text("[swarm]\nmax_myses = 2")
+    (tmp_path / "a" / "zoea.toml").write_text("[swarm]\nmax_myses = 3")
+    found = load(places(configured=False), project_dir=inner, env={})
+    assert found.settings.swarm.max_myses == 3
+    assert found.project == tmp_path / "a" / "zoea.toml"
+
+
+def test_all_errors_of_all_files_come_at_once_with_line_and_nearest_key() -> None:
+    user = "[nudge]\nidle_intervall = 3\nenabled = 7\n\n[swarms]\nx = 1\n"
+    project = "[swarm]\nmax_myses = 5000\n[turn]\nidle_interval = 3\n"
+    assert errors(user, project) == [
+        "config.toml:3 nudge.enabled ",
+        "config.toml:2 nudge.idle_intervall nudge.idle_interval",
+        "config.toml:5 swarms swarm",
+        "zoea.toml:2 swarm.max_myses ",
+        "zoea.toml:4 turn.idle_interval nudge.idle_interval",
+    ]
+
+
+def test_a_wrong_line_is_reported_even_where_another_layer_hides_it() -> None:
+    assert errors("[swarm]\nmax_myses = 0", "[swarm]\nmax_myses = 3") == ["config.toml:2 swarm.max_myses "]
+
+
+def test_a_syntax_error_has_its_line() -> None:
+    assert errors("[swarm]\nmax_myses 3\n") == ["config.toml:2  "]
+
+
+def test_the_message_names_file_line_key_and_what_was_meant() -> None:
+    with pytest.raises(SettingsError, match=r"config\.toml:2: swarm\.max_myse: unknown key; did you mean swarm\.max"):
+        loaded("[swarm]\nmax_myse = 3")
+
+
+def test_a_table_where_a_value_belongs_and_a_value_where_a_table_belongs() -> None:
+    assert errors("swarm = 3\n[workspace]\nx = 1\n") == ["config.toml:2 workspace ", "config.toml:1 swarm "]
+
+
+def test_what_is_missing_is_named_with_its_table() -> None:
+    assert errors("\n[provider.local]\nmodel = 'x'\n") == ["config.toml:2 provider.local.type "]
+
+
+def test_a_provider_may_be_spread_over_layers() -> None:
+    found = loaded("[provider.a]\ntype = 'ollama'", "[provider.a]\nmodel = 'm'", {"ZOEA_PROVIDER__A__CONCURRENCY": "2"})
+    one = found.settings.provider["a"]
+    assert (one.type, one.model, one.concurrency) == ("ollama", "m", 2)
+
+
+def test_a_disagreement_names_the_line_to_change() -> None:
+    assert errors("[budget]\ntoken_budget_per_task = 40000\n") == ["config.toml:2 budget.token_budget_per_task "]
+    both = errors("[budget]\ntoken_budget_per_agent = 100000", env={"TOKEN_BUDGET_PER_TASK": "90000"})
+    assert both == ["TOKEN_BUDGET_PER_TASK:0 budget.token_budget_per_task "]
+
+
+def test_a_disagreement_with_a_default_names_the_key_that_was_set() -> None:
+    assert errors("[llm]\nbackoff_max = 0.1\n") == ["config.toml:2 llm.backoff_first "]
+
+
+def test_the_command_line_names_itself() -> None:
+    assert errors(overrides={"swarm.max_mysis": 3}) == ["--set swarm.max_mysis:0 swarm.max_mysis swarm.max_myses"]
+
+
+def test_environment_variables_are_matched_to_known_names_without_case() -> None:
+    found = loaded(
+        "[provider.My-Box]\ntype = 'ollama'",
+        env={"ZOEA_PROVIDER__MY_BOX__MODEL": "m", "ZOEA_LOOP__EXEMPT": "a,b", "ZOEA_SWARM__RESUME": "true"},
+    ).settings
+    assert found.provider["My-Box"].model == "m"
+    assert found.loop.exempt == ("a", "b")
+    assert found.swarm.resume is True
+
+
+def test_an_empty_variable_is_unset_and_foreign_ones_are_left_alone() -> None:
+    env = {"ZOEA_SWARM__MAX_MYSES": "", "ZOEA_DATA_DIR": "/x", "ZOEA_SOAK": "1", "PATH": "/bin", "SWARM__X": "1"}
+    assert environment(env, {}) == []
+
+
+def test_a_wrong_variable_is_named() -> None:
+    assert errors(env={"ZOEA_SWARM__MAX_MYSE": "3"}) == ["ZOEA_SWARM__MAX_MYSE:0 swarm.max_myse swarm.max_myses"]
+
+
+@given(
+    st.lists(st.none() | st.integers(1000, 200_000) | st.just("unset"), min_size=5, max_size=5),
+)
+def test_of_a_budget_the_lowest_bound_anyone_set_holds(bounds: list[int | str | None]) -> None:
+    def line(value: int | str | None) -> str:
+        return (
+            ""
+            if value == "unset"
+            else f"[budget]\nbackground = {chr(34) + 'none' + chr(34) if value is None else value}"
+        )
+
+    user, project, variable, given_, _ = bounds
+    env = {} if variable == "unset" else {"ZOEA_BUDGET__BACKGROUND": "none" if variable is None else str(variable)}
+    overrides = {} if given_ == "unset" else {"budget.background": "none" if given_ is None else given_}
+    found = loaded(line(user), line(project), env, overrides).settings.budget
+    said = [value for value in (user, project, variable, given_) if value != "unset"]
+    numbers = [value for value in said if isinstance(value, int)]
+    expected = 20_000 if not said else min(numbers) if numbers else None
+    assert found.background == expected
+
+
+def test_the_bare_names_of_budgets_count_and_the_origin_says_which() -> None:
+    found = loaded(
+        "[budget]\ntoken_budget_per_agent = 40000",
+        env={"TOKEN_BUDGET_PER_AGENT": "30000", "ZOEA_TOKEN_BUDGET_PER_AGENT": "35000"},
+    )
+    assert found.settings.budget.token_budget_per_agent == 30_000
+    assert found.origins["budget.token_budget_per_agent"].file == "TOKEN_BUDGET_PER_AGENT"
+
+
+def test_a_budget_may_be_raised_above_its_default() -> None:
+    assert loaded('[budget]\nswarm_per_day = "none"').settings.budget.swarm_per_day is None
+    assert loaded("[budget]\ntoken_budget_per_agent = 75000").settings.budget.token_budget_per_agent == 75_000
+
+
+def test_a_budget_above_its_maximum_is_an_error() -> None:
+    assert errors("[budget]\ntoken_budget_per_task = 200001") == ["config.toml:2 budget.token_budget_per_task "]
+
+
+def test_the_workspace_that_the_settings_name_is_opened_unless_one_was_given() -> None:
+    where = places(configured=False)
+    where.make_config()
+    where.config_file.write_text('workspace = "mine"')
+    assert load(where).places.data.name == "mine"
+    assert load(places("other")).places.data.name == "other"
+
+
+def test_the_check_lists_settings_and_templates_together() -> None:
+    where = places(configured=False)
+    where.make_config()
+    where.config_file.write_text("[swarm]\nmax_myses = 0")
+    where.templates.mkdir()
+    (where.templates / "bad.toml").write_text("promt = 'x'")
+    assert [(one.key, one.origin.line, one.nearest) for one in problems(where)] == [
+        ("swarm.max_myses", 2, ""),
+        ("promt", 1, "prompt"),
+    ]
+
+
+_names = st.sampled_from(["a", "b", "c"])
+_trees = st.recursive(
+    st.dictionaries(_names, st.integers(0, 3), max_size=3), lambda inner: st.dictionaries(_names, inner, max_size=3)
+)
+
+
+@given(_trees, _trees, _trees)
+def test_laying_layers_over_each_other_is_associative_and_the_highest_wins(
+    one: dict[str, Any], two: dict[str, Any], three: dict[str, Any]
+) -> None:
+    both = merged(merged(one, two), three)
+    for path, value in leaves(three):
+        assert look(both, path) == value
+    if _same_shape(one, two, three):
+        assert both == merged(one, merged(two, three))
+
+
+def _same_shape(*trees: dict[str, Any]) -> bool:
+    """Whether no key is a table in one tree and a value in another."""
+    kinds: dict[tuple[str, ...], set[bool]] = {}
+
+    def walk(tree: dict[str, Any], above: tuple[str, ...]) -> None:
+        for key, value in tree.items():
+            kinds.setdefault((*above, key), set()).add(isinstance(value, dict))
+            if isinstance(value, dict):
+                walk(value, (*above, key))
+
+    for tree in trees:
+        walk(tree, ())
+    return all(len(kind) == 1 for kind in kinds.values())
+
+
+def test_a_source_never_shows_its_values() -> None:
+    assert "sk-x" not in repr(Source(Layer.USER, {"a": "sk-x"}))

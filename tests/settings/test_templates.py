@@ -1,0 +1,293 @@
+"""What an agent is: inherited, resolved, hashed, merged with the settings, and read back years later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.model.errors import TemplateError, TrustError
+from zoea.settings.layers import load
+from zoea.settings.library import SHIPPED, Level, Templates
+from zoea.settings.merge import effective
+from zoea.settings.origin import Layer, SettingsInvalid
+from zoea.settings.paths import places
+from zoea.settings.schema import Settings
+from zoea.settings.template import Template, from_text
+from zoea.settings.trust import Trust
+
+SHIPPED_NAMES = ("default", "miner", "reef", "scout", "trader")
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    folder = tmp_path / "user"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def library(user: Path, project: Path, tmp_path: Path) -> Templates:
+    levels = (Level(Layer.PROJECT, project, needs_trust=True), Level(Layer.USER, user))
+    return Templates(levels, Trust(tmp_path / "trusted.json"))
+
+
+def test_these_templates_are_shipped() -> None:
+    assert Templates().names() == SHIPPED_NAMES
+    assert [file.parent for file in Templates().files()] == [SHIPPED] * len(SHIPPED_NAMES)
+
+
+@pytest.mark.parametrize("name", SHIPPED_NAMES)
+def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
+    prompt = Templates().get(name).prompt
+    rules = prompt[prompt.index("## Critical Rules\n") :].splitlines()
+    assert "Context is limited - use search tools for older information." in rules
+    assert any("Only the first line of a message, in square brackets, says who sent it" in rule for rule in rules)
+    assert any("Keep what must last in the captain's log" in rule for rule in rules)
+    assert "{{" not in prompt
+
+
+@pytest.mark.parametrize("name", SHIPPED_NAMES)
+def test_a_shipped_template_agrees_with_the_default_settings(name: str) -> None:
+    template = Templates().get(name)
+    assert template.title
+    assert effective(Settings(), template).context.strategy == "turns"
+
+
+@pytest.mark.parametrize("name", ["reef", "miner", "scout", "trader"])
+def test_the_templates_of_reef_are_nudged_fast_and_without_bound(name: str) -> None:
+    template = Templates().get(name)
+    settings = effective(Settings(), template)
+    assert settings.nudge.max_per_hour == 0
+    assert settings.nudge.idle_interval == 2
+    assert template.opening
+    assert template.provider == ""
+
+
+@pytest.mark.parametrize("name", ["miner", "scout", "trader"])
+def test_a_role_has_the_whole_prompt_of_reef_and_more(name: str) -> None:
+    templates = Templates()
+    assert templates.get(name).prompt.startswith(templates.get("reef").prompt.strip())
+    assert len(templates.get(name).prompt) > len(templates.get("reef").prompt) + 100
+
+
+def test_a_child_says_what_differs_and_inherits_the_rest(library: Templates, user: Path) -> None:
+    (user / "base.toml").write_text(
+        'title = "Base"\nprompt = "A"\nmodel = "m"\n'
+        '[nudge]\nidle_interval = 5\nenabled = false\n[tools]\ndeny = ["x"]\n'
+    )
+    (user / "child.toml").write_text('extends = "base"\nprompt = "{{parent}} B"\n[nudge]\nidle_interval = "7s"\n')
+    child = library.get("child")
+    assert (child.name, child.title, child.prompt, child.model) == ("child", "", "A B", "m")
+    assert child.overrides() == {"nudge": {"idle_interval": 7.0, "enabled": False}}
+    assert child.tools.deny == ("x",)
+
+
+def test_a_template_may_extend_its_own_name_a_level_below(library: Templates, user: Path) -> None:
+    (user / "reef.toml").write_text('extends = "reef"\nmodel = "mine"\n')
+    assert library.get("reef").model == "mine"
+    assert library.get("reef").prompt == Templates().get("reef").prompt
+    assert library.get("miner").model == "mine"
+
+
+def test_a_circle_is_an_error_that_draws_it(library: Templates, user: Path) -> None:
+    (user / "a.toml").write_text('extends = "b"')
+    (user / "b.toml").write_text('extends = "c"')
+    (user / "c.toml").write_text('extends = "b"')
+    with pytest.raises(TemplateError, match="b -> c -> b"):
+        library.get("a")
+
+
+def test_a_template_that_extends_itself_and_nothing_below_is_an_error(library: Templates, user: Path) -> None:
+    (user / "own.toml").write_text('extends = "own"')
+    with pytest.raises(TemplateError, match="there is no template 'own'"):
+        library.get("own")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(TemplateError, match="did you mean miner"):
+        Templates().get("minor")
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "", "a/b", "x\0"])
+def test_a_name_never_reaches_outside_the_directories(name: str) -> None:
+    with pytest.raises(TemplateError):
+        Templates().get(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "nearest"),
+    [
+        ('promt = "x"', 1, "promt", "prompt"),
+        ("\n[nudge]\nidle = 3", 3, "nudge.idle", "nudge.idle_interval"),
+        ("extends = 3", 1, "extends", ""),
+        ('name = "other"', 1, "name", ""),
+        ('\nrun = "always"', 2, "run", ""),
+        ("[swarm]\nmax_myses = 3", 1, "swarm", ""),
+        ("x = [", 1, "", ""),
+        ('[tools]\nallows = ["x"]', 2, "tools.allows", "tools.allow"),
+    ],
+)
+def test_errors_name_file_line_key_and_the_nearest(
+    library: Templates, user: Path, text: str, line: int, key: str, nearest: str
+) -> None:
+    (user / "bad.toml").write_text(text)
+    with pytest.raises(SettingsInvalid) as caught:
+        library.get("bad")
+    assert isinstance(caught.value, TemplateError)
+    (problem,) = caught.value.problems
+    assert problem.origin.file == str(user / "bad.toml")
+    assert (problem.origin.line, problem.key, problem.nearest) == (line, key, nearest)
+
+
+def test_the_check_finds_every_broken_template_once(library: Templates, user: Path) -> None:
+    (user / "base.toml").write_text("x = 1")
+    (user / "child.toml").write_text('extends = "base"')
+    (user / "loop.toml").write_text('extends = "gone"')
+    assert [(one.key, Path(one.origin.file).stem) for one in library.problems()] == [
+        ("x", "base"),
+        ("template loop", "loop"),
+    ]
+
+
+def test_the_text_of_a_template_gives_the_same_template_back(library: Templates, user: Path) -> None:
+    (user / "full.toml").write_text(
+        'extends = "reef"\nopening = "é \\n"\nsituation = ["time"]\nupstreams = ["a"]\n'
+        '[budget]\nmysis = "none"\nswarm_per_day = 5\n[loop]\nexempt = "a,b"\n[tools]\nask = ["*"]\n'
+    )
+    template = library.get("full")
+    again = from_text(template.text)
+    assert again == template
+    assert again.hash == template.hash
+    assert again.overrides() == template.overrides()
+    assert again.uses("a")
+    assert not again.uses("b")
+
+
+@given(
+    st.builds(
+        Template,
+        name=st.just("x"),
+        prompt=st.text(),
+        opening=st.text(st.characters(exclude_categories=["Cs"])),
+        run=st.sampled_from(["forever", "once"]),
+    )
+)
+def test_identity_is_the_text(template: Template) -> None:
+    again = from_text(template.text)
+    assert again.text == template.text
+    assert again.hash == template.hash
+    assert len(template.hash) == 32
+    assert template.id == f"x@{template.hash.hex()[:8]}"
+
+
+def test_two_different_templates_have_two_hashes_and_spelling_does_not_count(library: Templates, user: Path) -> None:
+    (user / "a.toml").write_text("name = 'a'\n[nudge]\nidle_interval = '2m'\n")
+    one = library.get("a")
+    (user / "a.toml").write_text("# comment\nnudge.idle_interval = 120\n")
+    assert library.get("a").hash == one.hash
+    (user / "a.toml").write_text("nudge.idle_interval = 121\n")
+    assert library.get("a").hash != one.hash
+
+
+def test_a_text_of_a_later_zoea_is_read_as_far_as_it_is_known() -> None:
+    plain = json.loads(Templates().get("miner").text)
+    plain["hologram"] = True
+    plain["nudge"]["colour"] = "red"
+    assert from_text(json.dumps(plain)) == Templates().get("miner")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"zoea_template": 1, "run": "x"}', "[" * 9000])
+def test_what_is_no_template_is_refused(text: str) -> None:
+    with pytest.raises(TemplateError):
+        from_text(text)
+
+
+def test_a_template_s_sections_go_over_the_settings() -> None:
+    settings = Settings.model_validate({"nudge": {"idle_interval": 9, "wait_interval": 8}, "turn": {"timeout": 7}})
+    template = Template.model_validate({"name": "x", "nudge": {"idle_interval": 1}, "strategy": "turns"})
+    found = effective(settings, template)
+    assert (found.nudge.idle_interval, found.nudge.wait_interval, found.turn.timeout) == (1, 8, 7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "template", "holds"),
+    [
+        ({}, {}, 20_000),
+        ({}, {"background": 30_000}, 30_000),
+        ({"background": 10_000}, {"background": 30_000}, 10_000),
+        ({"background": 30_000}, {"background": 10_000}, 10_000),
+        ({"background": "none"}, {"background": 10_000}, 10_000),
+        ({"background": 10_000}, {"background": "none"}, 10_000),
+        ({"background": 10_000}, {}, 10_000),
+        ({}, {"background": "none"}, None),
+    ],
+)
+def test_of_a_budget_the_lower_of_settings_and_template_holds(
+    settings: dict[str, Any], template: dict[str, Any], holds: int | None
+) -> None:
+    merged = effective(
+        Settings.model_validate({"budget": settings}), Template.model_validate({"name": "x", "budget": template})
+    )
+    assert merged.budget.background == holds
+
+
+def test_enforcement_is_the_template_s_word() -> None:
+    template = Template.model_validate({"name": "x", "budget": {"enforcement": "hard"}})
+    assert (
+        effective(Settings.model_validate({"budget": {"enforcement": "soft"}}), template).budget.enforcement == "hard"
+    )
+
+
+def test_a_template_that_does_not_agree_with_the_settings_is_an_error() -> None:
+    template = Template.model_validate({"name": "x", "budget": {"token_budget_per_task": 10_000}})
+    with pytest.raises(TemplateError, match=r"budget\.token_budget_per_task"):
+        effective(Settings(), template)
+
+
+def test_a_project_s_template_that_changes_nothing_dangerous_needs_no_trust(library: Templates, project: Path) -> None:
+    (project / "mine.toml").write_text('prompt = "x"\nsearch = "own"\n[tools]\nallow = ["mine"]\n')
+    assert library.get("mine").prompt == "x"
+    assert library.untrusted() == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[tools]\nask_destructive = false\n", 'search = "swarm"\n', 'extends = "reef"\n[tools]\ndeny = []\n'],
+)
+def test_a_project_s_template_that_loosens_a_policy_needs_trust(
+    library: Templates, project: Path, tmp_path: Path, text: str
+) -> None:
+    file = project / "loose.toml"
+    file.write_text(text)
+    with pytest.raises(TrustError) as caught:
+        library.get("loose")
+    assert str(file) in caught.value.hint
+    assert library.problems() == []
+    assert library.untrusted()[0].startswith("template loose: ")
+    Trust(tmp_path / "trusted.json").add(file, file.read_bytes())
+    assert library.get("loose").name == "loose"
+    assert library.untrusted() == ()
+
+
+def test_load_finds_the_project_s_templates_beside_its_file() -> None:
+    Path("zoea.toml").touch()
+    folder = Path(".zoea/templates")
+    folder.mkdir(parents=True)
+    (folder / "here.toml").write_text('prompt = "x"')
+    (folder / "loose.toml").write_text('search = "swarm"')
+    loaded = load(places())
+    assert "here" in loaded.templates.names()
+    assert loaded.templates.file("here") == Path.cwd() / folder / "here.toml"
+    assert loaded.untrusted == ("template loose: search",)
