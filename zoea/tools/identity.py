@@ -169,7 +169,8 @@ class Identity:
         if not account.fields:
             account.fields = dict(await self._keeper.load(self._config.name, mysis) or {})
         login = self._config.login
-        if login is None:
+        if login is None or not self._schema_of(login.login):
+            # No login tool: the account's own fields are what is filled in.
             if not account.fields:
                 raise ToolError(f"{mysis} has no account on {self._config.name}", hint="Store one in the credentials.")
             account.session = {}

@@ -144,6 +144,24 @@ class Upstream:
         self._measure((time.monotonic() - began) * 1_000)
         return wire
 
+    async def ping(self) -> float:
+        """How many milliseconds the server takes to list its tools again.
+
+        Raises:
+            UpstreamLost: No session is open.
+        """
+        link = next((link for link in self._links.values() if link.state is LinkState.OPEN), None)
+        began = time.monotonic()
+        try:
+            if link is None:
+                raise Failure(Fate.NOT_SENT, "no session is open")
+            _, connection = await link.ready()
+            async with asyncio.timeout(self.config.start_timeout):
+                self._tools_read(await connection.tools())
+        except (Failure, TimeoutError) as error:
+            raise UpstreamLost(f"upstream {self.name} does not answer: {error}", was_sent=False) from None
+        return (time.monotonic() - began) * 1_000
+
     def schema_of(self, tool: str) -> Mapping[str, Any]:
         """A tool's input schema as the server listed it, injected arguments included; empty where it listed none."""
         return self._schemas.get(tool, {})
