@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -32,8 +32,8 @@ def where(runtime: Path, tmp_path: Path) -> Places:
 
 
 @asynccontextmanager
-async def fake_swarm(_where: Places) -> AsyncIterator[SwarmApi]:
-    yield FakeSwarm()
+async def fake_swarm(_where: Places, on_shutdown: Callable[[], None]) -> AsyncIterator[SwarmApi]:
+    yield FakeSwarm(on_shutdown)
 
 
 class TestClock:
@@ -174,7 +174,7 @@ class TestOwner:
             async with await RemoteSwarm.connect(where.socket) as remote:
                 await remote.shutdown()
             await asyncio.wait_for(owner.ending.wait(), timeout=5)
-            await owner.end()
+            owner.end()
 
     async def test_a_part_that_hangs_is_left_behind(self, caplog: pytest.LogCaptureFixture) -> None:
         async def hangs() -> None:
@@ -205,5 +205,5 @@ class TestOwner:
         monkeypatch.setattr(owner_module, "_force", lambda: loop.call_soon_threadsafe(forced.set))
         async with own(where, fake_swarm) as owner:
             owner.be_the_process(on_hangup=lambda: None)
-            await owner.end()
+            owner.end()
             await asyncio.wait_for(forced.wait(), timeout=5)

@@ -34,7 +34,7 @@ def swarm() -> FakeSwarm:
 
 @pytest.fixture
 async def server(swarm: FakeSwarm, runtime: Path) -> AsyncIterator[SocketServer]:
-    made = SocketServer(swarm, runtime / "s.sock", on_shutdown=swarm.shutdown, started_at=5)
+    made = SocketServer(swarm, runtime / "s.sock", started_at=5)
     await made.open()
     yield made
     await made.close()
@@ -98,17 +98,17 @@ async def test_too_many_fronts_are_turned_away(server: SocketServer, monkeypatch
 
 async def test_a_path_that_is_too_long_is_refused(swarm: FakeSwarm, runtime: Path) -> None:
     with pytest.raises(OwnerError, match="too long"):
-        await SocketServer(swarm, runtime / ("x" * 120), on_shutdown=swarm.shutdown).open()
+        await SocketServer(swarm, runtime / ("x" * 120)).open()
 
 
 async def test_a_place_that_cannot_be_used_is_refused(swarm: FakeSwarm, runtime: Path) -> None:
     (runtime / "file").write_text("")
     with pytest.raises(OwnerError, match="cannot listen"):
-        await SocketServer(swarm, runtime / "file" / "s.sock", on_shutdown=swarm.shutdown).open()
+        await SocketServer(swarm, runtime / "file" / "s.sock").open()
 
 
 async def test_a_socket_of_a_dead_owner_is_replaced(swarm: FakeSwarm, server: SocketServer) -> None:
-    again = SocketServer(swarm, server.path, on_shutdown=swarm.shutdown)
+    again = SocketServer(swarm, server.path)
     await again.open()
     async with await RemoteSwarm.connect(again.path) as remote:
         assert remote.pid == os.getpid()
@@ -116,7 +116,7 @@ async def test_a_socket_of_a_dead_owner_is_replaced(swarm: FakeSwarm, server: So
 
 
 async def test_closing_what_was_never_open_is_fine(swarm: FakeSwarm, runtime: Path) -> None:
-    await SocketServer(swarm, runtime / "s.sock", on_shutdown=swarm.shutdown).close()
+    await SocketServer(swarm, runtime / "s.sock").close()
 
 
 async def test_hello_comes_first(raw: Raw) -> None:
@@ -298,19 +298,10 @@ async def test_a_bug_behind_the_socket_is_an_error_and_no_end(
         assert await remote.stop_all() == 0
 
 
-async def test_shutdown_asks_the_owner_and_not_the_swarm(runtime: Path, swarm: FakeSwarm) -> None:
-    asked = asyncio.Event()
-
-    async def end() -> None:
-        asked.set()
-
-    server = SocketServer(swarm, runtime / "s.sock", on_shutdown=end)
-    await server.open()
+async def test_shutdown_reaches_the_swarm(server: SocketServer, swarm: FakeSwarm) -> None:
     async with await RemoteSwarm.connect(server.path) as remote:
         await remote.shutdown()
-    assert asked.is_set()
-    assert swarm.shutdowns == 0
-    await server.close()
+    assert swarm.shutdowns == 1
 
 
 async def test_a_swarm_that_goes_away_is_said_to_be_gone(server: SocketServer) -> None:

@@ -24,7 +24,7 @@ class TestFakeOverTheSocket(SwarmApiContract):
     @pytest.fixture
     async def swarm(self, runtime: Path) -> AsyncIterator[SwarmApi]:
         fake = FakeSwarm()
-        server = SocketServer(fake, runtime / "s.sock", on_shutdown=fake.shutdown)
+        server = SocketServer(fake, runtime / "s.sock")
         await server.open()
         async with await RemoteSwarm.connect(server.path) as remote:
             yield remote

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -32,6 +32,11 @@ class OwnerThread:
         assert self.loop is not None
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=10)
 
+    async def end(self) -> None:
+        """Wish for the end, on the swarm's own loop."""
+        assert self.owner is not None
+        self.owner.end()
+
     def _run(self) -> None:
         try:
             asyncio.run(self._own())
@@ -47,7 +52,8 @@ class OwnerThread:
             await self.owner.ending.wait()
 
     @asynccontextmanager
-    async def _swarm(self, _places: Places) -> AsyncIterator[SwarmApi]:
+    async def _swarm(self, _places: Places, on_shutdown: Callable[[], None]) -> AsyncIterator[SwarmApi]:
+        self.swarm.on_shutdown = on_shutdown
         yield self.swarm
 
 
@@ -63,6 +69,6 @@ def fake_owner(swarm: FakeSwarm | None = None) -> Iterator[OwnerThread]:
         yield running
     finally:
         if running.thread.is_alive() and running.owner is not None:
-            running.do(running.owner.end())
+            running.do(running.end())
         running.thread.join(timeout=10)
         assert not running.thread.is_alive()

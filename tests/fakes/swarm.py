@@ -6,7 +6,7 @@ A mysis answers every prompt at once with the outcome `answered`, unless the swa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,7 +49,8 @@ class Subscriber:
 class FakeSwarm:
     """See the module. `said` holds `(sender, mysis or "", text)` in the order it came."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_shutdown: Callable[[], None] = lambda: None) -> None:
+        self.on_shutdown = on_shutdown
         self.said: list[tuple[Sender, str, str]] = []
         self.shutdowns = 0
         self.asked: dict[int, ApprovalView] = {}
@@ -239,6 +240,7 @@ class FakeSwarm:
 
     async def shutdown(self) -> None:
         self.shutdowns += 1
+        self.on_shutdown()
 
     @property
     def subscribers(self) -> int:

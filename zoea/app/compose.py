@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -48,8 +48,12 @@ class Wishes:
 
 
 @asynccontextmanager
-async def running_swarm(places: Places, *, wishes: Wishes = Wishes()) -> AsyncIterator[SwarmApi]:
+async def running_swarm(
+    places: Places, on_shutdown: Callable[[], None], *, wishes: Wishes = Wishes()
+) -> AsyncIterator[SwarmApi]:
     """A swarm over the workspace's database. The caller holds the workspace's lock.
+
+    `on_shutdown` is called when a front asks for the end; it comes when the block is left.
 
     Raises:
         SettingsError: with every problem of every layer.
@@ -68,7 +72,7 @@ async def running_swarm(places: Places, *, wishes: Wishes = Wishes()) -> AsyncIt
         stack.push_async_callback(providers.close)
         toolbox = _toolbox(loaded, places, wishes)
         stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
-        commander = Commander(
+        commander = await Commander.open(
             store=store,
             clock=clock,
             ids=SystemIds(),
@@ -76,11 +80,11 @@ async def running_swarm(places: Places, *, wishes: Wishes = Wishes()) -> AsyncIt
             templates=loaded.templates,
             providers=providers,
             tools=toolbox,
+            on_shutdown=on_shutdown,
         )
-        toolbox.serve(commander)
+        stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
+        toolbox.serve(commander.desk)
         toolbox.open()
-        stack.push_async_callback(within, SWARM_CLOSE_S, commander.shutdown, "the swarm")
-        await commander.open()
         yield commander
 
 

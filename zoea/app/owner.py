@@ -29,6 +29,9 @@ SHUTDOWN_S = 9.5
 
 FORCED = 1
 
+MakeSwarm = Callable[[Places, Callable[[], None]], AbstractAsyncContextManager[SwarmApi]]
+"""Opens the swarm of a workspace; what it is given second is what the swarm's `shutdown` calls."""
+
 
 class Owner:
     """A swarm that is owned here. Made by `own`.
@@ -46,8 +49,8 @@ class Owner:
         self.ending = asyncio.Event()
         self._is_process = False
 
-    async def end(self) -> None:
-        """Wish for the end. Returns at once."""
+    def end(self) -> None:
+        """Wish for the end. It comes when the block of `own` is left."""
         if self.ending.is_set():
             return
         self.ending.set()
@@ -68,7 +71,7 @@ class Owner:
         def wish() -> None:
             if self.ending.is_set():
                 _force()
-            self._wish = loop.create_task(self.end(), name="end")
+            self.end()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, wish)
@@ -76,7 +79,7 @@ class Owner:
 
 
 @asynccontextmanager
-async def own(places: Places, swarm: Callable[[Places], AbstractAsyncContextManager[SwarmApi]]) -> AsyncIterator[Owner]:
+async def own(places: Places, swarm: MakeSwarm) -> AsyncIterator[Owner]:
     """Own the workspace and run `swarm` in it until the block is left.
 
     Raises:
@@ -89,12 +92,12 @@ async def own(places: Places, swarm: Callable[[Places], AbstractAsyncContextMana
     async with AsyncExitStack() as stack:
         stack.enter_context(OwnerLock(places.data, places.socket, since=clock.now()))
         owner = Owner(places)
-        owner.api = await stack.enter_async_context(swarm(places))
-        server = SocketServer(owner.api, places.socket, on_shutdown=owner.end, started_at=clock.now())
+        owner.api = await stack.enter_async_context(swarm(places, owner.end))
+        server = SocketServer(owner.api, places.socket, started_at=clock.now())
         await server.open()
         stack.push_async_callback(within, 1.0, server.close, "the socket")
         log.info("the swarm of %s is open", places.data)
-        stack.push_async_callback(owner.end)
+        stack.callback(owner.end)
         yield owner
 
 

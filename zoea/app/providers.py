@@ -18,6 +18,7 @@ from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 
 CLOSE_S = 1.0
+UNMETERED = (ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
 _WORDS_OF_AN_ANSWER = 25
 """The autopilot streams word by word; `provider.NAME.tick` is for about this many."""
 
@@ -50,8 +51,11 @@ class ProviderSet:
         return self._made[name]
 
     def metered(self) -> dict[str, bool]:
-        """Which of the providers made so far count against budgets."""
-        return {name: provider.metered for name, provider in self._made.items()}
+        """Whose tokens count against budgets, for every name that settings know."""
+        configured = {name: given.type for name, given in self._settings.provider.items()}
+        by_type = {kind.value: kind for kind in ProviderType} | configured
+        known = {name: kind not in UNMETERED for name, kind in by_type.items()}
+        return known | {name: provider.metered for name, provider in self._made.items()}
 
     def secrets(self) -> tuple[str, ...]:
         """Values that no log may hold. A reference that leads nowhere has none."""

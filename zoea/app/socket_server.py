@@ -13,7 +13,6 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +37,12 @@ class SocketServer:
     Args:
         api: The swarm.
         path: Where to listen, at most 107 bytes long.
-        on_shutdown: What `shutdown` from a front asks of the owner process. It
-            returns at once; the owner then ends in its own order.
         started_at: µs UTC; told to fronts.
     """
 
-    def __init__(
-        self, api: SwarmApi, path: Path, *, on_shutdown: Callable[[], Awaitable[None]], started_at: int = 0
-    ) -> None:
+    def __init__(self, api: SwarmApi, path: Path, *, started_at: int = 0) -> None:
         self.path = path
         self._api = api
-        self._on_shutdown = on_shutdown
         self._started_at = started_at
         self._server: asyncio.Server | None = None
         self._fronts: set[asyncio.Task[None]] = set()
@@ -89,7 +83,7 @@ class SocketServer:
         if len(self._fronts) >= MAX_CONNECTIONS or not _is_same_user(writer):
             writer.transport.abort()
             return
-        front = _Front(self._api, reader, writer, self._on_shutdown, self._started_at)
+        front = _Front(self._api, reader, writer, self._started_at)
         task = asyncio.create_task(front.serve(), name="front")
         self._fronts.add(task)
         task.add_done_callback(self._fronts.discard)
@@ -103,13 +97,11 @@ class _Front:
         api: SwarmApi,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        on_shutdown: Callable[[], Awaitable[None]],
         started_at: int,
     ) -> None:
         self._api = api
         self._reader = reader
         self._writer = writer
-        self._on_shutdown = on_shutdown
         self._started_at = started_at
         self._greeted = False
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -207,10 +199,7 @@ class _Front:
 
     async def _answer(self, request: int, method: Method, arguments: dict[str, Any]) -> None:
         try:
-            if method.name == "shutdown":
-                await self._on_shutdown()
-                await self._write(id=request, result=None)
-            elif method.streams:
+            if method.streams:
                 async with contextlib.aclosing(getattr(self._api, method.name)(**arguments)) as items:
                     async for item in items:
                         await self._write_item(request, item)

@@ -68,6 +68,13 @@ def stored_view(database: Path) -> SwarmView:
     )
 
 
+def newest_event(database: Path) -> int:
+    """The id of the newest stored event, 0 where there is none."""
+    with _reading(database) as reader:
+        newest: int = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
+        return newest
+
+
 def stored_mysis(database: Path, ref: str) -> MysisView:
     """One mysis as stored, by name in any case or `#id`.
 

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from zoea.app.stored import newest_event
 from zoea.cli.console import Parting, converse
 from zoea.cli.fronts import Front, JsonFront, PlainFront, gapless
 from zoea.cli.reach import attach
@@ -47,7 +48,7 @@ async def owned(options: RunOptions, where: Places) -> int:
     async with _until_open(own(where, swarm_of)) as owner:
         owner.be_the_process(on_hangup=_go_dark)
         swarm = owner.api
-        after = (await swarm.view()).event_id
+        after = await asyncio.to_thread(newest_event, where.database)
         await prepare(swarm, options)
         if options.is_interactive:
             await front.say("Type help for what can be said; quit ends the swarm.")
