@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def place(path: Path, content: bytes, *, permissions: int = 0o600) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     path.chmod(permissions)
+
+
+def scribble(path: Path) -> None:
+    """Spoil the schema and leave the header whole."""
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * 3996 + content[4096:])
 
 
 def looks(path: Path) -> tuple[bytes, int]:
@@ -272,6 +279,16 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
         assert tables(connection) == ["a", "b"]
 
 
+def test_a_migration_that_loses_its_transaction_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    losing = "INSERT INTO a VALUES (5); INSERT OR ROLLBACK INTO a VALUES (5);"
+    with connect(path) as connection:
+        with pytest.raises(sqlite3.IntegrityError):
+            migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, losing))
+        assert connection.execute("SELECT * FROM a").fetchall() == []
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+
+
 def test_a_migration_that_breaks_a_reference_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "zoea.db"
     with connect(path) as connection, pytest.raises(StoreError, match="migration 3 leaves a row of 'b'"):
@@ -294,6 +311,80 @@ async def test_two_that_open_a_new_store_at_once_both_get_it(path: Path, clock: 
     assert len(await stores[0].read("SELECT 1 FROM event")) == 4
     for store in stores:
         await store.close()
+
+
+async def test_opening_waits_for_another_that_is_making_the_same_file(
+    path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place(path, b"")
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            other.execute("ROLLBACK")
+
+        monkeypatch.setattr("zoea.store.store.time.sleep", pause)
+        await (await Store.open(path, clock_now=clock.now)).close()
+    assert len(pauses) == 1
+
+
+async def test_opening_gives_up_on_a_file_that_stays_locked(
+    path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.store.store.BUSY_SECONDS", 0.02)
+    place(path, b"")
+    with connect(path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked"):
+            await Store.open(path, clock_now=clock.now)
+
+
+async def test_an_opening_that_is_cancelled_leaves_no_thread_behind(
+    path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.store.store.CLOSE_SECONDS", 0.01)
+    entered, leave = threading.Event(), threading.Event()
+
+    def pause(seconds: float) -> None:
+        entered.set()
+        leave.wait(10)
+
+    monkeypatch.setattr("zoea.store.store.time.sleep", pause)
+    place(path, b"")
+    with connect(path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        opening = asyncio.create_task(Store.open(path, clock_now=clock.now))
+        await asyncio.to_thread(entered.wait, 10)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        other.execute("ROLLBACK")
+        leave.set()
+        writer = next((thread for thread in threading.enumerate() if thread.name == "zoea-writer"), None)
+        if writer is not None:
+            await asyncio.to_thread(writer.join, 10)
+            assert not writer.is_alive()
+
+
+async def test_a_damaged_database_is_a_clear_error(path: Path, clock: SettableClock) -> None:
+    await (await Store.open(path, clock_now=clock.now)).close()
+    scribble(path)
+    with pytest.raises(StoreError, match="malformed") as raised:
+        await Store.open(path, clock_now=clock.now)
+    assert "damaged" in raised.value.hint
+
+
+async def test_a_file_of_somebody_else_is_a_clear_error(
+    path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chmod(self: Path, permissions: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    with pytest.raises(StoreError, match="Operation not permitted"):
+        await Store.open(path, clock_now=clock.now)
 
 
 def test_each_kind_of_sqlite_error_has_its_own_translation() -> None:

@@ -286,6 +286,56 @@ async def test_another_process_that_holds_the_database_makes_a_write_fail_after_
         other.close()
 
 
+async def test_an_op_run_alone_that_cannot_begin_fails(store: Store, path: Path) -> None:
+    """The group is lost while another process takes the database: each op says that it is locked."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    def lose(connection: WriterConnection) -> None:
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("ROLLBACK")
+        other.execute("BEGIN IMMEDIATE")
+
+    try:
+        outcomes = await asyncio.gather(*(store.write(op) for op in (put("a"), lose)), return_exceptions=True)
+        assert isinstance(outcomes[1], StoreError)
+    finally:
+        other.close()
+    assert await store.write(put("c")) == 1
+    assert await keys(store) == (["a", "c"] if outcomes[0] == 1 else ["c"])
+
+
+def test_a_loop_that_was_closed_before_the_store_is_logged(
+    path: Path, clock: SettableClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.new_event_loop()
+    store = loop.run_until_complete(Store.open(path, clock_now=clock.now))
+    loop.run_until_complete(store._readers.close())
+    gate = Gate()
+    assert store._writer is not None
+    future = store._writer.submit(gate)
+    store._writer._queue.put(None)
+    assert gate.entered.wait(10)
+    loop.close()
+    gate.open.set()
+    store._writer._thread.join(10)
+    assert not future.done()
+    assert "closed before the store" in caplog.text
+
+
+async def test_a_log_that_cannot_be_moved_into_the_database_stays_and_loses_nothing(
+    store: Store, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.write(put("a"))
+    with closing(open_reader(path)) as reader:
+        reader.execute("BEGIN")
+        assert len(reader.execute("SELECT 1 FROM setting").fetchall()) == 1
+        await store.write(lambda connection: connection.execute("PRAGMA busy_timeout = 10"))
+        await store.close()
+        assert path.with_name("zoea.db-wal").exists()
+    with closing(open_reader(path)) as reader:
+        assert len(reader.execute("SELECT 1 FROM setting").fetchall()) == 1
+
+
 async def test_closing_finishes_what_was_queued(store: Store, path: Path) -> None:
     writes = [asyncio.create_task(store.write(put(f"{n:03}"))) for n in range(500)]
     await asyncio.sleep(0)

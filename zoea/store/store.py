@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -75,7 +75,8 @@ class Store:
                 await store._writer.open()
             await store._readers.open(READERS)
         except BaseException:
-            await store.close()
+            with suppress(StoreError):  # what failed first is what matters
+                await store.close(CLOSE_SECONDS)
             raise
         return store
 
