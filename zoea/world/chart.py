@@ -154,16 +154,19 @@ def _dijkstra(lanes: dict[str, tuple[tuple[str, int], ...]], start: str) -> dict
     return best
 
 
-_BELTS = ("copper", "nickel", "titanium", "copper", "nickel", "palladium", "titanium", "nickel", BEST_ORE)
+_BELTS = (
+    *("copper", "nickel", "copper", "nickel", "copper", "nickel", "copper", "palladium", BEST_ORE),
+    *("copper", "nickel", "copper", "titanium", "copper", "nickel", "copper", "nickel", BEST_ORE),
+)
 
 
 def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dict[int, int]]) -> list[Point]:
     """Each station stands in a poor belt; every ninth of the belts elsewhere is the best there is."""
     total, belts = systems * 3, round(systems * 0.75)
-    away = [i for i in range(systems) if i not in homes]
-    dice.shuffle(away)
     rich = belts - len(homes)
     ores = [_BELTS[-1 - i % len(_BELTS)] for i in range(rich)]
+    away = _remote_first(dice, lanes, homes, ores.count(BEST_ORE))
+    ores.sort(key=lambda ore: ore != BEST_ORE)
     spots: list[tuple[int, Kind, str, int]] = []
     for home in homes:
         spots += [(home, Kind.STATION, "", 0), (home, Kind.BELT, NEAREST_ORE, 0)]
@@ -181,6 +184,21 @@ def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dic
         spots.append((here, kind, "helium" if kind is Kind.GAS else "", orbit(here)))
     spots.sort(key=lambda spot: (spot[0], spot[3], spot[1] is not Kind.STATION))
     return [_point(dice, number + 1, *spot) for number, spot in enumerate(spots)]
+
+
+def _remote_first(dice: random.Random, lanes: list[dict[int, int]], homes: list[int], few: int) -> list[int]:
+    """Systems without a station, in any order but for the first few: those are out of the way."""
+    named = {str(i): tuple((str(to), ticks) for to, ticks in near.items()) for i, near in enumerate(lanes)}
+    far = dict.fromkeys(range(len(lanes)), 1 << 30)
+    for home in homes:
+        for name, ticks in _dijkstra(named, str(home)).items():
+            far[int(name)] = min(far[int(name)], ticks)
+    away = sorted((i for i in far if i not in homes), key=lambda i: (far[i], i))
+    remote = away[len(away) // 2 : len(away) * 9 // 10]
+    chosen = dice.sample(remote, min(few, len(remote)))
+    rest = [i for i in away if i not in chosen]
+    dice.shuffle(rest)
+    return chosen + rest
 
 
 def _cycle(items: list[int], count: int) -> list[int]:

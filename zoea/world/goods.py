@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 ORES: dict[str, float] = {
     "iron": 10.0,
-    "copper": 12.0,
-    "nickel": 15.0,
-    "titanium": 20.0,
-    "palladium": 28.0,
+    "copper": 11.0,
+    "nickel": 13.0,
+    "titanium": 17.0,
+    "palladium": 26.0,
     "iridium": 40.0,
 }
 """Base price of a unit, in credits. The best is worth four times the one at every start."""

@@ -129,7 +129,7 @@ def get_poi(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
         )
         line["capacity"] = int(point.capacity)
     ticks = reef.chart.ticks(point.system)
-    stations = sorted((ticks[reef.chart.points[id_].system], id_) for id_ in reef.chart.stations)[:4]
+    stations = sorted((ticks[reef.chart.points[id_].system], id_) for id_ in reef.chart.stations)[:5]
     line["nearest_stations"] = [
         {"poi_id": id_, "system_id": reef.chart.points[id_].system, "ticks": far} for far, id_ in stations
     ]
