@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import select
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,6 +23,7 @@ from zoea.llm.embedded import EmbeddedProvider
 from zoea.llm.llamacpp import LlamaServer, ServerOptions
 from zoea.llm.local_models import LocalModels
 from zoea.llm.registry import make_openai
+from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import (
     Answer,
@@ -28,8 +35,9 @@ from zoea.model.request import (
     StreamItem,
     ToolSpec,
 )
-from zoea.model.words import Finish, Role
+from zoea.model.words import ErrorClass, Finish, Role
 
+ROOT = Path(__file__).parents[2]
 OPTIONS = ServerOptions(context=4096, threads=1)
 TOOLS = (
     ToolSpec(
@@ -96,7 +104,19 @@ def asked(*prompts: str, tools: tuple[ToolSpec, ...] = (), tokens: int = 100) ->
 
 
 async def items(provider: Provider, request: ModelRequest) -> list[StreamItem]:
-    return [item async for item in provider.stream(request)]
+    """One answer's stream, sent again where its connection broke, as a turn does.
+
+    llama.cpp closes every connection after a streamed answer, having said that it keeps
+    it: a request that leaves in the same instant is lost.
+    """
+    for _ in range(4):
+        try:
+            return [item async for item in provider.stream(request)]
+        except ProviderError as error:
+            if error.kind is not ErrorClass.TRANSIENT:
+                raise
+            broken = error
+    raise broken
 
 
 def valid_call(answer: Answer) -> dict[str, Any]:
@@ -176,6 +196,55 @@ async def test_nobody_else_on_the_machine_can_use_the_server(server: LlamaServer
     with pytest.raises(Exception, match=r"(?i)key"):
         await items(stranger, asked("Say hello."))
     await stranger.close()
+
+
+async def test_a_schema_with_references_of_its_own_can_be_called(embedded: EmbeddedProvider) -> None:
+    point = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    schema = {"type": "object", "properties": {"at": {"$ref": "#/$defs/P"}}, "required": ["at"], "$defs": {"P": point}}
+    answer = (await items(embedded, asked("Use go now.", tools=(ToolSpec("go", "Goes.", schema),))))[-1]
+    assert isinstance(answer, Answer)
+    for call in answer.calls:
+        assert isinstance(json.loads(call.arguments)["at"]["x"], int)
+
+
+async def test_a_process_that_is_killed_is_started_again(embedded: EmbeddedProvider) -> None:
+    await embedded.info("smollm2")
+    process = embedded._loading["smollm2"].result().server._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    answer = (await items(embedded, asked("Say yes.", tokens=4)))[-1]
+    assert isinstance(answer, Answer)
+
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from zoea.llm.llamacpp import LlamaServer, ServerOptions
+
+async def main():
+    server = LlamaServer(Path(sys.argv[1]), "smollm2", ServerOptions(context=512, threads=1))
+    await server.start()
+    print(server._process.pid, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_model_ends_with_the_swarm_that_is_killed(shelf: LocalModels) -> None:
+    owner = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", OWNER, str(shelf.get("smollm2").path)),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert owner.stdout is not None
+    child = int(await asyncio.wait_for(owner.stdout.readline(), 30))
+    watched = os.pidfd_open(child)
+    owner.kill()
+    await owner.wait()
+    ended, _, _ = await asyncio.to_thread(select.select, [watched], [], [], 10)
+    os.close(watched)
+    assert ended == [watched]
 
 
 async def test_the_embedded_provider_loads_the_model_when_it_is_wanted(embedded: EmbeddedProvider) -> None:

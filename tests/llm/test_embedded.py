@@ -194,6 +194,20 @@ async def test_a_model_whose_template_knows_tools_calls_them_itself(
     await made.close()
 
 
+async def test_schemas_go_out_without_references(engine: Engine, embedded: EmbeddedProvider) -> None:
+    point = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    schema = {"type": "object", "properties": {"at": {"$ref": "#/$defs/P"}}, "required": ["at"], "$defs": {"P": point}}
+    await items(embedded, asked("tiny", ToolSpec("go", "Goes.", schema)))
+    assert "$ref" not in engine.chats[0].body.decode()
+
+
+async def test_no_connection_is_used_twice_because_llama_cpp_ends_them(
+    engine: Engine, embedded: EmbeddedProvider
+) -> None:
+    await items(embedded, asked())
+    assert engine.chats[0].headers["connection"] == "close"
+
+
 async def test_options_of_the_server_go_to_the_server_and_all_others_into_the_request(
     engine: Engine, shelf: LocalModels
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from zoea.llm.config import ProviderConfig, ToolMode
 from zoea.llm.documents import fetch
+from zoea.llm.flat_schema import flat
 from zoea.llm.http import Http
 from zoea.llm.llamacpp import LlamaServer, ServerOptions, engine_is_installed, missing_extra
 from zoea.llm.local_models import LocalModel, LocalModels
@@ -76,7 +77,8 @@ class EmbeddedProvider:
         if not task.done():
             yield Held(f"loading {model.name}")
         loaded = await asyncio.shield(task)
-        named = replace(request, model=model.name)
+        tools = tuple(replace(tool, input_schema=flat(tool.input_schema)) for tool in request.tools)
+        named = replace(request, model=model.name, tools=tools)
         try:
             async with aclosing(cast("AsyncGenerator[StreamItem]", loaded.provider.stream(named))) as items:
                 async for item in items:
@@ -192,7 +194,7 @@ class EmbeddedProvider:
             base_url=f"{server.address}/v1",
             api_key=server.key,
             model=server.alias,
-            headers={},
+            headers={"connection": "close"},  # llama.cpp ends each streamed connection, and says that it keeps it
             concurrency=max(options.parallel, 1),
             context_window=None,
             tool_mode=mode,
