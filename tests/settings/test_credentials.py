@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
+from zoea.settings.closed_file import write_closed
 from zoea.settings.credentials import CredentialMissing, Credentials, _parse, _text
 
 
@@ -180,6 +181,16 @@ def test_a_directory_in_the_file_s_place_is_an_error(file: Path) -> None:
     file.mkdir(parents=True, mode=0o700)
     with pytest.raises(SettingsError, match="Is a directory"):
         Credentials(file).names()
+
+
+def test_a_place_that_cannot_be_written_is_an_error_of_ours_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with pytest.raises(SettingsError, match="cannot be written"):
+        Credentials(tmp_path / "data" / "credentials.toml").set("a", "1")
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    with pytest.raises(SettingsError, match="cannot be written"):
+        write_closed(tmp_path / "folder", "x")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["cwd", "data", "folder", "home"]
 
 
 def test_the_keyring_keeps_and_gives(file: Path, ring: MemoryKeyring) -> None:

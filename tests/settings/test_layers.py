@@ -72,8 +72,8 @@ def test_all_errors_of_all_files_come_at_once_with_line_and_nearest_key() -> Non
     user = "[nudge]\nidle_intervall = 3\nenabled = 7\n\n[swarms]\nx = 1\n"
     project = "[swarm]\nmax_myses = 5000\n[turn]\nidle_interval = 3\n"
     assert errors(user, project) == [
-        "config.toml:3 nudge.enabled ",
         "config.toml:2 nudge.idle_intervall nudge.idle_interval",
+        "config.toml:3 nudge.enabled ",
         "config.toml:5 swarms swarm",
         "zoea.toml:2 swarm.max_myses ",
         "zoea.toml:4 turn.idle_interval nudge.idle_interval",
@@ -93,8 +93,36 @@ def test_the_message_names_file_line_key_and_what_was_meant() -> None:
         loaded("[swarm]\nmax_myse = 3")
 
 
+def test_a_problem_is_plain_data_for_machines() -> None:
+    with pytest.raises(SettingsInvalid) as caught:
+        loaded("[swarm]\nmax_myse = 3")
+    (problem,) = caught.value.problems
+    assert problem.as_dict() == {
+        "key": "swarm.max_myse",
+        "message": "unknown key",
+        "layer": "user",
+        "file": str(places(configured=False).config_file),
+        "line": 2,
+        "nearest": "swarm.max_myses",
+    }
+
+
+def test_a_key_with_odd_characters_is_quoted_and_cannot_steer_a_terminal() -> None:
+    with pytest.raises(SettingsInvalid) as caught:
+        loaded('[swarm]\n"a b\\u001b[31m" = 3\n[nudge]\nx.y.z = 3\n')
+    assert [one.key for one in caught.value.problems] == ['swarm."a b?[31m"', "nudge.x"]
+
+
+def test_a_value_in_the_wrong_place_is_never_repeated_where_it_could_be_a_key() -> None:
+    with pytest.raises(SettingsInvalid) as caught:
+        loaded("[provider.a]\ntype = 'sk-secret-1'\nconcurrency = 0\nthinking = 'sk-secret-2'\n")
+    assert "sk-secret" not in str(caught.value)
+    assert "greater than or equal to 1, not 0" in str(caught.value)
+    assert " or " in str(caught.value)
+
+
 def test_a_table_where_a_value_belongs_and_a_value_where_a_table_belongs() -> None:
-    assert errors("swarm = 3\n[workspace]\nx = 1\n") == ["config.toml:2 workspace ", "config.toml:1 swarm "]
+    assert errors("swarm = 3\n[workspace]\nx = 1\n") == ["config.toml:1 swarm ", "config.toml:2 workspace "]
 
 
 def test_what_is_missing_is_named_with_its_table() -> None:

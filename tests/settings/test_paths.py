@@ -103,6 +103,20 @@ def test_a_runtime_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
         Places(tmp_path, tmp_path, tmp_path / "r").make_runtime()
 
 
+def test_a_directory_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OwnerError, match="cannot be made"):
+        Places(tmp_path / "file" / "d", tmp_path, tmp_path).make_data()
+
+
+def test_a_runtime_directory_that_exists_and_is_short_is_used(tmp_path: Path) -> None:
+    env = {"ZOEA_DATA_DIR": "/d", "ZOEA_CONFIG_DIR": "/c"}
+    assert places(env={**env, "XDG_RUNTIME_DIR": "/tmp"}).runtime == Path("/tmp/zoea")
+    gone = places(env={**env, "XDG_RUNTIME_DIR": str(tmp_path / "gone"), "TMPDIR": "relative"})
+    assert gone.runtime == Path("/tmp") / f"zoea-{os.getuid()}"
+    assert gone.world.parent == gone.data
+
+
 def test_asking_for_places_loads_nothing_heavy() -> None:
     code = (
         "import sys; from zoea.settings.paths import places; places(); "

@@ -281,6 +281,21 @@ def test_a_project_s_template_that_loosens_a_policy_needs_trust(
     assert library.untrusted() == ()
 
 
+def test_a_project_may_have_templates_and_no_file() -> None:
+    folder = Path(".zoea/templates")
+    folder.mkdir(parents=True)
+    (folder / "here.toml").write_text('prompt = "x"')
+    Path("deep").mkdir()
+    assert "here" in load(places(), project_dir=Path("deep")).templates.names()
+
+
+def test_a_template_without_the_keys_of_its_shape_is_refused_whole(library: Templates, user: Path) -> None:
+    (user / "base.toml").write_text("[budget]\nbackground = 5\n")
+    (user / "child.toml").write_text('extends = "base"\nname = "child"\ntools = 3\n')
+    with pytest.raises(TemplateError, match="a table is wanted here"):
+        library.get("child")
+
+
 def test_load_finds_the_project_s_templates_beside_its_file() -> None:
     Path("zoea.toml").touch()
     folder = Path(".zoea/templates")

@@ -6,33 +6,53 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
+
+from zoea.model.errors import SettingsError
 
 
 def write_closed(file: Path, text: str) -> None:
-    """Replace a file (0600) in one step; a crash leaves the old one or the new one. Raises OSError."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Replace a file (0600) in one step; a crash leaves the old one or the new one.
+
+    Raises SettingsError where it cannot be written; the old one is then untouched.
+    """
     draft = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(file)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        with suppress(OSError):  # what went wrong first is what the person has to know
+            draft.unlink(missing_ok=True)
+        _unwritable(file, error)
 
 
 @contextmanager
 def one_at_a_time(file: Path) -> Iterator[None]:
-    """Hold a lock beside a file, so that two processes' changes to it both last."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    """Hold a lock beside a file, so that two processes' changes to it both last.
+
+    Raises SettingsError where the lock cannot be made.
+    """
+    lock = file.with_name(f".{file.name}.lock")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        _unwritable(file, error)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def _unwritable(file: Path, error: OSError) -> NoReturn:
+    raise SettingsError(
+        f"{file} cannot be written: {error.strerror}", hint=f"Check the space and the rights of {file.parent}."
+    ) from error

@@ -34,7 +34,7 @@ def problems_of(
 def _explained(
     model: type[BaseModel], tree: Mapping[str, Any], origins: Mapping[KeyPath, Origin], found: list[ErrorDetails]
 ) -> list[Problem]:
-    """One problem a key; what a union's members each say is joined."""
+    """One problem a key, by line; what a union's members each say is joined."""
     by_path: dict[KeyPath, list[str]] = {}
     unknown: set[KeyPath] = set()
     for error in found:
@@ -44,7 +44,7 @@ def _explained(
             by_path[path].append(message)
         if error["type"] == "extra_forbidden":
             unknown.add(path)
-    return [
+    problems = [
         Problem(
             dotted(path),
             ", or ".join(messages),
@@ -53,6 +53,7 @@ def _explained(
         )
         for path, messages in by_path.items()
     ]
+    return sorted(problems, key=lambda problem: problem.origin.line)
 
 
 def origin_of(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:

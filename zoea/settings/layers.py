@@ -16,7 +16,7 @@ from zoea.settings.document import Document, read_document
 from zoea.settings.environment import environment
 from zoea.settings.explain import TABLES, origin_of, problems_of
 from zoea.settings.fields import lowest
-from zoea.settings.library import Templates, levels, walk_up
+from zoea.settings.library import TEMPLATES_FOLDER, Templates, levels, walk_up
 from zoea.settings.merge import CAPS
 from zoea.settings.origin import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
 from zoea.settings.paths import PROJECT_FILE, Places
@@ -97,9 +97,9 @@ def problems(
         load(places, project_dir=project_dir, overrides=overrides, env=env)
     except SettingsInvalid as error:
         found += error.problems
-    project = project_file(project_dir or Path.cwd())
-    folder = project.parent if project else None
-    return found + Templates(levels(places.templates, folder), Trust(places.trusted)).problems()
+    start = project_dir or Path.cwd()
+    level = levels(places.templates, project_folder(start))
+    return found + Templates(level, Trust(places.trusted)).problems()
 
 
 @dataclass(slots=True)
@@ -122,12 +122,13 @@ class _Reading:
 def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mapping[str, str]) -> _Reading:
     trust = Trust(places.trusted)
     project = project_file(start)
-    templates = Templates(levels(places.templates, project.parent if project else None), trust)
+    templates = Templates(levels(places.templates, project_folder(start)), trust)
     reading = _Reading(templates, project)
     user = read_document(places.config_file, Layer.USER)
     reading.add(_of_file(Layer.USER, places.config_file, user), user)
     if project:
         _add_project(reading, project, trust)
+    reading.untrusted += templates.untrusted()
     known = {section: _names(reading.sources, section) for section in TABLES}
     for source in environment(env, known):
         reading.add(source)
@@ -141,6 +142,14 @@ def project_file(start: Path) -> Path | None:
     return next(walk_up(start.absolute(), PROJECT_FILE), None)
 
 
+def project_folder(start: Path) -> Path | None:
+    """The project's directory: where its `zoea.toml` lies, else the nearest with templates of its own."""
+    if file := project_file(start):
+        return file.parent
+    start = start.absolute()
+    return next((folder for folder in (start, *start.parents) if (folder / TEMPLATES_FOLDER).is_dir()), None)
+
+
 def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
     """The whole file is checked, but of an untrusted one only the inert part takes effect."""
     document = read_document(file, Layer.PROJECT)
@@ -150,7 +159,6 @@ def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
         inert, reading.untrusted = inert_part(document.tree, below)
         whole = reading.sources.pop()
         reading.sources.append(Source(Layer.PROJECT, inert, whole.origins))
-    reading.untrusted += reading.templates.untrusted()
 
 
 def _of_file(layer: Layer, file: Path, document: Document) -> Source:

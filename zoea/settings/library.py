@@ -19,6 +19,9 @@ from zoea.settings.template import PARENT, Template
 from zoea.settings.tree import merged
 from zoea.settings.trust import Trust, held_in_template
 
+TEMPLATES_FOLDER = ".zoea/templates"
+"""Where a project keeps its own, beside `zoea.toml` if it has one."""
+
 SHIPPED = Path(__file__).parent / "templates"
 _OWN = frozenset({"name", "title"})
 """What a template never has from the one it extends."""
@@ -182,4 +185,4 @@ def levels(user: Path, project: Path | None) -> tuple[Level, ...]:
     mine = Level(Layer.USER, user)
     if project is None:
         return (mine,)
-    return (Level(Layer.PROJECT, project / ".zoea" / "templates", needs_trust=True), mine)
+    return (Level(Layer.PROJECT, project / TEMPLATES_FOLDER, needs_trust=True), mine)

@@ -71,8 +71,9 @@ class SettingsInvalid(SettingsError):
     """All problems of all layers at once; `what` has a line for each."""
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "", title: str | None = None) -> None:
+        lines = [str(problem) for problem in problems]
         super().__init__(
-            "\n".join(map(str, problems)),
+            lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} problems", *lines]),
             hint=hint or "Correct these lines, then run `zoea config check`.",
             title=title,
         )

@@ -21,6 +21,7 @@ USER_FILE = "config.toml"
 SOCKET_PATH_LIMIT = 107
 """Bytes that a Unix socket's path may have, without the closing NUL."""
 
+_LARGEST = 1_000_000
 _SOCKET_NAME_BYTES = len("/") + 16 + len(".sock")
 _WORKSPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
@@ -127,7 +128,8 @@ def _configured(config: Path) -> str:
     for candidate in (project, config / USER_FILE):
         if candidate is None or not candidate.is_file():
             continue
-        raw = candidate.read_bytes()
+        with candidate.open("rb") as stream:
+            raw = stream.read(_LARGEST)
         if b"workspace" in raw and (name := _workspace_in(candidate, raw)):
             return name
     return ""
@@ -164,9 +166,11 @@ def _config(env: Mapping[str, str]) -> Path:
 
 def _runtime(env: Mapping[str, str]) -> Path:
     """The first place short enough for a socket's path."""
-    candidates = [Path(env[name]) / leaf for name, leaf in _runtime_candidates() if env.get(name)]
+    candidates = [
+        Path(env[name]) / leaf for name, leaf in _runtime_candidates() if Path(env.get(name, "")).is_absolute()
+    ]
     for folder in candidates:
-        if folder.is_absolute() and len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= SOCKET_PATH_LIMIT:
+        if folder.parent.is_dir() and len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= SOCKET_PATH_LIMIT:
             return folder
     return Path("/tmp") / f"zoea-{os.getuid()}"
 
@@ -180,5 +184,13 @@ def _absolute(given: str) -> Path:
 
 
 def _closed_folder(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        from zoea.model.errors import OwnerError
+
+        raise OwnerError(
+            f"the directory {folder} cannot be made: {error.strerror}",
+            hint="Set ZOEA_DATA_DIR and ZOEA_CONFIG_DIR to directories that you may write.",
+        ) from error
     return folder
