@@ -95,7 +95,7 @@ def _toolbox(loaded: Loaded, places: Places, wishes: Wishes) -> Toolbox:
         upstreams = (*upstreams, world_upstream(loaded.settings, places))
     return Toolbox(
         upstreams,
-        policies=policies_of(loaded.templates, upstreams),
+        policies=policies_of(upstreams),
         logs=places.data,
         accounts=CredentialAccounts(credentials),
     )

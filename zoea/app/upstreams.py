@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from pydantic import SecretStr
 
-from zoea.model.errors import TemplateError
-from zoea.settings import Credentials, Settings, Template, Templates
+from zoea.settings import Credentials, Settings, Template, from_text
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.settings.paths import Places
 from zoea.tools import Login, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
@@ -49,15 +49,13 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
     )
 
 
-def policies_of(templates: Templates, upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], ToolPolicy]:
-    """A template's name -> its policy on tools. A template that is gone allows nothing."""
+def policies_of(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], ToolPolicy]:
+    """A template's text, as a mysis was made from it, -> its policy on tools."""
+    names = tuple(upstream.name for upstream in upstreams)
 
-    def policy(name: str) -> ToolPolicy:
-        try:
-            template = templates.get(name)
-        except TemplateError:
-            return ToolPolicy(allow=())
-        return policy_of(template, tuple(upstream.name for upstream in upstreams))
+    @cache
+    def policy(body: str) -> ToolPolicy:
+        return policy_of(from_text(body), names)
 
     return policy
 
