@@ -226,7 +226,7 @@ def _hold(life: Life, given: Hold) -> tuple[Life, tuple[Effect, ...]]:
 
 def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[Effect, ...]]:
     life = replace(life, pending=(*life.pending, given.pending), encouragement=0)
-    if not _wakes(life, given.pending):
+    if not wakes(life, given.pending):
         return life, ()
     if life.open_turn:
         if given.pending.mode is DeliveryMode.INTERRUPT:
@@ -239,7 +239,7 @@ def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[Effect, ...]]:
     return _then(life, given.at, effects)
 
 
-def _wakes(life: Life, pending: Pending) -> bool:
+def wakes(life: Life, pending: Pending) -> bool:
     """False from the hop on where messages only join a turn that opens anyway."""
     return pending.hop < life.rules.max_hops
 
@@ -295,7 +295,7 @@ def _breaker(life: Life) -> tuple[Life, tuple[Effect, ...]]:
         "its model answered three nudges with neither text nor tool calls",
         "press 'r' to relaunch, or look at its provider and model",
     )
-    if life.pending and any(_wakes(life, p) for p in life.pending):
+    if life.pending and any(wakes(life, p) for p in life.pending):
         return _open(life, ())
     life = replace(life, state=MysisState.IDLE, encouragement=0, wait_until=None, wait_reason="")
     return life, (SetState(MysisState.IDLE, BREAKER_OPEN, failure), WakeAt(None))
@@ -323,7 +323,7 @@ def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple
     if life.broken_off:
         life = replace(life, open_turn=True, broken_off=False)
         return life, (*effects, WakeAt(None), OpenTurn(resume=True))
-    if any(_wakes(life, p) for p in life.pending):
+    if any(wakes(life, p) for p in life.pending):
         return _open(life, effects)
     if life.rules.run_once:
         life = replace(life, state=MysisState.IDLE)

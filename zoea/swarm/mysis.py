@@ -53,6 +53,7 @@ class MysisRunner:
         self._driver: TurnDriver | None = None
         self._turn: asyncio.Task[None] | None = None
         self._tick_length = 0
+        self._busy = False
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
     # What the commander asks of it.
@@ -81,7 +82,8 @@ class MysisRunner:
     @property
     def is_settled(self) -> bool:
         """True where it has no open turn and nothing pending that would open one."""
-        return not self.has_turn and self._inbox.empty() and not self.life.pending
+        waiting = any(lf.wakes(self.life, pending) for pending in self.life.pending)
+        return not (self._busy or self.has_turn or waiting) and self._inbox.empty()
 
     async def close(self) -> None:
         """End within a few seconds; an open turn stays open in the store, to be resumed."""
@@ -101,7 +103,9 @@ class MysisRunner:
 
     async def _main(self) -> None:
         while True:
+            self._busy = False
             told = await self._inbox.get()
+            self._busy = True
             try:
                 self.life, effects = lf.step(self.life, told.given)
                 self._live.pending = len(self.life.pending)

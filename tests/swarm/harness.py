@@ -1,0 +1,200 @@
+"""A real swarm for tests: real store, real toolbox with an in-process MCP server, a scripted model, a clock by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
+
+from tests.fakes.llm_clock import HandClock
+from zoea.llm.scripted import Rule, ScriptedProvider
+from zoea.model.errors import ProviderError
+from zoea.model.ports import Provider
+from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.words import ErrorClass, MysisState, Role
+from zoea.settings import Settings, Templates, from_text
+from zoea.store import Store
+from zoea.swarm import Commander
+from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
+
+
+class HandIds:
+    """Ids that count, and chance that is always the same."""
+
+    def __init__(self, jitter: float = 0.5) -> None:
+        self._count = 0
+        self._jitter = jitter
+
+    def uid(self) -> str:
+        self._count += 1
+        return f"uid-{self._count}"
+
+    def jitter(self) -> float:
+        return self._jitter
+
+
+class OneProvider:
+    """The providers of a test: one, under every name it is asked for but `missing`."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+
+    def get(self, name: str) -> Provider:
+        if name == "missing":
+            raise ProviderError("there is no provider 'missing'", kind=ErrorClass.MODEL_MISSING)
+        return self.provider
+
+    def metered(self) -> dict[str, bool]:
+        return {self.provider.name: self.provider.metered}
+
+
+@dataclass
+class Peer:
+    """The MCP server of a test, and what it saw. `gates` hold a tool back until released."""
+
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    running: int = 0
+    most_running: int = 0
+
+    def server(self) -> MCPServer[Any]:
+        server: MCPServer[Any] = MCPServer("peer", log_level="ERROR")
+
+        async def run(name: str, text: str) -> str:
+            self.seen.append((name, text))
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
+            try:
+                await asyncio.sleep(0)  # let whoever may overlap come in
+                if name in self.gates:
+                    await self.gates[name].wait()
+                return f"{name} did {text}"
+            finally:
+                self.running -= 1
+
+        async def look(text: str) -> str:
+            return await run("look", text)
+
+        async def act(text: str) -> str:
+            return await run("act", text)
+
+        async def burn(text: str) -> str:
+            return await run("burn", text)
+
+        async def say_ticks(text: str) -> str:
+            self.seen.append(("say_ticks", text))
+            return text
+
+        read_only = ToolAnnotations(read_only_hint=True)
+        safe = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+        server.add_tool(look, description="Looks.", annotations=read_only)
+        server.add_tool(act, description="Acts.", annotations=safe)
+        server.add_tool(burn, description="Burns.", annotations=ToolAnnotations(destructive_hint=True))
+        server.add_tool(say_ticks, description="Echoes a result.", annotations=safe)
+        return server
+
+
+@dataclass
+class Swarm:
+    """What a test holds of a running swarm."""
+
+    commander: Commander
+    store: Store
+    clock: HandClock
+    provider: ScriptedProvider
+    peer: Peer
+    path: Path
+
+    async def until(self, predicate: Callable[[], Any], *, within: float = 10.0) -> None:
+        """Wait for a predicate, in real time, while the hand clock stands."""
+        async with asyncio.timeout(within):
+            while not predicate():
+                await asyncio.sleep(0.002)
+
+    async def settled(self, name: str = "alpha") -> None:
+        """Wait until the mysis has no open turn and nothing pending."""
+        runner = self.commander._runner(name)
+        await self.until(lambda: runner.is_settled)
+
+    def state(self, name: str = "alpha") -> MysisState:
+        return self.commander._runner(name).mysis.state
+
+    async def rows(self, sql: str, *parameters: object) -> list[Any]:
+        return [dict(row) for row in await self.store.read(sql, parameters)]
+
+    async def value(self, sql: str, *parameters: object) -> Any:
+        rows = await self.store.read(sql, parameters)
+        return rows[0][0] if rows else None
+
+    def sent(self) -> list[list[tuple[str, str]]]:
+        """Each request as (role, content) pairs, without the system message."""
+        return [
+            [(str(m.role), m.content) for m in request.messages if m.role is not Role.SYSTEM]
+            for request in self.provider.requests
+        ]
+
+
+def call(name: str, text: str = "x", **more: Any) -> AnswerCall:
+    import json
+
+    return AnswerCall(name, json.dumps({"text": text, **more}))
+
+
+def script(*replies: Answer | ProviderError) -> Rule:
+    """Replies in order; the last one is repeated."""
+    waiting = list(replies)
+
+    def rule(request: ModelRequest) -> Answer | ProviderError:
+        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    return rule
+
+
+@asynccontextmanager
+async def swarm(
+    folder: Path,
+    rules: Rule | Sequence[Rule] = (),
+    *,
+    settings: Settings | None = None,
+    provider: ScriptedProvider | None = None,
+    clock: HandClock | None = None,
+    policy: ToolPolicy | None = None,
+    jitter: float = 0.5,
+    peer: Peer | None = None,
+    templates: Templates | None = None,
+) -> AsyncIterator[Swarm]:
+    """A swarm over a database in `folder`; closed cleanly at the end."""
+    clock = clock or HandClock(1_700_000_000_000_000)
+    path = folder / "zoea.db"
+    store = await Store.open(path, clock_now=clock.now)
+    model = provider or ScriptedProvider(rules, clock=clock, metered=True)
+    peer = peer or Peer()
+    toolbox = Toolbox(
+        [UpstreamConfig("peer", server=peer.server())],
+        policies=lambda body: policy or ToolPolicy(ask_destructive=from_text(body).tools.ask_destructive),
+        logs=folder,
+    )
+    toolbox.open()
+    commander = await Commander.open(
+        store=store,
+        clock=clock,
+        ids=HandIds(jitter),
+        settings=settings or Settings(),
+        templates=templates or Templates(),
+        providers=OneProvider(model),
+        tools=toolbox,
+        on_shutdown=lambda: None,
+    )
+    toolbox.serve(commander.desk)
+    try:
+        yield Swarm(commander, store, clock, model, peer, path)
+    finally:
+        await commander.close()
+        await toolbox.close()
+        await store.close()

@@ -1,0 +1,226 @@
+"""How messages join a mysis: queue, steer, interrupt, stop, hold, hops, receipts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import call, script, swarm
+from zoea.model.errors import NoRecipients, StateRefused, UsageError
+from zoea.model.request import Answer, AnswerCall
+from zoea.model.words import DeliveryMode, MysisState
+
+
+async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"))) as s:
+        block = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "first")
+        await block.reached.wait()
+        receipt = await s.commander.send("alpha", "second")
+        assert receipt.lines[0].status == "delivered"
+        block.release()
+        await s.settled()
+        rows = await s.rows(
+            "SELECT t.number, m.content FROM memory m JOIN turn t ON t.id = m.turn_id ORDER BY t.number, m.seq"
+        )
+        assert [(r["number"], r["content"]) for r in rows] == [(1, "first"), (1, "one"), (2, "second"), (2, "two")]
+        assert await s.value("SELECT count(*) FROM delivery WHERE state = 'taken'") == 2
+
+
+async def test_several_queued_prompts_open_one_turn_in_arrival_order(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        block = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "first")
+        await block.reached.wait()
+        await s.commander.send("alpha", "second")
+        await s.commander.send("alpha", "third")
+        block.release()
+        await s.settled()
+        assert s.sent()[-1][-2:] == [("user", "second"), ("user", "third")]
+        assert await s.value("SELECT count(*) FROM turn") == 2
+
+
+async def test_a_steer_joins_before_the_next_request_of_the_same_turn(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
+        s.peer.gates["act"] = gate = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.peer.running)
+        await s.commander.send("alpha", "and be quick", mode=DeliveryMode.STEER)
+        gate.set()
+        await s.settled()
+        assert await s.value("SELECT count(*) FROM turn") == 1
+        assert s.sent()[-1] == [
+            ("user", "go"),
+            ("assistant", ""),
+            ("tool", "act did x"),
+            ("user", "and be quick"),
+        ]
+
+
+async def test_a_steer_that_finds_no_further_request_opens_the_next_turn(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="one"), Answer(text="two"))) as s:
+        block = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        await s.commander.send("alpha", "wait", mode=DeliveryMode.STEER)
+        block.release()
+        await s.settled()
+        assert await s.value("SELECT count(*) FROM turn") == 2
+        assert s.sent()[-1][-1] == ("user", "wait")
+
+
+async def test_an_interrupt_cancels_the_stream_keeps_the_partial_text_and_opens_a_new_turn(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="a very long answer that never ends"), Answer(text="yes"))) as s:
+        block = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
+        await s.until(lambda: s.provider.calls == 2)
+        await s.settled()
+        assert block.was_closed
+        outcomes = await s.rows("SELECT outcome FROM turn ORDER BY number")
+        assert [row["outcome"] for row in outcomes] == ["interrupted", "answered"]
+        assert await s.value("SELECT content FROM memory WHERE partial = 1") == "a very long answ"
+        assert s.sent()[-1] == [("user", "no, this")]
+
+
+async def test_a_stop_cancels_the_turn_at_once_and_calls_without_results_are_cancelled(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("act"), call("act", "y"))))) as s:
+        s.peer.gates["act"] = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.peer.running)
+        view = await s.commander.stop("alpha")
+        assert view.state is MysisState.STOPPED
+        assert await s.value("SELECT outcome FROM turn") == "cancelled"
+        results = await s.rows("SELECT content FROM memory WHERE role = 'tool' ORDER BY seq")
+        assert [row["content"] for row in results] == ["cancelled", "cancelled"]
+        assert (await s.commander.stop("alpha")).state is MysisState.STOPPED
+
+
+async def test_a_stopped_mysis_rejects_messages_and_stores_nothing(tmp_path: Path) -> None:
+    async with swarm(tmp_path) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.stop("alpha")
+        with pytest.raises(StateRefused, match="mysis stopped - press 'r' to relaunch"):
+            await s.commander.send("alpha", "hello")
+        assert await s.value("SELECT count(*) FROM message") == 0
+
+
+async def test_an_empty_message_is_refused(tmp_path: Path) -> None:
+    async with swarm(tmp_path) as s:
+        await s.commander.create("alpha", start=False)
+        with pytest.raises(UsageError, match="cannot be empty"):
+            await s.commander.send("alpha", "  \n ")
+
+
+async def test_a_broadcast_is_stored_once_and_tells_who_got_it(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        for name in ("alpha", "beta", "gamma"):
+            await s.commander.create(name, start=False)
+        await s.commander.stop("gamma")
+        receipt = await s.commander.broadcast("all hands")
+        assert [(line.mysis, line.status, line.reason) for line in receipt.lines] == [
+            ("alpha", "started", ""),
+            ("beta", "started", ""),
+            ("gamma", "skipped", "stopped"),
+        ]
+        await s.settled("alpha")
+        await s.settled("beta")
+        assert await s.value("SELECT count(*) FROM message") == 1
+        later = await s.commander.receipt(receipt.message_id)
+        assert [line.status for line in later.lines] == ["answered", "answered", "skipped"]
+
+
+async def test_a_broadcast_that_nobody_can_hear_is_refused(tmp_path: Path) -> None:
+    async with swarm(tmp_path) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.stop("alpha")
+        with pytest.raises(NoRecipients, match="no myses available to receive broadcast"):
+            await s.commander.broadcast("anyone")
+
+
+async def test_a_new_mysis_inherits_the_latest_commander_broadcast(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.broadcast("mine iron")
+        await s.settled("alpha")
+        await s.commander.create("beta")
+        await s.until(lambda: s.commander._runner("beta").is_settled and s.provider.calls >= 2)
+        assert s.sent()[-1] == [("user", "mine iron")]
+        await s.commander.create("gamma", inherit_broadcast=False)
+        assert await s.value("SELECT count(*) FROM delivery") == 2
+
+
+async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path: Path) -> None:
+    def gossip(request: object) -> Answer:
+        messages = request.messages  # type: ignore[attr-defined]
+        if messages[-1].role == "user":
+            other = "beta" if request.mysis == "alpha" else "alpha"  # type: ignore[attr-defined]
+            return Answer(calls=(AnswerCall("zoea_send_message", f'{{"to": "{other}", "text": "hi"}}'),))
+        return Answer(text="told")
+
+    async with swarm(tmp_path, gossip) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.create("beta", start=False)
+        await s.commander.send("alpha", "say hi")
+        await s.until(lambda: s.commander._runner("beta").life.pending)
+        await s.settled("alpha")
+        await s.settled("beta")
+        hops = await s.rows("SELECT hop FROM message ORDER BY id")
+        assert [row["hop"] for row in hops] == [0, 1, 2, 3]
+        assert s.sent()[2] == [("user", "[message from mysis alpha]\nhi")]
+
+
+async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
+        block = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        await s.commander.hold(True, reason="lunch")
+        block.release()
+        await s.until(lambda: s.provider.in_flight == 0)
+        runner = s.commander._runner("alpha")
+        await s.until(lambda: runner._driver is not None and runner._driver._turn.running)
+        assert s.peer.seen == []
+        assert (await s.commander.view()).hold_reason == "lunch"
+        await s.commander.hold(False)
+        await s.settled()
+        assert s.peer.seen == [("act", "x")]
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_withdrawn_message_is_never_answered(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        block = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "first")
+        await block.reached.wait()
+        receipt = await s.commander.send("alpha", "second")
+        delivery = receipt.lines[0].delivery_id
+        assert delivery is not None
+        await s.commander.withdraw(delivery)
+        block.release()
+        await s.settled()
+        assert s.provider.calls == 1
+        assert (await s.commander.receipt(receipt.message_id)).lines[0].status == "withdrawn"
+        with pytest.raises(UsageError, match="only a pending one"):
+            await s.commander.withdraw(delivery)
+
+
+async def test_the_same_idempotency_key_says_it_once(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        first = await s.commander.send("alpha", "hello", idempotency_key="k1")
+        await s.settled()
+        again = await s.commander.send("alpha", "hello", idempotency_key="k1")
+        assert again.message_id == first.message_id
+        assert await s.value("SELECT count(*) FROM message") == 1
