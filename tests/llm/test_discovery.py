@@ -30,6 +30,7 @@ from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo
 from zoea.model.words import ErrorClass
+from zoea.settings import load, places
 
 Models = Callable[[], tuple[ModelInfo, ...]]
 
@@ -206,6 +207,24 @@ async def test_else_a_local_server_with_a_model_that_can_chat(listening: int, cl
 async def test_else_the_autopilot(listening: int, models: Models) -> None:
     choice = await discovery(Listing(models), Port("vLLM", listening, "openai"), env={"OPENAI_API_KEY": "k"}).best()
     assert choice.type == "autopilot"
+
+
+def test_a_choice_says_which_settings_make_a_run_use_it() -> None:
+    choice = Choice("LM Studio", "openai", Origin.PORT, "it runs", "http://127.0.0.1:1234/v1", "qwen")
+    assert choice.overrides() == {
+        "provider.lm-studio.type": "openai",
+        "provider.lm-studio.base_url": "http://127.0.0.1:1234/v1",
+        "provider.lm-studio.model": "qwen",
+        "swarm.default_provider": "lm-studio",
+    }
+    assert best_of([]).overrides() == {}
+
+
+def test_the_settings_take_what_a_choice_says() -> None:
+    choice = Choice("llama.cpp", "openai", Origin.PORT, "it runs", "http://127.0.0.1:8080/v1", "tiny")
+    loaded = load(places(), overrides=choice.overrides())
+    assert loaded.settings.provider_name() == "llama-cpp"
+    assert loaded.settings.provider["llama-cpp"].model == "tiny"
 
 
 def test_a_key_alone_is_never_chosen() -> None:

@@ -9,6 +9,7 @@ asked of a model here, and no key is ever shown.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,6 +168,18 @@ class Choice:
     reason: str
     address: str = ""
     model: str = ""
+
+    def overrides(self) -> dict[str, str]:
+        """The settings, by dotted key, that make a run use a server found on a port; else none are needed."""
+        if self.origin is not Origin.PORT:
+            return {}
+        name = re.sub(r"[^a-z0-9]+", "-", self.name.lower())
+        return {
+            f"provider.{name}.type": self.type,
+            f"provider.{name}.base_url": self.address,
+            f"provider.{name}.model": self.model,
+            "swarm.default_provider": name,
+        }
 
 
 Open = Callable[[str, ProviderConfig], Provider]

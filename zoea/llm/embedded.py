@@ -107,10 +107,8 @@ class EmbeddedProvider:
         tasks, self._loading = list(self._loading.values()), {}
         for task in tasks:
             task.cancel()
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(result, Loaded):
-                await result.provider.close()
-                await result.server.close()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(_end(result) for result in results if isinstance(result, Loaded)))
 
     def _local(self, name: str) -> LocalModel:
         name = name or self._config.model or self._only_one()
@@ -151,8 +149,7 @@ class EmbeddedProvider:
 
     async def _load(self, model: LocalModel, previous: asyncio.Task[Loaded] | None) -> Loaded:
         if previous is not None and not previous.cancelled() and previous.exception() is None:
-            await previous.result().provider.close()
-            await previous.result().server.close()
+            await _end(previous.result())
         options = ServerOptions.of(self._server_options())
         server = self._make_server(model, options)
         await server.start()
@@ -202,6 +199,11 @@ class EmbeddedProvider:
             timeouts=replace(own, first=max(own.first, FIRST_S)),
             label=self.label,
         )
+
+
+async def _end(loaded: Loaded) -> None:
+    await loaded.provider.close()
+    await loaded.server.close()
 
 
 def _is_spent(task: asyncio.Task[Loaded]) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from zoea.model.errors import ProviderError
 from zoea.model.words import ErrorClass
 
-CLOSE_S = 3.0
+CLOSE_S = 0.7
 _CHILD = Path(__file__).with_name("llamacpp_child.py")
 _POLICY = "OMP_WAIT_POLICY"
 
@@ -110,7 +110,7 @@ class LlamaServer:
         self.address = answer["address"]
 
     async def close(self) -> None:
-        """End the process, within three seconds whatever it does."""
+        """End the process, within a second whatever it does."""
         process, self._process = self._process, None
         if process is None:
             return
