@@ -56,6 +56,13 @@ class LiveMysis:
         if failure is not None:
             self.say(failure.title, at)
 
+    def _activity(self) -> Activity:
+        if self.mysis.state is not MysisState.RUNNING:
+            return Activity.IDLE
+        if self.approvals:
+            return Activity.ASKING
+        return Activity.WAITING if self.waiting_until is not None else self.activity
+
     def freeze(self) -> MysisView:
         mysis = self.mysis
         return MysisView(
@@ -67,7 +74,7 @@ class LiveMysis:
             state=mysis.state,
             state_reason=mysis.state_reason,
             state_at=mysis.state_at,
-            activity=self.activity if mysis.state is MysisState.RUNNING else Activity.IDLE,
+            activity=self._activity(),
             failure=mysis.failure,
             retry_at=mysis.retry_at,
             held=mysis.held,
