@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from zoea.app import owner as owner_module
 from zoea.app.accounts import CredentialAccounts, account_name
 from zoea.app.clock import SystemClock, SystemIds
 from zoea.app.lock import holder
-from zoea.app.logs import log_to, stop_logging
+from zoea.app.logs import logging_to
 from zoea.app.owner import own, within
 from zoea.app.remote import RemoteSwarm
 from zoea.model.errors import OwnerError, WorkspaceHeld
@@ -63,22 +63,13 @@ class TestClock:
 
 
 class TestLog:
-    @pytest.fixture(autouse=True)
-    def _quiet_again(self) -> Iterator[None]:
-        root = logging.getLogger()
-        before = (root.handlers[:], root.level, logging.raiseExceptions)
-        yield
-        root.handlers[:], logging.raiseExceptions = before[0], before[2]
-        root.setLevel(before[1])
-
     def test_it_is_closed_to_others_and_silent_on_the_screen(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         file = tmp_path / "data" / "zoea.log"
-        handler = log_to(file)
-        logging.getLogger("zoea.x").info("hello")
-        logging.getLogger("zoea.x").debug("not this")
-        stop_logging(handler)
+        with logging_to(file):
+            logging.getLogger("zoea.x").info("hello")
+            logging.getLogger("zoea.x").debug("not this")
         assert "INFO zoea.x: hello" in file.read_text()
         assert "not this" not in file.read_text()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -86,22 +77,20 @@ class TestLog:
 
     def test_it_holds_no_secret_not_even_in_a_traceback(self, tmp_path: Path) -> None:
         file = tmp_path / "zoea.log"
-        handler = log_to(file, "debug", secrets=("my-own-password", ""))
-        try:
-            raise RuntimeError("login with my-own-password")
-        except RuntimeError:
-            logging.getLogger("zoea.x").exception("failed with %s", "sk-proj-abcdefghijklmnopqrstuvwxyz012345")
-        stop_logging(handler)
+        with logging_to(file, "debug", secrets=("my-own-password", "")):
+            try:
+                raise RuntimeError("login with my-own-password")
+            except RuntimeError:
+                logging.getLogger("zoea.x").exception("failed with %s", "sk-proj-abcdefghijklmnopqrstuvwxyz012345")
         assert "my-own-password" not in file.read_text()
         assert "abcdefghijklmnop" not in file.read_text()
         assert "RuntimeError" in file.read_text()
 
     def test_it_turns_over_before_it_grows_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("zoea.app.logs.MAX_BYTES", 1_000)
-        handler = log_to(tmp_path / "zoea.log")
-        for _ in range(100):
-            logging.getLogger("zoea.x").info("y" * 100)
-        stop_logging(handler)
+        with logging_to(tmp_path / "zoea.log"):
+            for _ in range(100):
+                logging.getLogger("zoea.x").info("y" * 100)
         assert sorted(file.name for file in tmp_path.glob("zoea.log*")) == [
             "zoea.log",
             "zoea.log.1",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from zoea.app.accounts import CredentialAccounts
 from zoea.app.clock import SystemClock, SystemIds
-from zoea.app.logs import log_to, stop_logging
+from zoea.app.logs import logging_to
 from zoea.app.owner import within
 from zoea.app.providers import ProviderSet
 from zoea.app.upstreams import policies_of, upstreams_of, world_upstream
@@ -64,7 +64,7 @@ async def running_swarm(
     async with AsyncExitStack() as stack:
         providers = ProviderSet(loaded.settings, places, clock, wishes.providers)
         secrets = await asyncio.to_thread(providers.secrets)
-        stack.callback(stop_logging, log_to(places.log, loaded.settings.log.level, secrets=secrets))
+        stack.enter_context(logging_to(places.log, loaded.settings.log.level, secrets=secrets))
         for waiting in loaded.untrusted:
             log.warning("waits for trust: %s", waiting)
         store = await Store.open(places.database, clock_now=clock.now)

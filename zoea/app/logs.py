@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from zoea.text import redact
 
 MAX_BYTES = 5_000_000
 BACKUPS = 3
+_CHATTY = ("httpx", "httpcore", "mcp", "asyncio")
 HIDDEN = "[REDACTED_SECRET]"
 
 
@@ -32,27 +34,23 @@ class RedactingFormatter(logging.Formatter):
         return redact.secrets(text)
 
 
-def log_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) -> logging.Handler:
-    """Send all logging of this process to `path`, made 0600, and nothing to the screen.
-
-    Returns the handler; its owner closes it with `stop_logging`.
-    """
+@contextmanager
+def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) -> Iterator[None]:
+    """Send all logging of this process to `path`, made 0600, and nothing to the screen, while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
     handler = RotatingFileHandler(path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8")
     handler.setFormatter(RedactingFormatter(secrets))
     root = logging.getLogger()
-    for old in root.handlers[:]:
-        root.removeHandler(old)
-    root.addHandler(handler)
+    before = (root.handlers[:], root.level, logging.raiseExceptions)
+    root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for chatty in ("httpx", "httpcore", "mcp", "asyncio"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     logging.raiseExceptions = False
-    return handler
-
-
-def stop_logging(handler: logging.Handler) -> None:
-    """Take the handler away and close its file."""
-    logging.getLogger().removeHandler(handler)
-    handler.close()
+    for chatty in _CHATTY:
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    try:
+        yield
+    finally:
+        root.handlers[:], logging.raiseExceptions = before[0], before[2]
+        root.setLevel(before[1])
+        handler.close()
