@@ -114,7 +114,7 @@ class Swarm:
     async def until(self, predicate: Callable[[], Any], *, within: float = 10.0) -> None:
         """Wait for a predicate, in real time, while the hand clock stands."""
         async with asyncio.timeout(within):
-            while not predicate():
+            while not predicate():  # noqa: ASYNC110  the swarm has no event for every predicate
                 await asyncio.sleep(0.002)
 
     async def settled(self, name: str = "alpha") -> None:
