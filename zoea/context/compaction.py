@@ -75,13 +75,18 @@ class TurnState:
     def _holds_session(self, unit: Unit) -> bool:
         return any(_matches(call.name, self._frozen.keep_tools) for call in unit.memories[0].calls)
 
-    def relieve(self, target: int) -> None:
-        """Compact until `total` is at most `target`, or nothing more can be done."""
+    def relieve(self, target: int, bound: int) -> None:
+        """Compact until `total` is at most `target`, or nothing more can be done.
+
+        The last slice's results, which the model has not read yet, are cut only as far as `bound` demands.
+        """
         self._supersede(target)
         for rung, keep in enumerate(RUNGS):
-            self._cut(keep, target, with_reasoning=rung > 0)
+            self._cut_earlier(keep, target, with_reasoning=rung > 0)
+            self._cut_results(self._last_slice, keep, bound)
         self._fold(IDENTIFIER_CHARS, target)
-        self._cut(LAST_RUNG, target, with_reasoning=True)
+        self._cut_earlier(LAST_RUNG, target, with_reasoning=True)
+        self._cut_results(self._last_slice, LAST_RUNG, bound)
         self._fold(FEW_IDENTIFIER_CHARS, target)
 
     def _supersede(self, target: int) -> None:
@@ -111,21 +116,26 @@ class TurnState:
         """Kept for the whole turn, or folded away already."""
         return self._kept[index] or bool(self._folds[index])
 
-    def _cut(self, keep: int, target: int, *, with_reasoning: bool) -> None:
-        """Step 2: results longer than `keep`; for earlier slices also arguments, and reasoning where asked."""
-        for index, unit in enumerate(self._units):
+    def _cut_earlier(self, keep: int, target: int, *, with_reasoning: bool) -> None:
+        """Step 2, for earlier slices: results and arguments longer than `keep`, and reasoning where asked."""
+        for index in range(self._last_slice):
+            unit = self._units[index]
             if self.total <= target:
                 return
-            if unit.kind is not UnitKind.SLICE or self._is_fixed(index):
-                continue
-            if index < self._last_slice and _answer_is_long(unit.memories[0], keep, with_reasoning):
-                self._set(index, 0, Form(FormKind.CUT, keep))
-            for place in range(1, len(unit.memories)):
-                if self.total <= target:
-                    return
-                form = self._forms[index][place]
-                if form.kind is not FormKind.SUPERSEDED and len(unit.memories[place].content) > keep:
-                    self._set(index, place, Form(FormKind.CUT, keep))
+            if unit.kind is UnitKind.SLICE and not self._is_fixed(index):
+                if _answer_is_long(unit.memories[0], keep, with_reasoning):
+                    self._set(index, 0, Form(FormKind.CUT, keep))
+                self._cut_results(index, keep, target)
+
+    def _cut_results(self, index: int, keep: int, target: int) -> None:
+        """Step 2, for the results of one slice."""
+        if index < 0 or self._is_fixed(index):
+            return
+        for place, memory in enumerate(self._units[index].memories[1:], start=1):
+            if self.total <= target:
+                return
+            if self._forms[index][place].kind is not FormKind.SUPERSEDED and len(memory.content) > keep:
+                self._set(index, place, Form(FormKind.CUT, keep))
 
     def _set(self, index: int, place: int, form: Form) -> None:
         shown = show(self._units[index].memories[place], form)
@@ -204,11 +214,16 @@ def step(memory: Memory, form: Form, max_result_chars: int, pack: str) -> Step:
             kind = StepKind.REASONING
         case _:
             kind = StepKind.CUT
-    return Step(kind, memory.id, message_chars(full), message_chars(shown), pack)
+    return Step(kind, memory.id, own_chars(full), own_chars(shown), pack)
+
+
+def own_chars(message: RequestMessage) -> int:
+    """What a report calls the size of a message: a result's text; of an answer everything it carries."""
+    return len(message.content) if message.role is Role.TOOL else message_chars(message)
 
 
 def _folded_step(memory: Memory, fold: str) -> Step:
-    return Step(StepKind.FOLDED, memory.id, message_chars(show(memory, FULL)), len(fold))
+    return Step(StepKind.FOLDED, memory.id, own_chars(show(memory, FULL)), len(fold))
 
 
 def _stand_in(parts: list[str]) -> RequestMessage:

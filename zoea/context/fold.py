@@ -17,22 +17,38 @@ TEXT_CHARS = 200
 IDENTIFIER_CHARS = 2000
 FEW_IDENTIFIER_CHARS = 200
 
-_KEYED = r"""\b(?:\w*[_-])?(?:id|key|token|ref|uuid|hash)["']?\s*[:=]\s*["']?([^\s"',;}\])]{1,80})"""
-_CAMEL = r"""\b\w*[a-z](?:Id|Key|Token|Ref)["']?\s*[:=]\s*["']?([^\s"',;}\])]{1,80})"""
-_MIXED = r"""(?<![\w.])((?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9][\w-]{3,79})(?![\w.]*\()"""
-_JOINED = r"""["']([A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+)["'](?!\s*:)"""
-_IDENTIFIER = re.compile("|".join((_KEYED, _CAMEL, _MIXED, _JOINED)))
+_VALUE = r"""["']?\s*[:=]\s*["']?([^\s"',;}\])]{1,80})"""
+_KEYED = r"""(?<![\w-])(?:[\w-]*[_-])?(?:id|key|token|ref|uuid|hash)""" + _VALUE
+_CAMEL = r"""(?<!\w)[A-Za-z]+(?:Id|Key|Token|Ref)(?!\w)""" + _VALUE
+_WORD = r"""(?<![\w.-])([A-Za-z0-9][\w-]{3,}+)"""
+_QUOTED = r"""["']([A-Za-z][A-Za-z0-9]*+(?:[_-][A-Za-z0-9]++)++)["'](?!\s*:)"""
+_NAMED = re.compile(f"{_KEYED}|{_CAMEL}|{_QUOTED}|{_WORD}")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:T[\d-]+\w*)?$")
+_WORD_GROUP = 4
+_LONGEST = 80
 
 
 def identifiers(text: str) -> list[str]:
     """Values that look like identifiers, once each, in order.
 
     They are values of `id`, `*_id`, `*Id`, `key`, `token`, `ref`, `hash`; words of letters and digits;
-    quoted words joined by `_` or `-` that are no key. Times are not.
+    quoted words joined by `_` or `-` that are no key. Times are not. One pass over the text.
     """
-    found = (next(filter(None, match.groups()), "") for match in _IDENTIFIER.finditer(text))
-    return list(dict.fromkeys(value for value in found if value and not _TIME.match(value)))
+    found: dict[str, None] = {}
+    for match in _NAMED.finditer(text):
+        value = match[match.lastindex or 0]
+        if match.lastindex == _WORD_GROUP and not _is_mixed(value):
+            continue
+        if not _TIME.match(value):
+            found[value] = None
+    return list(found)
+
+
+def _is_mixed(word: str) -> bool:
+    """Letters and digits in one word of a length that names something."""
+    if len(word) > _LONGEST:
+        return False
+    return any(one.isdigit() for one in word) and any(one.isalpha() for one in word)
 
 
 def lines(answer: RequestMessage, results: Sequence[RequestMessage], identifier_chars: int) -> str:

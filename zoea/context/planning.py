@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from zoea.context.choice import Choice, Scale, assemble, in_order_of_choice, prepare
-from zoea.context.compaction import TurnState, step
+from zoea.context.compaction import TurnState, own_chars, step
 from zoea.context.forms import BARE, FULL, ORDER, show
 from zoea.context.frozen import Frozen, Limit, limit, raised
 from zoea.context.guard import cut
-from zoea.context.measure import Counter, message_chars
+from zoea.context.measure import Counter
 from zoea.context.needs import Answer, Need
 from zoea.context.refusal import refusal
 from zoea.context.select import choose
@@ -71,7 +71,7 @@ def _replay(units: Sequence[Unit], others: Sequence[Choice], frozen: Frozen, bud
         must = required + state.total
         if must + sum(choice.size.tokens for choice in optional) > budget:
             if must > budget:
-                state.relieve(target - required)
+                state.relieve(target - required, budget - required)
             _give_way(optional, target, required + state.total)
     return state
 
@@ -127,7 +127,7 @@ def _why(bound: Limit) -> Reason:
 
 def _name_settings(choices: Sequence[Choice], state: TurnState, bound: Limit, frozen: Frozen) -> None:
     """Say for each pack that is not whole which setting, at which value, would have kept it."""
-    longest = max((one.before_chars for one in state.steps()), default=0)
+    longest = max((one.before_chars for one in state.steps() if one.kind is StepKind.LIMIT), default=0)
     taken = state.grown + sum(one.full.tokens for one in choices if one.is_required and one.pack.id != "turn")
     for choice in in_order_of_choice(choices):
         if not choice.is_required:
@@ -157,4 +157,4 @@ def _past_steps(choices: Sequence[Choice], answers: Mapping[Need, Answer], froze
 
 
 def _left_out_step(one: LeftOut) -> Step:
-    return Step(one.kind, one.memory.id, message_chars(show(one.memory, FULL)), 0)
+    return Step(one.kind, one.memory.id, own_chars(show(one.memory, FULL)), 0)

@@ -96,16 +96,15 @@ def with_notes(units: Sequence[Unit], notes: Sequence[Note]) -> list[Unit]:
         return list(units)
     waiting = sorted(notes, key=lambda note: (note.after_seq, note.kind))
     out: list[Unit] = []
-    taken = 0
-    for index, unit in enumerate(units):
+    for unit in units:
+        while waiting and waiting[0].after_seq < unit.first:
+            out.append(_noted(waiting.pop(0)))
         out.append(unit)
-        following = units[index + 1].first if index + 1 < len(units) else None
-        while taken < len(waiting) and (following is None or waiting[taken].after_seq < following):
-            note = waiting[taken]
-            out.append(Unit(UnitKind.NOTE, note.after_seq, note.after_seq, text=note.content))
-            taken += 1
-    out += [Unit(UnitKind.NOTE, note.after_seq, note.after_seq, text=note.content) for note in waiting[taken:]]
-    return out
+    return out + [_noted(note) for note in waiting]
+
+
+def _noted(note: Note) -> Unit:
+    return Unit(UnitKind.NOTE, note.after_seq, note.after_seq, text=note.content)
 
 
 def without_last_answer(units: list[Unit]) -> tuple[list[Unit], list[LeftOut]]:

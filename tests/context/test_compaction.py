@@ -1,0 +1,326 @@
+"""turns.md, "Compacting the turn": the steps, their order, what is never touched, and that it stays put."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+
+import pytest
+
+from tests.context.histories import Asked, Recorder
+from zoea.context import Plan, Reason, Status, StepKind, Variant, limit
+from zoea.model.errors import PlanError
+from zoea.model.values import Native
+from zoea.model.words import Role
+
+
+def kinds(plan: Plan) -> dict[int, str]:
+    return {step.memory_id: step.kind.value for step in plan.steps}
+
+
+def working(*results: str, tool: str = "mine") -> Recorder:
+    recorder = Recorder()
+    recorder.open("go")
+    for number, result in enumerate(results):
+        recorder.slice(tool, result, arguments=f'{{"n": {number}}}')
+    return recorder
+
+
+class TestSupersededSnapshots:
+    def test_a_snapshot_that_a_later_call_replaces_gives_way_first(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("get_status", "old " * 700)
+        recorder.slice("mine", "ore " * 700)
+        recorder.slice("get_status", "new " * 400)
+        plan = recorder.plan(max_tokens=1800)
+        assert kinds(plan) == {3: "superseded"}
+        assert plan.messages[3].content == "[superseded by a later call]"
+        assert plan.messages[2].calls[0].id == plan.messages[3].call_id
+
+    def test_without_pressure_it_stays(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("get_status", "old " * 500)
+        recorder.slice("get_status", "new " * 500)
+        assert recorder.plan().steps == ()
+
+    @pytest.mark.parametrize("second", [Asked("get_status", '{"of": 2}'), Asked("get_map"), Asked("list_all")])
+    def test_other_arguments_or_another_tool_replace_nothing(self, second: Asked) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("get_status", "old " * 1000)
+        recorder.result(recorder.answer("", second), 0, "new " * 1000)
+        assert "superseded" not in kinds(recorder.plan(max_tokens=1500)).values()
+
+    def test_a_tool_that_is_no_snapshot_is_not_replaced(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("mine", "old " * 500)
+        recorder.slice("mine", "new " * 500)
+        assert kinds(recorder.plan(max_tokens=900)) == {3: "cut"}
+
+    def test_a_later_failure_replaces_nothing(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("get_status", "old " * 500)
+        recorder.slice("get_status", "timed out " * 200, is_error=True)
+        assert "superseded" not in kinds(recorder.plan(max_tokens=900)).values()
+
+    def test_the_earlier_of_two_equal_calls_in_one_message_is_replaced(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        answer = recorder.answer("", Asked("get_status"), Asked("get_status"))
+        recorder.result(answer, 1, "b" * 2000)
+        recorder.result(answer, 0, "a" * 2000)
+        plan = recorder.plan(max_tokens=900)
+        assert plan.messages[3].content == "[superseded by a later call]"
+        assert plan.messages[4].content == "b" * 2000
+
+    def test_the_prefix_of_an_upstream_does_not_hide_a_snapshot_tool(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("reef__get_status", "old " * 500)
+        recorder.slice("reef__get_status", "new " * 500)
+        assert "superseded" in kinds(recorder.plan(max_tokens=900)).values()
+
+
+class TestCuts:
+    def test_long_results_are_cut_oldest_first_and_only_as_far_as_needed(self) -> None:
+        plan = working("a" * 60_000, "b" * 60_000, "c" * 60_000).plan(max_tokens=40_000)
+        assert kinds(plan) == {3: "cut", 5: "cut"}
+        assert plan.messages[-1].content == "c" * 60_000
+
+    def test_the_marker_says_how_much_is_left_out_and_where_to_read_it(self) -> None:
+        content = working("abc" * 20_000).plan(max_tokens=5000).messages[3].content
+        match = re.search(r"\n\[… ([\d,]+) characters left out; zoea_read_memory\(id=3\) shows them\]\n", content)
+        assert match is not None
+        left_out = int(match[1].replace(",", ""))
+        assert len(content) - len(match[0]) + left_out == 60_000
+        assert content.startswith("abc")
+        assert content.endswith("abc")
+
+    def test_arguments_of_earlier_calls_are_cut_and_stay_a_json_object(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("write_file", "ok", arguments=json.dumps({"path": "a.txt", "text": "x" * 50_000}))
+        recorder.slice("mine", "ore")
+        plan = recorder.plan(max_tokens=8000)
+        arguments = json.loads(plan.messages[2].calls[0].arguments)
+        assert arguments["path"] == "a.txt"
+        assert "zoea_read_memory(id=2) shows them]" in arguments["text"]
+        assert len(arguments["text"]) < 16_100
+
+    def test_arguments_of_the_last_slice_are_never_cut(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.slice("write_file", "ok", arguments=json.dumps({"text": "x" * 50_000}))
+        with pytest.raises(PlanError, match="latest calls"):
+            recorder.plan(max_tokens=8000)
+
+    def test_reasoning_of_earlier_answers_gives_way_and_the_latest_keeps_its_own(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        for _ in range(3):
+            native = Native("anthropic", "m", '["signed"]')
+            recorder.result(recorder.answer("", Asked("mine"), reasoning="r" * 4000, native=native), 0, "ore")
+        plan = recorder.plan(max_tokens=2500)
+        answers = [message for message in plan.messages if message.calls]
+        assert [bool(message.reasoning) for message in answers] == [False, False, True]
+        assert [message.native is None for message in answers] == [True, True, False]
+        assert kinds(plan) == {2: "reasoning", 4: "reasoning"}
+
+    def test_a_result_the_model_has_not_read_yet_is_not_cut_for_headroom(self) -> None:
+        plan = working("a" * 8000, "b" * 8000).plan(max_tokens=3500)
+        assert kinds(plan) == {3: "cut"}
+        assert plan.messages[-1].content == "b" * 8000
+
+    def test_results_of_the_last_slice_are_cut_where_nothing_else_helps(self) -> None:
+        plan = working("z" * 90_000).plan(max_tokens=600)
+        assert len(plan.messages[-1].content) <= 1000
+        assert plan.messages[-1].role is Role.TOOL
+
+
+class TestFolding:
+    def folded(self) -> Plan:
+        recorder = Recorder()
+        recorder.open("go")
+        for number in range(30):
+            result = f'{{"ore_id": "ore-{number}", "note": "{"n" * 60}"}}'
+            recorder.slice("mine", result, arguments='{"at": "belt_7"}', text="Digging.", is_error=number == 1)
+        return recorder.plan(max_tokens=900)
+
+    def test_the_oldest_slices_become_one_message_of_lines(self) -> None:
+        plan = self.folded()
+        assert [message.role for message in plan.messages[:3]] == [Role.SYSTEM, Role.USER, Role.ASSISTANT]
+        text = plan.messages[2].content
+        assert text.startswith('(earlier in this turn: said: Digging.\nmine({"at": "belt_7"}) ok: ore-0\n')
+        assert '\nmine({"at": "belt_7"}) error: ore-1\n' in text
+        assert text.endswith(")")
+        assert plan.messages[3].calls
+
+    def test_each_folded_memory_is_reported(self) -> None:
+        plan = self.folded()
+        folded = [step.memory_id for step in plan.steps if step.kind is StepKind.FOLDED]
+        assert folded == list(range(2, 2 + len(folded)))
+        shown = {message.memory_id for message in plan.messages}
+        assert not shown & set(folded)
+
+    def test_arguments_of_a_line_are_at_most_200_characters(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        for _ in range(12):
+            recorder.slice("write", "ok", arguments=json.dumps({"text": "w" * 900}))
+        line = recorder.plan(max_tokens=1500).messages[2].content.split("\n")[0]
+        assert len(line.removeprefix("(earlier in this turn: ")) <= len("write() ok") + 200
+
+    def test_prompts_between_slices_stay_where_they_are(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        for number in range(20):
+            recorder.slice("mine", f"ore {number} " * 30)
+            if number == 3:
+                recorder.steer("carefully")
+        plan = recorder.plan(max_tokens=700)
+        assert [message.role for message in plan.messages[1:5]] == [
+            Role.USER,
+            Role.ASSISTANT,
+            Role.USER,
+            Role.ASSISTANT,
+        ]
+        assert plan.messages[3].content == "carefully"
+
+    def test_an_answer_that_a_prompt_followed_folds_too(self) -> None:
+        recorder = Recorder()
+        recorder.open("go")
+        recorder.answer("a long tale " * 400)
+        recorder.steer("shorter")
+        plan = recorder.plan(max_tokens=300)
+        assert plan.messages[2].content.startswith("(earlier in this turn: said: a long tale")
+        assert plan.messages[-1].content == "shorter"
+
+    def test_a_slice_that_a_line_would_not_shorten_stays(self) -> None:
+        recorder = working(*["k"] * 3, "z" * 4000)
+        plan = recorder.plan(max_tokens=500)
+        assert all(step.kind is not StepKind.FOLDED or step.before_chars for step in plan.steps)
+        assert plan.tokens <= 500
+
+
+def test_slices_of_kept_tools_are_never_touched() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    secret = json.dumps({"session_id": "s-1", "welcome": "w" * 1500})
+    recorder.slice("login", secret)
+    recorder.slice("login", secret)
+    for number in range(20):
+        recorder.slice("mine", f"ore {number} " * 40)
+    plan = recorder.plan(max_tokens=1600)
+    assert [message.content for message in plan.messages if message.name == "login"] == [secret, secret]
+
+
+def test_what_must_be_there_and_cannot_fit_is_refused_with_part_size_and_advice() -> None:
+    recorder = Recorder()
+    recorder.open("p" * 40_000)
+    with pytest.raises(PlanError) as raised:
+        recorder.plan(max_tokens=5000, tools_tokens=100)
+    assert "the prompts and latest calls of the turn 10,005 (40,000 characters)" in raised.value.what
+    assert "the tool schemas 100" in raised.value.what
+    assert raised.value.hint.startswith("Raise token_budget_per_agent to at least 10,")
+    assert "send the text in smaller parts" in raised.value.hint
+
+
+def test_the_refusal_names_the_window_where_that_is_the_bound() -> None:
+    recorder = Recorder()
+    recorder.open("p" * 40_000)
+    with pytest.raises(PlanError) as raised:
+        recorder.plan(context_window=8192, max_output_tokens=4096)
+    assert raised.value.hint.startswith("Raise context_window to at least 14,")
+
+
+def test_a_system_prompt_beyond_the_budget_is_cut_before_the_turn_is_refused() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    plan = recorder.plan(system="s" * 9000, max_tokens=1000)
+    system = plan.decision("system")
+    assert system is not None
+    assert (system.truncated, system.reason) == (True, Reason.BUDGET)
+    assert plan.messages[0].content.endswith("s\n\n[Context truncated to fit limit]\n")
+    assert plan.tokens <= 1000 < plan.tokens + 5
+    assert plan.messages[1].content == "go"
+
+
+def test_the_effective_budget_is_the_least_of_all_bounds() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    assert limit(recorder.frozen(max_tokens=9000)).setting == "token_budget_per_agent"
+    windowed = limit(recorder.frozen(context_window=8192, max_output_tokens=1192))
+    assert (windowed.tokens, windowed.setting) == (7000, "context_window")
+    assert limit(recorder.frozen(max_chars=4000)).tokens == 1000
+    assert limit(recorder.frozen(max_tokens=1000).tightened(0.75)).tokens == 750
+
+
+def test_a_turn_held_by_max_chars_says_so() -> None:
+    recorder = working("a" * 3000, "b" * 3000)
+    plan = recorder.plan(max_chars=4000)
+    decision = plan.decision("turn")
+    assert decision is not None
+    assert (decision.reason, decision.variant) == (Reason.MAX_CHARS, Variant.COMPACT)
+    assert plan.truncation.applied
+    assert sum(len(message.content) for message in plan.messages) <= 4000
+    needed = int(decision.setting.removeprefix("max_chars = "))
+    assert recorder.plan(max_chars=needed).steps == ()
+
+
+def test_the_setting_named_for_a_compacted_turn_would_have_kept_it_whole() -> None:
+    recorder = working("a" * 3000, "b" * 3000, "c" * 3000)
+    decision = recorder.plan(max_tokens=1500).decision("turn")
+    assert decision is not None
+    needed = int(decision.setting.removeprefix("token_budget_per_agent = "))
+    assert recorder.plan(max_tokens=needed).steps == ()
+    assert recorder.plan(max_tokens=needed - 1).steps != ()
+
+
+class TestStability:
+    """I5 over a long turn: requests extend one another, and compactions are rare."""
+
+    def breaks(self, plans: list[Plan]) -> int:
+        pairs = itertools.pairwise(plans)
+        return sum(later.messages[: len(earlier.messages)] != earlier.messages for earlier, later in pairs)
+
+    def long_turn(self, *, steps: int, max_tokens: int, size: int) -> list[Plan]:
+        recorder = Recorder()
+        recorder.open("old")
+        recorder.slice("mine", "past " * 20)
+        recorder.answer("well")
+        recorder.open("go")
+        plans = []
+        for number in range(steps):
+            plans.append(recorder.plan(max_tokens=max_tokens))
+            recorder.slice("mine", f"ore-{number} " + "x" * size)
+        return plans
+
+    def test_compactions_are_rare_because_each_frees_headroom(self) -> None:
+        plans = self.long_turn(steps=80, max_tokens=8000, size=2000)
+        assert max(plan.tokens for plan in plans) <= 8000
+        grown = 80 * 510
+        assert self.breaks(plans) <= grown / (0.3 * 8000)
+
+    def test_what_gave_way_to_the_turn_does_not_come_back_within_it(self) -> None:
+        plans = self.long_turn(steps=60, max_tokens=4000, size=2000)
+        seen = [plan.decision("history") for plan in plans]
+        states = [decision.status for decision in seen if decision is not None]
+        first_skip = states.index(Status.SKIPPED)
+        assert set(states[:first_skip]) == {Status.INCLUDED}
+        assert set(states[first_skip:]) == {Status.SKIPPED}
+
+    def test_between_compactions_every_message_is_the_same_bytes(self) -> None:
+        plans = self.long_turn(steps=40, max_tokens=6000, size=2000)
+        for earlier, later in itertools.pairwise(plans):
+            if later.steps == earlier.steps and len(later.decisions) == len(earlier.decisions):
+                same = [one.status for one in later.decisions] == [one.status for one in earlier.decisions]
+                assert not same or later.messages[: len(earlier.messages)] == earlier.messages
+
+    def test_a_request_planned_again_after_a_restart_is_the_same(self) -> None:
+        recorder = working(*[f"ore-{number} " * 300 for number in range(12)])
+        assert recorder.plan(max_tokens=3000) == recorder.plan(max_tokens=3000)

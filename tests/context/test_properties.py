@@ -1,0 +1,253 @@
+"""The invariants of design.md that planning holds, over driven histories and any budget."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from tests.context.histories import Story, stories
+from zoea.context import (
+    HEADROOM,
+    Answer,
+    Frozen,
+    Need,
+    Plan,
+    Status,
+    StepKind,
+    TurnRecord,
+    TurnSoFar,
+    limit,
+    plan_turn,
+    rebuild,
+    request_tokens,
+)
+from zoea.model.errors import PlanError
+from zoea.model.request import RequestMessage
+from zoea.model.values import Memory
+from zoea.model.words import Role
+
+LIMITS = st.fixed_dictionaries(
+    {
+        "max_tokens": st.sampled_from((300, 900, 2500, 8000, 50_000)),
+        "max_chars": st.sampled_from((500_000, 500_000, 6000)),
+        "context_window": st.sampled_from((None, None, 8192)),
+        "calibration": st.sampled_from((1.0, 0.7, 1.37)),
+        "tools_tokens": st.sampled_from((0, 120)),
+        "max_result_chars": st.sampled_from((100_000, 2000)),
+        "keep_answer": st.booleans(),
+        "situation": st.sampled_from(("", "tick 7\nfuel low " * 9)),
+    }
+)
+
+
+def plans(story: Story, limits: dict[str, object]) -> list[tuple[Frozen, TurnRecord, Plan]]:
+    """The plan at each moment at which there is one."""
+    frozen = story.recorder.frozen(**limits)
+    out = []
+    for moment, record in enumerate(story.moments):
+        try:
+            out.append((frozen, record, plan_turn(frozen, story.at(moment, frozen))))
+        except PlanError as error:
+            note(f"moment {moment}: {error}")
+    return out
+
+
+@given(stories(), LIMITS)
+def test_i1_no_request_exceeds_its_budget(story: Story, limits: dict[str, object]) -> None:
+    for frozen, _, plan in plans(story, limits):
+        tokens = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
+        assert tokens == plan.tokens <= limit(frozen).tokens <= frozen.max_tokens
+        assert sum(len(message.content) for message in plan.messages) <= frozen.max_chars
+
+
+@given(stories(longest=8000, orderly=True), LIMITS)
+def test_i1_a_refusal_is_true_and_says_what_to_change(story: Story, limits: dict[str, object]) -> None:
+    frozen = story.recorder.frozen(**limits)
+    answers = story.at(len(story.moments) - 1, frozen)
+    refused = refusal_of(frozen, answers)
+    if refused is not None:
+        assert "tokens" in refused.what
+        setting, value = refused.hint.removeprefix("Raise ").split(", or")[0].split(" to at least ")
+        raised = {"token_budget_per_agent": "max_tokens"}.get(setting, setting)
+        wider = dict.fromkeys(("max_tokens", "max_chars", "context_window"), 10**7)
+        wider[raised] = int(value.replace(",", ""))
+        assert refusal_of(replace(frozen, **wider), answers) is None  # type: ignore[arg-type]  # every value is an int
+
+
+def refusal_of(frozen: Frozen, answers: Mapping[Need, Answer]) -> PlanError | None:
+    try:
+        plan_turn(frozen, answers)
+    except PlanError as error:
+        return error
+    return None
+
+
+@given(stories(), LIMITS)
+def test_i2_every_call_has_its_results_right_after_it_and_every_result_its_call(
+    story: Story, limits: dict[str, object]
+) -> None:
+    for _, _, plan in plans(story, limits):
+        waiting: list[str] = []
+        for message in plan.messages:
+            if message.role is Role.TOOL:
+                assert waiting
+                assert waiting.pop(0) == message.call_id
+            else:
+                assert not waiting
+                waiting = [call.id for call in message.calls]
+        assert not waiting
+
+
+@given(stories(), LIMITS)
+def test_i3_one_system_message_first_and_a_user_or_tool_message_last(story: Story, limits: dict[str, object]) -> None:
+    for _, _, plan in plans(story, limits):
+        assert [message.role is Role.SYSTEM for message in plan.messages].index(True) == 0
+        assert sum(message.role is Role.SYSTEM for message in plan.messages) == 1
+        assert plan.messages[-1].role in (Role.USER, Role.TOOL)
+
+
+def spoken(memory: Memory) -> str:
+    return f"{memory.label}\n{memory.content}" if memory.label else memory.content
+
+
+@given(stories(), LIMITS)
+def test_i4_every_prompt_of_the_turn_is_in_every_request_verbatim_and_in_order(
+    story: Story, limits: dict[str, object]
+) -> None:
+    for frozen, record, plan in plans(story, limits):
+        prompts = [memory for memory in sorted(record.memories, key=lambda one: one.seq) if memory.role is Role.USER]
+        ids = {memory.id for memory in prompts}
+        shown = [message.content for message in plan.messages if message.memory_id in ids]
+        assert shown == [spoken(memory) for memory in prompts]
+        if frozen.is_nudged:
+            assert [message.content for message in plan.messages].count(frozen.nudge_text) >= 1
+
+
+def extends(earlier: Plan, later: Plan) -> bool:
+    return later.messages[: len(earlier.messages)] == earlier.messages
+
+
+def state(plan: Plan) -> tuple[object, ...]:
+    """What a plan says it did to the packs and memories that it could not show whole."""
+    return (
+        [(one.id, one.status, one.variant, one.chars if one.id == "system" else 0) for one in plan.decisions],
+        [(one.kind, one.memory_id, one.after_chars) for one in plan.steps],
+    )
+
+
+@given(stories(orderly=True, max_events=12), LIMITS)
+def test_i5_each_request_extends_the_one_before_unless_it_reports_a_compaction(
+    story: Story, limits: dict[str, object]
+) -> None:
+    made = [plan for _, _, plan in plans(story, limits)]
+    for earlier, later in itertools.pairwise(made):
+        if not extends(earlier, later):
+            assert state(earlier) != state(later)
+            assert later.trimmed
+
+
+ORDER = {StepKind.LIMIT: 0, StepKind.CUT: 1, StepKind.REASONING: 1, StepKind.SUPERSEDED: 2, StepKind.FOLDED: 3}
+
+
+@given(stories(orderly=True, max_events=12), LIMITS)
+def test_i5_what_was_compacted_stays_so_and_only_gets_shorter(story: Story, limits: dict[str, object]) -> None:
+    made = plans(story, limits)
+    for (_, record, earlier), (_, _, later) in itertools.pairwise(made):
+        after = {step.memory_id: step for step in later.steps}
+        for step in earlier.steps:
+            if step.kind in ORDER and step.pack == "turn":
+                now = after[step.memory_id]
+                assert ORDER[now.kind] >= ORDER[step.kind]
+                assert now.after_chars <= step.after_chars or now.kind is StepKind.FOLDED
+        for before in earlier.decisions:
+            now_decision = later.decision(before.id)
+            assert now_decision is not None
+            if before.status is Status.SKIPPED and has_answers(record):
+                assert now_decision.status is Status.SKIPPED
+
+
+def has_answers(record: TurnRecord) -> bool:
+    return any(memory.role is Role.ASSISTANT for memory in record.memories)
+
+
+@given(stories(), LIMITS, st.randoms(use_true_random=False))
+def test_i6_the_same_records_give_the_same_bytes_whatever_order_they_are_read_in(
+    story: Story, limits: dict[str, object], rng: random.Random
+) -> None:
+    for moment, (frozen, record, plan) in enumerate(plans(story, limits)):
+        shuffled = list(record.memories)
+        rng.shuffle(shuffled)
+        notes = list(record.notes)
+        rng.shuffle(notes)
+        answers = {**story.at(moment, frozen), TurnSoFar(frozen.turn_id): TurnRecord(tuple(shuffled), tuple(notes))}
+        assert plan_turn(frozen, answers) == plan
+
+
+@given(stories(), LIMITS)
+def test_i7_every_memory_of_the_turn_is_verbatim_or_reported(story: Story, limits: dict[str, object]) -> None:
+    for frozen, record, plan in plans(story, limits):
+        by_id = {message.memory_id: message for message in plan.messages if message.memory_id is not None}
+        reported = {step.memory_id for step in plan.steps}
+        for memory in record.memories:
+            verbatim = memory.id in by_id and is_verbatim(memory, by_id[memory.id])
+            assert verbatim != (memory.id in reported)
+        assert {decision.id for decision in plan.decisions} >= {"system", "history", "situation", "turn", "tools"}
+        for decision in plan.decisions:
+            if decision.status is Status.SKIPPED and decision.wanted_tokens:
+                assert decision.setting
+        if frozen.is_nudged:
+            assert plan.decision("order") is not None
+
+
+def is_verbatim(memory: Memory, message: RequestMessage) -> bool:
+    return (
+        message.content == spoken(memory)
+        and [call.arguments for call in message.calls] == [call.arguments for call in memory.calls]
+        and message.reasoning == memory.reasoning
+        and message.native == memory.native
+    )
+
+
+@given(stories(), LIMITS)
+def test_cut_arguments_are_still_json_objects(story: Story, limits: dict[str, object]) -> None:
+    for _, record, plan in plans(story, limits):
+        stored = {call.wire_id: call.arguments for memory in record.memories for call in memory.calls}
+        for message in plan.messages:
+            for call in message.calls:
+                if call.id in stored and call.arguments != stored[call.id]:
+                    assert isinstance(json.loads(call.arguments), dict)
+
+
+@given(stories(), LIMITS)
+def test_a_plan_kept_as_ids_gives_back_the_messages_that_were_sent(story: Story, limits: dict[str, object]) -> None:
+    memories = story.recorder.by_id()
+    for _, _, plan in plans(story, limits):
+        kept = json.loads(json.dumps(plan.encode()))
+        assert rebuild(kept, memories) == plan.messages
+
+
+@given(stories(orderly=True), LIMITS)
+def test_under_no_pressure_nothing_is_touched_but_results_over_their_limit(
+    story: Story, limits: dict[str, object]
+) -> None:
+    roomy = {**limits, "max_tokens": 10**7, "max_chars": 10**8, "context_window": None}
+    for _, _, plan in plans(story, roomy):
+        assert not plan.trimmed or any(step.kind is StepKind.LIMIT for step in plan.steps)
+        left_out = (StepKind.LIMIT, StepKind.PARTIAL, StepKind.ANSWER)
+        assert all(step.kind in left_out for step in plan.steps)
+
+
+@given(stories(orderly=True, max_events=12), LIMITS)
+def test_a_compaction_frees_headroom_where_it_can(story: Story, limits: dict[str, object]) -> None:
+    made = plans(story, limits)
+    for (frozen, _, earlier), (_, _, later) in itertools.pairwise(made):
+        if extends(earlier, later) or later.tokens <= limit(frozen).tokens * HEADROOM:
+            continue
+        optional = [one for one in later.decisions if one.id in ("history", "said", "situation")]
+        assert all(one.status is Status.SKIPPED for one in optional)
