@@ -132,10 +132,10 @@ def _source(reef: Reef, player: Player) -> Point:
 
 def _dig(reef: Reef, player: Player, source: Point) -> int:
     """One tick of mining; returns the units that came aboard."""
-    rate = (1 + player.modules.get("mining_laser", 0)) * (1 + 0.1 * player.level("mining")) + player.spare
+    tenths = (1 + player.modules.get("mining_laser", 0)) * (10 + player.level("mining")) + player.spare
     there = reef.world.units(source.id, source.capacity, source.regrow)
-    units = min(int(rate), player.room, int(there))
-    player.spare = min(rate - int(rate), 1.0)
+    units = min(tenths // 10, player.room, int(there))
+    player.spare = tenths % 10
     if units:
         reef.world.ore[source.id] = [there - units, reef.world.tick]
         player.cargo[source.ore] = player.cargo.get(source.ore, 0) + units

@@ -34,7 +34,8 @@ class Player:
 
     `task` is what takes more than a tick right now (`tool`, `until`, and `left` units
     of work), `free_at` the tick from which the next action may start, `queue` what
-    follows. `known` maps scanned points, `visited` systems, to the tick of it.
+    follows. `spare` are tenths of a unit that the next mining adds. `known` maps
+    scanned points, `visited` systems, to the tick of it.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Player:
     cargo: dict[str, int] = field(default_factory=dict)
     modules: dict[str, int] = field(default_factory=dict)
     xp: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SKILLS, 0))
-    spare: float = 0.0
+    spare: int = 0
     free_at: int = 0
     task: dict[str, Any] | None = None
     queue: list[dict[str, Any]] = field(default_factory=list)
