@@ -28,6 +28,7 @@ from typing import Any
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 
 NEVER = 3600.0
+SCAN = "The scan is done; the belt holds ore, and the drone goes on to the station to sell it there. "
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,9 @@ def agentic(request: Received) -> Step:
     last = body["messages"][-1]["role"]
     if tools and last != "tool":
         function = tools[0]["function"]
-        return Say(
-            calls=(
-                Call(
-                    function["name"], json.dumps(_fill(function.get("parameters") or {})), f"call_{time.monotonic_ns()}"
-                ),
-            )
-        )
-    return Say(
-        "The scan is done; the belt holds ore, and the drone goes on to the station to sell it there. " * 2, chunk=9
-    )
+        arguments = json.dumps(_fill(function.get("parameters") or {}))
+        return Say(calls=(Call(function["name"], arguments, f"call_{time.monotonic_ns()}"),))
+    return Say(SCAN * 2, chunk=9)
 
 
 def _fill(schema: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 
@@ -103,7 +103,7 @@ class WireServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def __aenter__(self) -> WireServer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

@@ -98,7 +98,8 @@ class MessageFold:
 
     def _call(self, index: int) -> AnswerCall:
         block = self._blocks[index]
-        arguments, broken = repair("".join(self._inputs[index]))
+        is_cut = _FINISH.get(self._stop) is Finish.LENGTH and index == max(self._blocks)
+        arguments, broken = repair("".join(self._inputs[index]), is_cut=is_cut)
         return AnswerCall(block["name"], arguments, block.get("id", ""), broken)
 
     def _native(self, blocks: list[dict[str, Any]]) -> Native | None:

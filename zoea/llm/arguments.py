@@ -14,10 +14,12 @@ _FENCE = re.compile(r"^```[a-zA-Z]*\s*\n?(.*?)\n?```$", re.DOTALL)
 MAX_REPAIR = 200_000
 
 
-def repair(text: str) -> tuple[str, str]:
+def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
     """Arguments as compact JSON text, and why they are broken (empty where they are not).
 
     Broken arguments come back unchanged, so that what the model wrote is kept.
+    `is_cut` says that the model was stopped at its output limit: nothing is mended
+    then, as nobody knows what was to follow.
     """
     stripped = text.strip()
     if not stripped:
@@ -25,7 +27,8 @@ def repair(text: str) -> tuple[str, str]:
     try:
         value = json.loads(stripped, parse_constant=_no_constant)
     except ValueError as error:
-        return _mend(text, stripped, error)
+        reason = _reason(error)
+        return (text, f"{reason} (the output limit was reached)") if is_cut else _mend(text, stripped, reason)
     return _object(text, value)
 
 
@@ -44,8 +47,7 @@ def _object(text: str, value: Any) -> tuple[str, str]:
     return _compact(value), ""
 
 
-def _mend(text: str, stripped: str, error: ValueError) -> tuple[str, str]:
-    reason = _reason(error)
+def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
     fenced = _FENCE.match(stripped)
     if fenced:
         stripped = fenced.group(1).strip()
@@ -56,11 +58,16 @@ def _mend(text: str, stripped: str, error: ValueError) -> tuple[str, str]:
     value = loads(stripped)
     if not isinstance(value, dict) or not value or not _keeps(stripped, value):
         return text, reason
-    return _compact(value), ""
+    try:
+        return _compact(value), ""
+    except ValueError:  # not a number, or infinite
+        return text, reason
 
 
 def _is_cut(text: str) -> bool:
-    """True where the text ends inside a string: what was to follow, nobody knows."""
+    """True where the text ends inside a string or before a value: what was to follow, nobody knows."""
+    if text[-1] in ":,":
+        return True
     inside = False
     quote = ""
     escaped = False
@@ -94,7 +101,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _compact(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _reason(error: ValueError) -> str:

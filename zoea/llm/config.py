@@ -37,7 +37,8 @@ class ProviderConfig:
 
     Args:
         type: What it speaks: `openai`, `anthropic`, `ollama`, or a name whose maker `app/` hands in.
-        base_url: With the version part where the vendor has one (`https://api.openai.com/v1`); empty for the vendor's own.
+        base_url: With the version part where the vendor has one (`https://api.openai.com/v1`);
+            empty for the vendor's own.
         api_key: The secret itself; never shown, never logged.
         model: Used where a request names none.
         headers: Sent with every request, after Zoea's own.

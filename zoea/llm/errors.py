@@ -49,8 +49,8 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
 }
 
 _TOO_LONG = re.compile(
-    r"context[ _-]?(length|window|size|limit)|maximum context|prompt is too long|too many (input )?tokens|exceeds? the available context"
-    r"|input (is )?too long|exceed_context|max_seq_len|num_ctx",
+    r"context[ _-]?(length|window|size|limit)|maximum context|prompt is too long|too many (input )?tokens"
+    r"|exceeds? the available context|input (is )?too long|exceed_context|max_seq_len|num_ctx",
     re.IGNORECASE,
 )
 _FILTERED = re.compile(r"content[ _-]?(filter|policy|management)|safety system|flagged", re.IGNORECASE)
@@ -151,7 +151,7 @@ def from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] = ()) -
     text, code = message_of(payload)
     number = payload.get("code") if isinstance(payload, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else None
-    kind = classify(status or 500, code, text)
+    kind = _BY_CODE.get(code) or (classify(status, code, text) if status else _of_sentence(text))
     return failure(
         kind, f"{provider} broke off its answer: {text or 'it did not say why'}", status=status, secrets=secrets
     )

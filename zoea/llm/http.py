@@ -184,7 +184,12 @@ class Reply:
             self._reading = False
         if self._expired and piece is None:
             raise _silent(self._name, self._heard, self._between)
-        self._heard = True
+        if not self._heard:
+            self._heard = True
+            self._until = _time() + self._between
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = asyncio.get_running_loop().call_at(self._until, self._watch)
         return piece
 
     async def body(self, limit: int = MAX_ERROR_BYTES) -> bytes:
@@ -237,8 +242,9 @@ class Http:
         url = self._urls.get(path)
         if url is None:
             try:
+                urlsplit(self.base_url)
                 url = self._urls[path] = httpx.URL(path if "://" in path else self.base_url + path)
-            except httpx.InvalidURL as error:
+            except (httpx.InvalidURL, ValueError) as error:
                 raise failure(
                     ErrorClass.BAD_REQUEST,
                     f"the address of {self.name} cannot be read: {error}",
@@ -253,13 +259,12 @@ class Http:
         `path` is appended to the base address, or a whole address. The caller
         closes the reply. Raises ProviderError (transient) where no answer came.
         """
+        url = self._url(path)
         if self._lanes is None:
             self._lanes = Lanes(self.base_url)
         headers = self._headers if content is None else self._json_headers
         patience = {"connect": self.timeouts.connect, "read": None, "write": self.timeouts.first, "pool": None}
-        request = httpx.Request(
-            method, self._url(path), headers=headers, content=content, extensions={"timeout": patience}
-        )
+        request = httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": patience})
         until = _time() + self.timeouts.first
         try:
             async with asyncio.timeout_at(until):

@@ -111,9 +111,9 @@ class ChatFold:
             model=self._named or self._model,
         )
 
-    @staticmethod
-    def _answer_call(call: _Call) -> AnswerCall:
-        arguments, broken = repair(call.arguments)
+    def _answer_call(self, call: _Call) -> AnswerCall:
+        is_cut = call is self._calls[-1] and _FINISH.get(self._finish) is Finish.LENGTH
+        arguments, broken = repair(call.arguments, is_cut=is_cut)
         return AnswerCall(call.name, arguments, call.id, broken)
 
     def _native(self) -> Native | None:

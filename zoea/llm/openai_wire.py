@@ -24,7 +24,6 @@ class Quirk(StrEnum):
 
     NO_STREAM_OPTIONS = "no_stream_options"
     COMPLETION_TOKENS = "completion_tokens"
-    PLAIN_MAX_TOKENS = "plain_max_tokens"
     NO_TEMPERATURE = "no_temperature"
     NO_TOOLS = "no_tools"
     MERGED_USERS = "merged_users"
@@ -62,8 +61,6 @@ def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode:
             found = Quirk.NO_STREAM_OPTIONS
         elif "max_tokens" in body and "max_completion_tokens" in low:
             found = Quirk.COMPLETION_TOKENS
-        elif "max_completion_tokens" in body and "max_completion_tokens" in low:
-            found = Quirk.PLAIN_MAX_TOKENS
         elif "temperature" in body and "temperature" in low:
             found = Quirk.NO_TEMPERATURE
     return None if found in quirks else found

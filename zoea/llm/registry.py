@@ -7,11 +7,15 @@ others (`autopilot`, `embedded`, `scripted`) come as makers from `app/`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from zoea.llm.config import ProviderConfig
 from zoea.llm.gate import Gate
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Clock, Provider
+
+if TYPE_CHECKING:
+    from zoea.llm.http import Http
 
 Maker = Callable[[str, ProviderConfig, Clock], Provider]
 
@@ -39,36 +43,30 @@ def make(name: str, config: ProviderConfig, *, clock: Clock, makers: Mapping[str
 
 
 def make_openai(name: str, config: ProviderConfig, clock: Clock) -> Provider:
-    from zoea.llm import http, openai
+    from zoea.llm.openai import BASE_URL, OpenAIProvider, headers
 
-    out = http.Http(
-        config.base_url or openai.BASE_URL, name=name, headers=openai.headers(config), timeouts=config.timeouts
-    )
-    return openai.OpenAIProvider(name, config, gate_of(config, clock), out, clock)
+    out = _way_out(name, config, config.base_url or BASE_URL, headers(config))
+    return OpenAIProvider(name, config, gate_of(config, clock), out, clock)
 
 
 def make_anthropic(name: str, config: ProviderConfig, clock: Clock) -> Provider:
-    from zoea.llm import anthropic, http
+    from zoea.llm.anthropic import BASE_URL, AnthropicProvider, headers
 
-    out = http.Http(
-        (config.base_url or anthropic.BASE_URL).rstrip("/").removesuffix("/v1"),
-        name=name,
-        headers=anthropic.headers(config),
-        timeouts=config.timeouts,
-    )
-    return anthropic.AnthropicProvider(name, config, gate_of(config, clock), out, clock)
+    base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+    return AnthropicProvider(name, config, gate_of(config, clock), _way_out(name, config, base, headers(config)), clock)
 
 
 def make_ollama(name: str, config: ProviderConfig, clock: Clock) -> Provider:
-    from zoea.llm import http, ollama
+    from zoea.llm.ollama import BASE_URL, OllamaProvider, headers
 
-    out = http.Http(
-        (config.base_url or ollama.BASE_URL).rstrip("/").removesuffix("/api"),
-        name=name,
-        headers=ollama.headers(config),
-        timeouts=config.timeouts,
-    )
-    return ollama.OllamaProvider(name, config, gate_of(config, clock), out, clock)
+    base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/api")
+    return OllamaProvider(name, config, gate_of(config, clock), _way_out(name, config, base, headers(config)), clock)
+
+
+def _way_out(name: str, config: ProviderConfig, base_url: str, headers: Mapping[str, str]) -> Http:
+    from zoea.llm.http import Http
+
+    return Http(base_url, name=name, headers=headers, timeouts=config.timeouts)
 
 
 def gate_of(config: ProviderConfig, clock: Clock) -> Gate:

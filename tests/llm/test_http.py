@@ -1,0 +1,101 @@
+"""The way out: proxies, loopback, certificates only where they are needed."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.llm_clock import LoopClock
+from tests.fakes.openai_server import Fail, OpenAIServer
+from tests.fakes.wire_server import Outgoing, Received
+from tests.llm.asking import provider
+from zoea.llm.documents import fetch
+from zoea.llm.http import Http, is_loopback, proxy_for
+from zoea.model.errors import ProviderError
+from zoea.model.words import ErrorClass
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://127.0.0.1:8080/v1", True),
+        ("http://localhost:11434", True),
+        ("http://[::1]:80", True),
+        ("http://reef.localhost", True),
+        ("https://api.openai.com/v1", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_recognised(url: str, local: bool) -> None:
+    assert is_loopback(url) is local
+
+
+def test_the_environments_proxy_serves_the_world_and_never_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "inner.example")
+    assert proxy_for("https://api.openai.com/v1") == "http://proxy.example:3128"
+    assert proxy_for("https://inner.example/v1") is None
+    assert proxy_for("http://127.0.0.1:1/v1") is None
+    assert proxy_for("http://api.example") is None
+    monkeypatch.setenv("all_proxy", "socks5://proxy.example:1080")
+    assert proxy_for("http://api.example") == "socks5://proxy.example:1080"
+
+
+async def test_a_plain_address_never_reads_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("certificates were read")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", never)
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", never)
+    async with OpenAIServer() as server:
+        source = provider("openai", server.base_url)
+        assert await source.models()
+        await source.close()
+
+
+def test_the_registry_is_imported_without_the_http_library() -> None:
+    code = "import sys, zoea.llm.registry; print([m for m in ('httpx', 'json_repair') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+async def test_a_document_that_is_no_json_is_told() -> None:
+    class Page(OpenAIServer):
+        async def handle(self, request: Received, out: Outgoing) -> None:
+            page = Fail.html(200)
+            out.whole(page.status, page.body.encode(), page.headers)
+
+    async with Page() as server:
+        http = Http(server.base_url, name="reefnet")
+        with pytest.raises(ProviderError) as caught:
+            await fetch(http, "GET", "/models", provider="reefnet", clock=LoopClock())
+        assert caught.value.kind is ErrorClass.BAD_REQUEST
+        assert "a web page" in caught.value.what
+        await http.close()
+
+
+async def test_compressed_answers_are_read_though_nobody_asked_for_them() -> None:
+    class Zipped(OpenAIServer):
+        async def handle(self, request: Received, out: Outgoing) -> None:
+            out.whole(200, gzip.compress(b'{"data": [{"id": "x"}]}'), {"content-encoding": "gzip"})
+
+    async with Zipped() as server:
+        source = provider("openai", server.base_url)
+        assert [one.name for one in await source.models()] == ["x"]
+        await source.close()
+
+
+async def test_a_client_that_was_closed_opens_again_when_it_is_used() -> None:
+    async with OpenAIServer() as server:
+        source = provider("openai", server.base_url)
+        await source.models()
+        await source.close()
+        assert await source.models()
+        await source.close()

@@ -1,0 +1,49 @@
+"""The table of well-known models is a last resort, and admits what it does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from zoea.llm.model_table import cost_micros, known
+from zoea.llm.replay import Replay, native_for, replay_of
+from zoea.model.request import RequestMessage
+from zoea.model.values import Native
+from zoea.model.words import Role
+
+
+def test_the_longest_name_that_fits_is_meant_whatever_its_vendor_prefix() -> None:
+    assert known("anthropic/claude-haiku-4-5-20251001") == known("claude-haiku-4-5")
+    assert known("claude-opus-5-5") != known("claude-opus-5")
+    assert known("reef-1") is None
+
+
+def test_a_price_counts_cached_tokens_apart() -> None:
+    assert cost_micros("claude-opus-5", 1_000_000, 0, 0) == 5_000_000
+    assert cost_micros("claude-opus-5", 1_000_000, 1_000_000, 0) == 500_000
+    assert cost_micros("claude-opus-5", 0, 0, 1_000) == 25_000
+
+
+@pytest.mark.parametrize("model", ["reef-1", "gpt-4o"])
+def test_an_unknown_price_is_not_zero(model: str) -> None:
+    assert cost_micros(model, 10, 0, 10) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "replay"),
+    [
+        ("deepseek-chat", Replay.REASONING_CONTENT),
+        ("deepseek-r1:7b", Replay.NONE),
+        ("moonshotai/kimi-k2-thinking", Replay.REASONING_CONTENT),
+        ("claude-opus-5-5", Replay.NATIVE),
+        ("llama3.2", Replay.NONE),
+    ],
+)
+def test_each_family_gets_back_what_it_wants(model: str, replay: Replay) -> None:
+    assert replay_of(model) is replay
+
+
+def test_native_blocks_go_back_to_their_own_provider_and_model_only() -> None:
+    message = RequestMessage(Role.ASSISTANT, "", native=Native("reefnet", "m", "[]"))
+    assert native_for(message, "reefnet", "m") is message.native
+    assert native_for(message, "other", "m") is None
+    assert native_for(message, "reefnet", "n") is None

@@ -1,0 +1,37 @@
+"""The type of a provider is a setting; its address says nothing."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from tests.fakes.llm_clock import LoopClock
+from zoea.llm.config import ProviderConfig
+from zoea.llm.registry import make
+from zoea.model.errors import SettingsError
+from zoea.model.ports import Provider
+
+
+@pytest.mark.parametrize("type", ["openai", "anthropic", "ollama"])
+@pytest.mark.parametrize("url", ["", "https://api.anthropic.com/v1", "http://127.0.0.1:11434/api"])
+def test_the_type_decides_whatever_the_address(type: str, url: str) -> None:
+    made = make("reefnet", ProviderConfig(type, base_url=url, api_key="reef-key"), clock=LoopClock())
+    assert (made.kind, made.name, made.label, made.metered) == (type, "reefnet", "reefnet", True)
+
+
+def test_a_label_and_free_tokens_are_taken_from_the_settings() -> None:
+    made = make("reefnet", ProviderConfig("openai", label="Reef", metered=False), clock=LoopClock())
+    assert (made.label, made.metered) == ("Reef", False)
+
+
+def test_other_types_are_made_by_whoever_was_handed_in() -> None:
+    sentinel = cast(Provider, object())
+    found = make("pilot", ProviderConfig("autopilot"), clock=LoopClock(), makers={"autopilot": lambda *_: sentinel})
+    assert found is sentinel
+
+
+def test_an_unknown_type_names_those_that_are_known() -> None:
+    with pytest.raises(SettingsError) as caught:
+        make("x", ProviderConfig("opnai"), clock=LoopClock(), makers={"autopilot": lambda *_: cast(Provider, None)})
+    assert caught.value.hint == "Use one of: anthropic, autopilot, ollama, openai."
