@@ -23,7 +23,9 @@ PASSWORD = "canary-password-7f3a"
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x02\0\0\0"
 
 
-def _tool(name: str, /, *, reads: bool = False, destroys: bool = False, idempotent: bool = False, **fields: str) -> Json:
+def _tool(
+    name: str, /, *, reads: bool = False, destroys: bool = False, idempotent: bool = False, **fields: str
+) -> Json:
     schema = {
         "type": "object",
         "properties": {key: {"type": kind} for key, kind in fields.items()},

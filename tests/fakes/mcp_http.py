@@ -14,6 +14,11 @@ from mcp.server.mcpserver import Context
 from mcp_types import ToolAnnotations
 
 
+def tell(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def build() -> MCPServer:
     server = MCPServer("http-peer", log_level="CRITICAL")
 
@@ -27,7 +32,7 @@ def build() -> MCPServer:
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
-            print("cancelled", flush=True)
+            tell("cancelled")
             raise
         return {"begun": begun, "ended": time.monotonic()}
 
@@ -55,7 +60,7 @@ async def main() -> None:
     listening = socket.create_server(("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 0))
     app = build().streamable_http_app()
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=0)
-    print(listening.getsockname()[1], flush=True)
+    tell(str(listening.getsockname()[1]))
     await uvicorn.Server(config).serve(sockets=[listening])
 
 

@@ -23,14 +23,14 @@ def meta(mysis: str = "alpha", *, mysis_id: int = 1, deadline_s: float = 10.0, h
     return CallMeta(mysis_id=mysis_id, mysis=mysis, turn_id=1, call_id=1, hop=hop, deadline_s=deadline_s)
 
 
-def asked(name: str, **arguments: Any) -> AnswerCall:
+def asked(name: str, /, **arguments: Any) -> AnswerCall:
     return AnswerCall(name=name, arguments=json.dumps(arguments))
 
 
 async def wait_until(predicate: Callable[[], bool], *, within: float = 15.0) -> None:
     """Return once the predicate holds; fail at the deadline."""
     async with asyncio.timeout(within):
-        while not predicate():
+        while not predicate():  # noqa: ASYNC110 - what is waited for happens in another process
             await asyncio.sleep(0.01)
 
 

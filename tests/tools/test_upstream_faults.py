@@ -7,13 +7,15 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.fakes.toolboxes import Faulty, asked, meta, wait_until
 from tests.tools.conftest import Opener
 from zoea.model.errors import UpstreamLost
-from zoea.tools import Sharing
+from zoea.model.request import AnswerCall
+from zoea.tools import Sharing, UpstreamConfig
 
 
 async def test_read_only_calls_overlap(open_box: Opener, faulty: Faulty) -> None:
@@ -122,8 +124,6 @@ async def test_a_server_that_cannot_start_gives_clear_errors_at_once(open_box: O
 
 
 async def test_a_command_that_does_not_exist_delays_nobody(open_box: Opener, faulty: Faulty) -> None:
-    from zoea.tools import UpstreamConfig
-
     box = open_box(UpstreamConfig("gone", command="/nowhere/server"), faulty.config())
     began = time.monotonic()
     catalogue = await box.session(1, "alpha", "").catalogue()
@@ -174,18 +174,20 @@ async def test_a_protocol_error_is_an_error_result_with_its_text(open_box: Opene
     assert len(faulty.seen("start")) == 1
 
 
+def _sizes_and_modes(folder: Path) -> dict[str, tuple[int, int]]:
+    return {file.name: (file.stat().st_size, file.stat().st_mode & 0o777) for file in folder.iterdir()}
+
+
 async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_small(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
     session = box.session(1, "alpha", "")
     await session.catalogue()
     result = await session.call(asked("flood", count=5_000_000), meta=meta())
     assert result.content == "flooded"
-    from pathlib import Path
-
-    log = Path(box.status()[0].log)
-    assert log.name == "upstream-faulty.log"
-    assert sum(file.stat().st_size for file in log.parent.iterdir()) <= 2_000_000
-    assert log.stat().st_mode & 0o077 == 0
+    logs = _sizes_and_modes(Path(box.status()[0].log).parent)
+    assert set(logs) == {"upstream-faulty.log", "upstream-faulty.log.1"}
+    assert sum(size for size, _ in logs.values()) <= 2_000_000
+    assert {mode for _, mode in logs.values()} == {0o600}
 
 
 async def test_changed_tools_are_read_again(open_box: Opener, faulty: Faulty) -> None:
@@ -282,8 +284,6 @@ async def test_every_call_says_whose_it_is(open_box: Opener, faulty: Faulty) -> 
 
 
 async def test_a_lone_surrogate_in_an_argument_breaks_no_session(open_box: Opener, faulty: Faulty) -> None:
-    from zoea.model.request import AnswerCall
-
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
     result = await session.call(AnswerCall("echo", '{"text": "a\\ud800b"}'), meta=meta())

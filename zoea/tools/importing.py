@@ -19,7 +19,7 @@ from zoea.tools.config import NAME, UpstreamConfig
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*(?://[^\n]*\s*|/\*.*?\*/\s*)*[}\]])', re.DOTALL)
 _PLACES: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 _URL_KEYS = ("url", "serverUrl", "httpUrl")
-_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_]\w*)|([A-Z_][A-Z0-9_]*))\}", re.ASCII)
 _ASKED = re.compile(r"\$\{input:([^}]+)\}")
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)[a-z0-9_-]*$")
@@ -79,8 +79,8 @@ def references(value: str) -> str:
     """
     whole = _REFERENCE.fullmatch(value)
     if whole is not None:
-        return f"env:{whole[1]}"
-    return _REFERENCE.sub(lambda match: f"{{env:{match[1]}}}", value)
+        return f"env:{whole[1] or whole[2]}"
+    return _REFERENCE.sub(lambda match: f"{{env:{match[1] or match[2]}}}", value)
 
 
 def is_reference(value: str) -> bool:
@@ -109,11 +109,11 @@ def _server(name: str, title: str, entry: Any) -> Imported:
     run = inner.get("path") if isinstance(command, dict) else command
     config = UpstreamConfig(
         name,
-        command=references(_text(run or "", "command")),
+        command=_text(run or "", "command"),
         args=tuple(references(_text(one, "args")) for one in _list(inner.get("args"), "args")),
         env={key: references(value) for key, value in _strings(inner.get("env"), "env").items()},
-        cwd=references(_text(entry.get("cwd") or "", "cwd")),
-        url=references(url),
+        cwd=_text(entry.get("cwd") or "", "cwd"),
+        url=url,
         headers={key: references(value) for key, value in _strings(_headers(entry), "headers").items()},
     )
     return Imported(config, tuple(_notes(name, title, entry, config)))
@@ -124,7 +124,10 @@ def _notes(name: str, title: str, entry: Mapping[str, Any], config: UpstreamConf
         yield f"{title} is named {name} here"
     if entry.get("disabled") or entry.get("enabled") is False:
         yield "it was disabled there; it is enabled here"
-    values = [config.command, *config.args, *config.env.values(), config.url, *config.headers.values()]
+    values = [
+        *(config.command, str(config.cwd), config.url),
+        *(*config.args, *config.env.values(), *config.headers.values()),
+    ]
     for asked in sorted({match for value in values for match in _ASKED.findall(value)}):
         yield f"the other client asked for {asked} when it started: replace ${{input:{asked}}}"
     if any(_PLACEHOLDER.search(_ASKED.sub("", value)) for value in values):

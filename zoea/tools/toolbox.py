@@ -229,7 +229,8 @@ class Session:
     def _unknown(self, name: str) -> str:
         tools = self._toolbox.shelf(self._policy).catalogue.tools
         same = [tool.name for tool in tools if tool.origin == name]
-        near = same or difflib.get_close_matches(name, [tool.name for tool in tools], n=3)
+        known = {tool.origin: tool.name for tool in tools} | {tool.name: tool.name for tool in tools}
+        near = same or list(dict.fromkeys(known[one] for one in difflib.get_close_matches(name, known, n=3)))
         if near:
             return f"there is no tool {name}; did you mean {' or '.join(near)}?"
         names = ", ".join(tool.name for tool in tools[:_LISTED])

@@ -1,0 +1,186 @@
+"""`zoea upstream`: taking over, listing, testing and calling, through the command line itself."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.toolboxes import FAULTY, Faulty
+from zoea.cli.dispatch import dispatch
+from zoea.model.errors import SettingsError, ToolError, UsageError
+from zoea.settings import Credentials, load, places
+
+SECRET = "canary-secret-0123456789abcdef"
+
+
+def _config() -> Path:
+    return places().config_file
+
+
+def _write(folder: Path, servers: dict[str, Any]) -> Path:
+    file = folder / "client.json"
+    file.write_text(json.dumps({"mcpServers": servers}))
+    return file
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Faulty:
+    found = Faulty(tmp_path)
+    where = places()
+    where.make_config()
+    _config().write_text(
+        f"""[upstream.faulty]
+command = {json.dumps(sys.executable)}
+args = ["-I", {json.dumps(str(FAULTY))}]
+env = {{ FAULTY_JOURNAL = {json.dumps(str(found.journal))} }}
+
+[upstream.broken]
+command = "/nowhere/server"
+args = ["{{env:NOT_SET_ANYWHERE}}"]
+
+[upstream.gone]
+command = "/nowhere/server"
+"""
+    )
+    return found
+
+
+def test_an_import_writes_tables_and_keeps_what_stood_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places().make_config()
+    _config().write_text("# mine\n[swarm]\nmax_myses = 5 # five\n")
+    file = _write(tmp_path, {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"LOG_LEVEL": "debug"}}})
+    assert dispatch(["upstream", "import", str(file)]) == 0
+    text = _config().read_text()
+    assert text.startswith("# mine\n[swarm]\nmax_myses = 5 # five\n")
+    assert tomllib.loads(text)["upstream"] == {
+        "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"LOG_LEVEL": "debug"}}
+    }
+    assert load(places()).settings.upstream["git"].command == "uvx"
+    assert "Try one: zoea upstream test git" in capsys.readouterr().out
+
+
+def test_secrets_go_to_the_credentials_file_and_nowhere_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {
+        "hub": {"command": "hub", "args": ["--api-key", SECRET, f"--token={SECRET}"], "env": {"HUB_PAT": SECRET}},
+        "web": {"url": "https://h.example/mcp", "headers": {"Authorization": f"Bearer {SECRET}", "X-Trace": SECRET}},
+    }
+    dispatch(["upstream", "import", str(_write(tmp_path, servers))])
+    text = _config().read_text()
+    assert SECRET not in text + capsys.readouterr().out
+    credentials = Credentials(places().credentials)
+    assert set(credentials.names()) == {
+        "upstream/hub/api-key",
+        "upstream/hub/token",
+        "upstream/hub/HUB_PAT",
+        "upstream/web/Authorization",
+        "upstream/web/X-Trace",
+    }
+    assert stat.S_IMODE(places().credentials.stat().st_mode) == 0o600
+    given = load(places()).settings.upstream
+    filled = [credentials.fill(one).get_secret_value() for one in given["hub"].args]
+    assert filled == ["--api-key", SECRET, f"--token={SECRET}"]
+    assert credentials.fill_all(given["web"].headers)["Authorization"].get_secret_value() == f"Bearer {SECRET}"
+
+
+def test_an_upstream_that_is_there_stays_unless_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["upstream", "import", str(_write(tmp_path, {"a": {"command": "one"}}))])
+    file = _write(tmp_path, {"a": {"command": "two"}, "b": {"command": "two"}})
+    dispatch(["upstream", "import", str(file)])
+    assert load(places()).settings.upstream["a"].command == "one"
+    assert "left out a: there is an upstream of this name already" in capsys.readouterr().out
+    dispatch(["upstream", "import", str(file), "--replace", "--json"])
+    assert load(places()).settings.upstream["a"].command == "two"
+    told = json.loads(capsys.readouterr().out)
+    assert set(told["imported"]) == {"a", "b"}
+
+
+def test_a_server_that_the_settings_would_refuse_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = _write(tmp_path, {"a": {"url": "http://user:pass@h.example/mcp"}})
+    with pytest.raises(UsageError, match="nothing was imported"):
+        dispatch(["upstream", "import", str(file)])
+    assert "left out a: url" in capsys.readouterr().out
+    assert not _config().exists()
+
+
+def test_files_that_cannot_be_read_or_changed_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        dispatch(["upstream", "import", str(tmp_path / "none.json")])
+    (tmp_path / "latin.json").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(UsageError, match="it is not UTF-8"):
+        dispatch(["upstream", "import", str(tmp_path / "latin.json")])
+    places().make_config()
+    _config().write_text("[broken")
+    with pytest.raises(SettingsError):
+        dispatch(["upstream", "import", str(_write(tmp_path, {"a": {"command": "x"}}))])
+
+
+def test_the_list_shows_no_arguments_and_opens_nothing(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["upstream", "list"])
+    out = capsys.readouterr().out
+    assert "faulty" in out
+    assert str(FAULTY) not in out
+    dispatch(["upstream", "list", "--json"])
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == ["faulty", "broken", "gone"]
+    assert not faulty.seen("start")
+
+
+def test_without_any_the_list_says_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["upstream", "list"])
+    assert "zoea upstream import FILE" in capsys.readouterr().out
+
+
+def test_a_test_shows_tools_and_times(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["upstream", "test", "faulty", "--schemas"])
+    out = capsys.readouterr().out
+    assert "faulty: faulty 1" in out
+    assert "  echo [read-only] [idempotent]  echo of the faulty server" in out
+    assert '"required": ["text"]' in out
+    dispatch(["upstream", "test", "faulty", "--json"])
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert told["open_ms"] > 0
+    assert told["latency_ms"] > 0
+    assert captured.err == ""
+
+
+def test_a_server_that_does_not_open_says_why(faulty: Faulty) -> None:
+    with pytest.raises(ToolError, match="gone did not open: cannot run /nowhere/server: not found"):
+        dispatch(["upstream", "test", "gone"])
+
+
+def test_an_unknown_name_is_refused_with_the_known(faulty: Faulty) -> None:
+    with pytest.raises(UsageError, match="no upstream nope") as caught:
+        dispatch(["upstream", "test", "nope"])
+    assert caught.value.hint == "Configured: faulty, broken, gone."
+
+
+def test_a_call_prints_the_answer(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["upstream", "call", "faulty", "echo", '{"text": "hi"}']) == 0
+    assert capsys.readouterr().out == "hi\n"
+    dispatch(["upstream", "call", "faulty", "image", "--json"])
+    assert json.loads(capsys.readouterr().out)["blobs"] == [{"media_type": "image/png", "bytes": 29}]
+
+
+def test_a_failing_call_has_the_exit_code_of_a_tool(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["upstream", "call", "faulty", "refuse"]) == 8
+    assert "out of order" in capsys.readouterr().err
+
+
+def test_an_upstream_with_accounts_wants_to_know_whose(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+    with _config().open("a") as file:
+        file.write('\n[upstream.faulty.inject]\nsession_id = "account"\n')
+    with pytest.raises(UsageError, match="faulty wants an account"):
+        dispatch(["upstream", "call", "faulty", "balance"])
+    assert dispatch(["upstream", "call", "faulty", "balance", "--as", "alpha"]) == 0
+    assert json.loads(capsys.readouterr().out)["session_id"] == "‹account›"
+    assert any("alpha" in name for name in Credentials(places().credentials).names())

@@ -1,0 +1,120 @@
+"""Names, hashes, policy: what a mysis sees of all the tools there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.model.request import ToolSpec
+from zoea.tools.catalogue import MAX_NAME, RemoteTool, assemble, safe_name, spec_of, without
+from zoea.tools.config import UpstreamConfig
+from zoea.tools.desk import desk_tools
+from zoea.tools.policy import ToolPolicy, matches
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"q": {"type": "string"}, "session_id": {"type": "string"}},
+    "required": ["q", "session_id"],
+}
+
+
+def _spec(upstream: str, name: str, **more: Any) -> ToolSpec:
+    return spec_of(RemoteTool(name, f"does {name}", SCHEMA, **more), UpstreamConfig(upstream, command="x"))
+
+
+def _names(*specs: ToolSpec, policy: ToolPolicy = ToolPolicy()) -> list[str]:
+    return [tool.name for tool in assemble((), [specs], policy).tools]
+
+
+def test_a_name_is_prefixed_only_on_a_clash() -> None:
+    assert _names(_spec("a", "search"), _spec("b", "search"), _spec("b", "list")) == ["a__search", "b__search", "list"]
+
+
+def test_zoeas_own_tools_keep_their_names() -> None:
+    catalogue = assemble(desk_tools(ToolPolicy()), [[_spec("a", "zoea_wait")]], ToolPolicy())
+    assert [tool.name for tool in catalogue.tools][-1] == "a__zoea_wait"
+    own = catalogue.find("zoea_wait")
+    assert own is not None
+    assert own.upstream == ""
+
+
+def test_a_hidden_tool_makes_no_clash() -> None:
+    assert _names(_spec("a", "search"), _spec("b", "search"), policy=ToolPolicy(deny=("b/*",))) == ["search"]
+
+
+def test_two_tools_of_one_upstream_whose_plain_names_are_one_stay_apart() -> None:
+    assert _names(_spec("a", "get.map"), _spec("a", "get_map")) == ["a__get_map", "a__get_map_2"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.text(min_size=1, max_size=80)), max_size=12, unique=True))
+def test_names_are_unique_and_what_every_provider_accepts(tools: list[tuple[str, str]]) -> None:
+    names = _names(*(_spec(upstream, name) for upstream, name in tools))
+    assert len(set(names)) == len(tools)
+    assert all(0 < len(name) <= MAX_NAME and name.isascii() for name in names)
+    assert all(char.isalnum() or char in "_-" for name in names for char in name)
+
+
+def test_a_long_name_is_cut_and_stays_itself() -> None:
+    assert safe_name("x" * 100) == safe_name("x" * 100) != safe_name("x" * 101)
+
+
+def test_deny_wins_and_an_empty_allow_allows_nothing() -> None:
+    one, two = _spec("git", "git_log"), _spec("git", "git_commit")
+    assert _names(one, two, policy=ToolPolicy(allow=("git_*",), deny=("*commit",))) == ["git_log"]
+    assert _names(one, policy=ToolPolicy(allow=())) == []
+
+
+@pytest.mark.parametrize("glob", ["git_log", "git_*", "git/git_log", "git/*", "git__git_log", "*"])
+def test_a_glob_may_name_the_tool_or_its_upstream(glob: str) -> None:
+    assert matches((glob,), "git_log", "git")
+
+
+@pytest.mark.parametrize("glob", ["GIT_log", "time/*", "log"])
+def test_a_glob_that_names_another_does_not_match(glob: str) -> None:
+    assert not matches((glob,), "git_log", "git")
+
+
+def test_destructive_tools_ask_unless_the_policy_says_otherwise() -> None:
+    spec = _spec("a", "drop", destructive=True)
+    assert assemble((), [[spec]], ToolPolicy()).tools[0].asks
+    assert not assemble((), [[spec]], ToolPolicy(ask_destructive=False)).tools[0].asks
+    assert assemble((), [[_spec("a", "read")]], ToolPolicy(ask=("re*",))).tools[0].asks
+
+
+def test_a_read_only_tool_is_never_destructive_enough_to_ask() -> None:
+    spec = _spec("a", "odd", destructive=True, read_only=True)
+    assert not assemble((), [[spec]], ToolPolicy()).tools[0].asks
+
+
+def test_hashes_follow_what_the_upstream_says() -> None:
+    one = _spec("a", "search")
+    same = _spec("a", "search")
+    other = spec_of(RemoteTool("search", "does search", {**SCHEMA, "properties": {}}), UpstreamConfig("a", command="x"))
+    assert one.schema_hash == same.schema_hash != other.schema_hash
+    policy = ToolPolicy()
+    assert assemble((), [[one]], policy).hash == assemble((), [[same]], policy).hash
+    assert assemble((), [[one]], policy).hash != assemble((), [[other]], policy).hash
+    assert assemble((), [[one]], policy).hash != assemble((), [[one]], ToolPolicy(ask=("*",))).hash
+
+
+def test_injected_arguments_are_gone_from_the_schema_and_not_from_its_hash() -> None:
+    config = UpstreamConfig("a", command="x", inject={"session_id": "account"})
+    spec = spec_of(RemoteTool("search", "does search", SCHEMA), config)
+    assert spec.input_schema == {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+    assert spec.schema_hash == _spec("a", "search").schema_hash
+
+
+def test_a_schema_is_always_an_object() -> None:
+    assert without({}, ()) == {"type": "object", "properties": {}}
+    assert without({"properties": 5, "required": ["a"]}, ("a",)) == {"properties": {}, "type": "object"}
+
+
+def test_idempotence_comes_from_the_annotation_or_a_glob_or_reading() -> None:
+    config = UpstreamConfig("a", command="x", idempotent=("put_*",))
+    assert spec_of(RemoteTool("put_x", "", SCHEMA), config).idempotent
+    assert spec_of(RemoteTool("x", "", SCHEMA, idempotent=True), config).idempotent
+    assert spec_of(RemoteTool("x", "", SCHEMA, read_only=True), config).idempotent
+    assert not spec_of(RemoteTool("x", "", SCHEMA), config).idempotent
