@@ -12,6 +12,12 @@ def run(arguments: list[str]) -> int:
     Raises:
         ZoeaError: what the person is to be told; the caller shows it.
     """
+    if arguments[:1] == ["list"]:
+        from zoea.cli.listing import plain_arguments, write_list
+
+        if (plain := plain_arguments(arguments[1:])) is not None:
+            write_list(*plain)
+            return 0
     from zoea.cli.dispatch import dispatch
 
     return dispatch(arguments)

@@ -10,8 +10,11 @@ from zoea.app.stored import open_approvals
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.reach import ask, command
 from zoea.cli.rows import moment
+from zoea.model.errors import StoreMissing
 from zoea.model.ports import SwarmApi
+from zoea.model.values import ApprovalView
 from zoea.model.words import ApprovalAnswer
+from zoea.settings.paths import Places
 from zoea.text.control import strip
 
 ApprovalId = Annotated[int, typer.Argument(metavar="ID", help="As `zoea approvals` shows it.")]
@@ -35,7 +38,7 @@ def hold(
 
 def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Tool calls that wait for your answer."""
-    waiting = ask(workspace, lambda swarm: swarm.approvals(), lambda where: open_approvals(where.database))
+    waiting = ask(workspace, lambda swarm: swarm.approvals(), _stored)
     if as_json:
         write_json(waiting)
         return
@@ -44,6 +47,13 @@ def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
     for call in waiting:
         until = moment(call.expires_at)
         typer.echo(strip(f"{call.id}  {call.mysis} asks: {call.tool}({call.arguments})  until {until}"))
+
+
+def _stored(where: Places) -> tuple[ApprovalView, ...]:
+    try:
+        return open_approvals(where.database)
+    except StoreMissing:
+        return ()
 
 
 def approve(

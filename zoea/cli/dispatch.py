@@ -81,11 +81,12 @@ def load(name: str) -> Any:
         raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
     module, attribute = known.place.split(":")
     found = getattr(import_module(module), attribute)
-    if not isinstance(found, typer.Typer):
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(found)
-        found = single
-    return typer.main.get_command(found)
+    around = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        around.add_typer(found, name=name)
+        return typer.main.get_group(around).commands[name]
+    around.command(name)(found)
+    return typer.main.get_command(around)
 
 
 def overview() -> str:

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from zoea.app.stored import stored_mysis, stored_view
+from zoea.app.stored import stored_mysis
+from zoea.cli.listing import write_list
 from zoea.cli.options import AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.reach import ask, command
-from zoea.cli.rows import details, state_word, table
-from zoea.model.errors import StoreMissing, UsageError
+from zoea.cli.rows import details, state_word
+from zoea.model.errors import UsageError
 from zoea.model.ports import SwarmApi
-from zoea.model.values import MysisView, SwarmView
-from zoea.settings.paths import Places
+from zoea.model.values import MysisView
 
 
 def new(
@@ -49,16 +49,7 @@ def new(
 
 def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """All myses and their states, from the running swarm or as stored."""
-    view = ask(workspace, lambda swarm: swarm.view(), _stored_or_empty)
-    if as_json:
-        write_json(view.myses)
-        return
-    if not view.myses:
-        typer.echo("No mysis yet. `zoea run --world reef --myses 5` makes five and puts them to work.")
-        return
-    typer.echo(table(view.myses))
-    if view.held:
-        typer.echo(f"The swarm is on hold: {view.hold_reason}. `zoea hold --lift` lifts it.")
+    write_list(as_json, workspace)
 
 
 def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> None:
@@ -147,10 +138,3 @@ def _written(views: tuple[MysisView, ...], as_json: bool) -> None:
         write_json(views)
     else:
         typer.echo("\n".join(f"{view.name} is {state_word(view)}" for view in views) or "There is no mysis")
-
-
-def _stored_or_empty(where: Places) -> SwarmView:
-    try:
-        return stored_view(where.database)
-    except StoreMissing:
-        return SwarmView(0, False, "", ())

@@ -33,7 +33,11 @@ def ask(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callab
     Raises:
         StoreError: where nothing was ever stored there.
     """
-    where = places(workspace)
+    return ask_at(places(workspace), live, stored)
+
+
+def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
+    """As `ask`, of a workspace whose places are known."""
     if holder(where.data) is not None:
         try:
             return asyncio.run(_command(where, live))

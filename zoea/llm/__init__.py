@@ -1,0 +1,1 @@
+"""Providers: where models are reached, each a `zoea.model.ports.Provider`. Start with `registry.make`."""

@@ -1,0 +1,1 @@
+"""What every part speaks: values, words, errors, protocols. Nothing here does anything or knows of I/O."""

@@ -1,0 +1,121 @@
+"""The house stands as drawn: layers, sizes, borders between core and screens, and what a start may load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "zoea"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+LONGEST_FILE = 600
+
+HEAVY = {"pydantic", "mcp", "httpx", "httpx2", "aiosqlite", "textual", "rich", "starlette", "anyio"}
+CORE = ("zoea.model.ports", "zoea.context", "zoea.swarm.commander", "zoea.llm.registry", "zoea.tools", "zoea.app.owner")
+
+
+def loaded_after(statement: str, *, environment: dict[str, str] | None = None) -> set[str]:
+    """The modules of an interpreter that ran the statement."""
+    code = f"import sys\ntry:\n    {statement}\nexcept SystemExit:\n    pass\nsys.stderr.write('\\n'.join(sys.modules))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=50, check=True, env=environment
+    )
+    return set(ran.stderr.split())
+
+
+def command(*arguments: str) -> str:
+    return f"sys.argv = ['zoea', *{list(arguments)!r}]; from zoea.__main__ import main; main()"
+
+
+def tops(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+def packages() -> set[str]:
+    return {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").exists()}
+
+
+class TestStarting:
+    def test_the_version_costs_next_to_nothing(self) -> None:
+        modules = loaded_after(command("--version"))
+        assert {name for name in modules if name.startswith("zoea")} == {"zoea", "zoea.__main__"}
+        assert not tops(modules) & (HEAVY | {"typer", "asyncio", "json", "sqlite3", "dataclasses"})
+
+    def test_listing_loads_nothing_heavy(self) -> None:
+        modules = loaded_after(command("list"))
+        assert not tops(modules) & (HEAVY | {"typer", "asyncio"})
+        assert len(modules) < 200
+
+    @pytest.mark.parametrize("module", CORE)
+    def test_the_core_loads_no_screen(self, module: str) -> None:
+        assert not tops(loaded_after(f"import {module}")) & {"textual", "typer"}
+
+    def test_the_toolbox_loads_the_mcp_sdk_only_when_it_opens(self) -> None:
+        assert "mcp" not in tops(loaded_after("import zoea.tools, zoea.app.owner"))
+
+
+class TestFiles:
+    @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+    def test_a_file_is_one_room_and_says_why_it_exists(self, file: Path) -> None:
+        text = file.read_text(encoding="utf-8")
+        assert text.count("\n") <= LONGEST_FILE
+        tree = ast.parse(text)
+        assert ast.get_docstring(tree), "a module says why it exists"
+        assert not list(prints(tree)), "only fronts write, and they do not print"
+
+    def test_no_name_means_everything(self) -> None:
+        vague = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+        assert not [file for file in SOURCES if file.stem in vague or file.parent.name in vague]
+
+    def test_nothing_is_left_for_later(self) -> None:
+        marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
+        assert not [file for file in SOURCES if any(mark in file.read_text(encoding="utf-8") for mark in marks)]
+
+
+class TestContracts:
+    """import-linter checks the contracts (`make check`); this checks that they speak of every package."""
+
+    @pytest.fixture
+    def contracts(self) -> dict[str, dict[str, list[str]]]:
+        settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+        return {contract["id"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
+
+    @pytest.mark.parametrize(
+        ("contract", "free"),
+        [
+            ("textual-in-tui", {"tui"}),
+            ("typer-in-cli", {"cli", "tui"}),
+            ("mcp-at-the-edges", {"tools", "app", "world", "tui"}),
+            ("httpx-at-the-edges", {"llm", "app", "tui"}),
+        ],
+    )
+    def test_a_border_names_every_package_it_binds(
+        self, contracts: dict[str, dict[str, list[str]]], contract: str, free: set[str]
+    ) -> None:
+        bound = {name.removeprefix("zoea.") for name in contracts[contract]["source_modules"]}
+        assert packages() - free <= bound
+
+    def test_the_layers_are_those_of_the_design(self, contracts: dict[str, dict[str, list[str]]]) -> None:
+        assert contracts["layers"]["layers"] == [
+            "(tui) | cli",
+            "app",
+            "(mission)",
+            "swarm",
+            "context | (chain) | llm | tools | world",
+            "store",
+            "settings",
+            "model | text",
+        ]
+
+
+def prints(tree: ast.AST) -> Iterator[ast.Call]:
+    """Calls of `print` anywhere in a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield node

@@ -1,0 +1,210 @@
+"""Every command says the same as text and as JSON, beside a running swarm and alone."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from tests.cli.conftest import Zoea
+from tests.fakes.owner import OwnerThread
+from zoea import __main__
+from zoea.cli.dispatch import COMMANDS, load
+from zoea.model.errors import ZoeaError
+from zoea.model.values import COMMANDER, ApprovalView
+from zoea.model.words import ApprovalAnswer, MysisState
+
+COMMANDING = [
+    ("new", "alpha"),
+    ("send", "alpha", "mine"),
+    ("broadcast", "meet"),
+    ("start", "alpha"),
+    ("stop", "alpha"),
+    ("stop", "--swarm"),
+    ("delete", "--yes", "alpha"),
+    ("hold",),
+    ("approve", "1"),
+    ("deny", "1"),
+]
+
+
+class TestAlone:
+    @pytest.mark.parametrize("arguments", COMMANDING)
+    def test_commanding_without_a_swarm_says_so_and_exits_5(self, zoea: Zoea, arguments: tuple[str, ...]) -> None:
+        ran = zoea(*arguments)
+        assert (ran.code, ran.out) == (5, "")
+        assert ran.err.startswith("No running swarm: ")
+        assert "`zoea run`" in ran.err
+
+    def test_json_errors_are_one_object_on_stderr(self, zoea: Zoea) -> None:
+        ran = zoea("start", "alpha", "--json")
+        assert ran.code == 5
+        assert '"class": "NoRunningSwarm"' in ran.err
+        assert '"hint"' in ran.err
+
+    def test_nothing_stored_is_an_empty_list(self, zoea: Zoea) -> None:
+        assert zoea("list", "--json").json == []
+        assert "No mysis yet" in zoea("list").out
+        assert zoea("approvals", "--json").json == []
+
+    def test_showing_what_was_never_stored_exits_4(self, zoea: Zoea) -> None:
+        assert zoea("show", "alpha").code == 4
+        assert zoea("log", "alpha").code == 4
+
+
+class TestBeside:
+    def test_a_mysis_is_made_listed_shown_stopped_started_and_deleted(self, zoea: Zoea, beside: OwnerThread) -> None:
+        assert zoea("new", "alpha", "--idle", "--tag", "north").out == "alpha is idle\n"
+        listed = zoea("list", "--json").json
+        assert [(row["name"], row["state"], row["tags"]) for row in listed] == [("alpha", "idle", ["north"])]
+        assert zoea("list").out.splitlines()[1].split()[:2] == ["alpha", "idle"]
+        assert zoea("show", "ALPHA", "--json").json["name"] == "alpha"
+        assert "state     idle" in zoea("show", "alpha").out
+        assert zoea("start", "alpha").out == "alpha is running\n"
+        assert zoea("stop", "alpha", "--json").json[0]["state"] == "stopped"
+        assert zoea("delete", "alpha", "--yes").out == "alpha (#1) is deleted\n"
+        assert zoea("list", "--json").json == []
+
+    def test_all_are_started_and_stopped(self, zoea: Zoea, beside: OwnerThread) -> None:
+        for name in ("alpha", "beta"):
+            zoea("new", name, "--idle")
+        assert zoea("start", "--all").out == "alpha is running\nbeta is running\n"
+        assert {row["state"] for row in zoea("stop", "--all", "--json").json} == {"stopped"}
+
+    def test_naming_nobody_and_everybody_is_refused(self, zoea: Zoea, beside: OwnerThread) -> None:
+        assert zoea("start").code == 2
+        assert zoea("stop", "alpha", "--all").code == 2
+
+    def test_a_message_comes_from_the_commander_with_a_receipt(self, zoea: Zoea, beside: OwnerThread) -> None:
+        zoea("new", "alpha")
+        assert zoea("send", "alpha", "mine", "the", "belt").out == "alpha  delivered\n"
+        receipt = zoea("send", "alpha", "and sell", "--mode", "steer", "--json").json
+        assert receipt["lines"][0]["status"] == "delivered"
+        assert beside.swarm.said == [(COMMANDER, "alpha", "mine the belt"), (COMMANDER, "alpha", "and sell")]
+
+    def test_a_repeated_key_says_it_once(self, zoea: Zoea, beside: OwnerThread) -> None:
+        zoea("new", "alpha")
+        for _ in range(2):
+            zoea("send", "alpha", "mine", "--key", "k")
+        assert len(beside.swarm.said) == 1
+
+    def test_a_text_can_come_from_stdin(self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+        zoea("new", "alpha")
+        monkeypatch.setattr(sys, "stdin", io.StringIO("from a file\n"))
+        zoea("send", "alpha", "-")
+        assert beside.swarm.said[0][2] == "from a file\n"
+
+    def test_saying_nothing_is_refused(self, zoea: Zoea, beside: OwnerThread) -> None:
+        assert zoea("broadcast").code == 2
+
+    def test_a_broadcast_says_who_was_skipped(self, zoea: Zoea, beside: OwnerThread) -> None:
+        for name in ("alpha", "beta"):
+            zoea("new", name)
+        zoea("stop", "beta")
+        assert zoea("broadcast", "meet").out == "alpha  delivered\nbeta  skipped: stopped\n"
+        assert zoea("broadcast", "meet", "--to", "alpha", "--json").json["lines"][0]["mysis"] == "alpha"
+
+    def test_a_refusal_of_the_swarm_exits_6(self, zoea: Zoea, beside: OwnerThread) -> None:
+        ran = zoea("send", "nobody", "hello")
+        assert (ran.code, ran.err) == (6, "No such mysis: no mysis 'nobody'\n  `zoea list` shows them\n")
+
+    def test_hold_is_set_shown_and_lifted(self, zoea: Zoea, beside: OwnerThread) -> None:
+        zoea("new", "alpha")
+        assert zoea("hold", "--reason", "lunch").out == "The swarm is on hold\n"
+        assert "on hold: lunch" in zoea("list").out
+        assert zoea("hold", "--lift", "--json").json == {"held": False, "mysis": None}
+        assert zoea("hold", "alpha").out == "alpha is on hold\n"
+        assert "idle" not in zoea("show", "alpha").out.splitlines()[2]
+        assert "(held)" in zoea("show", "alpha").out
+
+    @pytest.mark.parametrize(
+        ("arguments", "answer"),
+        [
+            (("approve", "4"), ApprovalAnswer.ONCE),
+            (("approve", "4", "--session"), ApprovalAnswer.SESSION),
+            (("approve", "4", "--template"), ApprovalAnswer.TEMPLATE),
+            (("deny", "4", "--say", "too dear"), ApprovalAnswer.DENIED),
+        ],
+    )
+    def test_an_approval_is_shown_whole_and_answered(
+        self, zoea: Zoea, beside: OwnerThread, arguments: tuple[str, ...], answer: ApprovalAnswer
+    ) -> None:
+        beside.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", '{"ore":"iron"}', 1, 2)
+        assert '4  alpha asks: sell({"ore":"iron"})' in zoea("approvals").out
+        assert zoea("approvals", "--json").json[0]["tool"] == "sell"
+        assert zoea(*arguments).code == 0
+        assert beside.swarm.answers[0][:2] == (4, answer)
+        assert zoea("approvals").out == "No tool call waits for you\n"
+        assert zoea(*arguments).code == 2
+
+    def test_an_answer_is_json_too(self, zoea: Zoea, beside: OwnerThread) -> None:
+        beside.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", "{}", 1, 2)
+        assert zoea("deny", "4", "--json").json == {"approval": 4, "answer": "denied"}
+
+    def test_the_swarm_is_ended_with_its_owner(self, zoea: Zoea, beside: OwnerThread) -> None:
+        assert zoea("stop", "--swarm").code == 0
+        beside.thread.join(timeout=10)
+        assert not beside.thread.is_alive()
+
+    def test_deleting_asks_first(self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+        zoea("new", "alpha")
+        monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+        assert zoea("delete", "alpha").code == 2
+        monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+        assert "is deleted" in zoea("delete", "alpha").out
+
+    def test_what_an_agent_is_called_cannot_move_the_cursor(self, zoea: Zoea, beside: OwnerThread) -> None:
+        beside.do(beside.swarm.create("evil\x1b[2Jname"))
+        assert "\x1b" not in zoea("list").out + zoea("show", "#1").out
+
+
+class TestWords:
+    def test_help_names_every_command_in_groups(self, zoea: Zoea) -> None:
+        for arguments in ((), ("--help",), ("help",)):
+            assert all(f"  {name} " in zoea(*arguments).out for name in COMMANDS)
+
+    def test_a_command_explains_itself(self, zoea: Zoea) -> None:
+        ran = zoea("help", "send")
+        assert ran.code == 0
+        assert ran.out.startswith("Usage: zoea send")
+        assert ran.out == zoea("send", "--help").out
+
+    def test_a_mistyped_command_is_answered_with_the_nearest(self, zoea: Zoea) -> None:
+        assert (
+            zoea("brodcast").err == "Cannot do that: there is no command 'brodcast'\n  did you mean `zoea broadcast`?\n"
+        )
+        assert "lists the commands" in zoea("xyzzy").err
+
+    def test_a_mistyped_option_is_a_usage_error(self, zoea: Zoea) -> None:
+        ran = zoea("list", "--jason")
+        assert ran.code == 2
+        assert "--jason" in ran.err
+        assert "zoea list --help" in ran.err
+
+    def test_the_version_is_told(
+        self, zoea: Zoea, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert zoea("--version").out.startswith("zoea ")
+        monkeypatch.setattr(sys, "argv", ["zoea", "--version"])
+        assert __main__.main() == 0
+        assert capsys.readouterr().out.startswith("zoea ")
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_every_command_can_be_loaded_and_has_help(self, zoea: Zoea, name: str) -> None:
+        assert load(name) is not None
+        assert zoea(name, "--help").out.startswith(f"Usage: zoea {name}")
+
+    def test_an_interrupt_exits_130(self, zoea: Zoea, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(_arguments: list[str]) -> int:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("zoea.cli.run", interrupted)
+        assert zoea("list").code == 130
+
+    def test_an_error_is_text_with_its_hint_below(self) -> None:
+        assert __main__.as_text(ZoeaError("it\x1b[2J broke", hint="Mend it.")) == "Zoea failed: it broke\n  Mend it.\n"
+        assert __main__.as_text(ZoeaError("it broke", title="Oh")) == "Oh: it broke\n"
+
+    def test_a_state_is_what_words_say(self) -> None:
+        assert {state.value for state in MysisState} == {"idle", "running", "stopped", "errored"}
