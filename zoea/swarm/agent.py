@@ -58,10 +58,23 @@ class Agent:
         return wait_rules(self.settings)
 
 
-async def make_agent(mysis: Mysis, body: str, settings: Settings, providers: Providers) -> Agent:
-    """Raises ProviderError where its provider or model is missing, TemplateError where its text is none."""
+@dataclass(frozen=True, slots=True)
+class Character:
+    """A template read back from its stored text, and the settings as they are under it; parsed once per mysis."""
+
+    template: Template
+    settings: Settings
+
+
+def character(body: str, settings: Settings) -> Character:
+    """Raises TemplateError where the text is no template."""
     template = from_text(body)
-    own = effective(settings, template)
+    return Character(template, effective(settings, template))
+
+
+async def make_agent(mysis: Mysis, known: Character, providers: Providers) -> Agent:
+    """Raises ProviderError where its provider or model is missing."""
+    own = known.settings
     provider = providers.get(mysis.provider)
     info = await provider.info(mysis.model)
     window = _window(info, own)
@@ -70,7 +83,7 @@ async def make_agent(mysis: Mysis, body: str, settings: Settings, providers: Pro
     return Agent(
         mysis_id=mysis.id,
         name=mysis.name,
-        template=template,
+        template=known.template,
         settings=own,
         provider=provider,
         model=mysis.model,

@@ -29,18 +29,17 @@ from zoea.model.values import (
     SwarmView,
 )
 from zoea.model.words import ApprovalAnswer, DeliveryMode, MysisState
-from zoea.settings import Settings, Template, Templates, effective, from_text
+from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm import message_ops, mysis_ops, records, rows, spend_ops
-from zoea.swarm.agent import Providers, life_rules
+from zoea.swarm.agent import Character, Providers, character, life_rules
 from zoea.swarm.approvals import ApprovalDesk
 from zoea.swarm.desk import Desk
 from zoea.swarm.events import EventHub
 from zoea.swarm.gate import TurnGate
 from zoea.swarm.hold import HoldSwitch
 from zoea.swarm.mysis import MysisRunner, pending_of
-from zoea.swarm.rules import LifeRules
 from zoea.swarm.services import DISK_FULL, Services
 from zoea.swarm.view import LiveMysis, LiveView
 
@@ -74,6 +73,7 @@ class Commander:
         self._on_shutdown = on_shutdown
         self._runners: dict[int, MysisRunner] = {}
         self._bodies: dict[bytes, str] = {}
+        self._characters: dict[bytes, Character] = {}
         self._hold = HoldSwitch()
         self._view = LiveView(self._summary)
         self._hub = EventHub(store)
@@ -149,8 +149,9 @@ class Commander:
         if mysis.held:
             self._hold.set_mysis(mysis.id, True)
         now = self._clock.now()
+        known = self._character(mysis.template_hash)
         life = lf.Life(
-            rules=self._life_rules(mysis),
+            rules=life_rules(known.settings, known.template),
             state=mysis.state,
             broken_off=broken_off,
             pending=tuple(pending_of(delivery) for delivery in inbox),
@@ -160,15 +161,16 @@ class Commander:
             retry_count=mysis.retry_count,
         )
         self._view.add(live)
-        runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], life)
+        runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], known, life)
         self._runners[mysis.id] = runner
         if mysis.retry_at is not None:
             runner.tell(lf.Now(now))
         return runner
 
-    def _life_rules(self, mysis: Mysis) -> LifeRules:
-        template = from_text(self._bodies[mysis.template_hash])
-        return life_rules(effective(self._settings, template), template)
+    def _character(self, template_hash: bytes) -> Character:
+        if template_hash not in self._characters:
+            self._characters[template_hash] = character(self._bodies[template_hash], self._settings)
+        return self._characters[template_hash]
 
     # Myses.
 
@@ -314,7 +316,7 @@ class Commander:
 
     async def _say_for_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
         assert sender.id is not None
-        allowed = from_text(self._bodies[self._runners[sender.id].mysis.template_hash]).send
+        allowed = self._character(self._runners[sender.id].mysis.template_hash).template.send
         if allowed != "swarm":
             raise UsageError("your template does not let you write to other myses")
         saying = message_ops.Saying(message_ops.checked(text), sender, DeliveryMode.QUEUE, hop)

@@ -21,7 +21,7 @@ from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm import mysis_ops, records, turn_ops
 from zoea.swarm import turn_types as t
-from zoea.swarm.agent import MISSING_WINDOW, Agent, freezer, make_agent
+from zoea.swarm.agent import MISSING_WINDOW, Agent, Character, freezer, make_agent
 from zoea.swarm.driver import OpenedTurn, TurnDriver, broke_off, failure_of
 from zoea.swarm.restore import restore
 from zoea.swarm.services import Services
@@ -41,11 +41,12 @@ class _Told:
 class MysisRunner:
     """Feeds inputs to `life.step`, one at a time, and carries out its effects in order."""
 
-    def __init__(self, services: Services, mysis: Mysis, body: str, life: lf.Life) -> None:
+    def __init__(self, services: Services, mysis: Mysis, body: str, known: Character, life: lf.Life) -> None:
         self.mysis = mysis
         self.life = life
         self._services = services
         self._body = body
+        self._known = known
         self._inbox: asyncio.Queue[_Told] = asyncio.Queue()
         self._timer: Timer | None = None
         self._session: ToolSession | None = None
@@ -233,7 +234,7 @@ class MysisRunner:
 
     async def _run_turn(self, effect: lf.OpenTurn) -> tuple[t.End, tuple[lf.Pending, ...]]:
         services = self._services
-        agent = await make_agent(self.mysis, self._body, services.settings, services.providers)
+        agent = await make_agent(self.mysis, self._known, services.providers)
         if not agent.window_known:
             _log.info(MISSING_WINDOW.format(model=agent.model, window=agent.window))
         if self._session is None:
