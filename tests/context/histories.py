@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -196,6 +197,7 @@ HOSTILE = (
 TOOLS = ("get_status", "get_map", "mine", "login", "reef__get_status", "acct_login", "write_file", "zoea_wait")
 
 
+@cache
 def texts(longest: int = 60_000) -> st.SearchStrategy[str]:
     """Hostile and ordinary texts, short and long."""
     base = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=24), st.just("ordinary words, "))
@@ -203,6 +205,7 @@ def texts(longest: int = 60_000) -> st.SearchStrategy[str]:
     return st.builds(lambda text, times: (text * times)[:longest], base, st.sampled_from(sizes))
 
 
+@cache
 def argument_texts() -> st.SearchStrategy[str]:
     """Arguments as stored: JSON objects, rarely something that is none."""
     filled = st.builds(
@@ -212,6 +215,16 @@ def argument_texts() -> st.SearchStrategy[str]:
         st.sampled_from(("1", "[1, 2]", '{"deep": [null]}')),
     )
     return st.one_of(st.just("{}"), filled, st.sampled_from(("[]", "{broken", '"text"')))
+
+
+@cache
+def _asked() -> st.SearchStrategy[list[Asked]]:
+    return st.lists(st.builds(Asked, st.sampled_from(TOOLS), argument_texts()), min_size=1, max_size=4)
+
+
+_KINDS = st.sampled_from(("calls", "calls", "calls", "calls", "steer", "note", "text", "partial"))
+_REASONINGS = st.sampled_from(("", "", "thinking " * 50, "t" * 9000))
+_ODDS = st.integers(0, 9)
 
 
 @dataclass
@@ -227,7 +240,7 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn, *, max_events: int = 8, longest: int = 60_000, orderly: bool = False) -> Story:
+def stories(draw: st.DrawFn, *, max_events: int = 8, longest: int = 30_000, orderly: bool = False) -> Story:
     """Random runs: some turns that ended in any way, then an open one with its moments.
 
     `orderly` keeps to what a living turn does: every call of it has its result before the next request.
@@ -248,7 +261,7 @@ def stories(draw: st.DrawFn, *, max_events: int = 8, longest: int = 60_000, orde
 
 
 def _open(draw: st.DrawFn, recorder: Recorder, longest: int) -> None:
-    if recorder.memories and draw(st.integers(0, 3)) == 0:
+    if recorder.memories and draw(_ODDS) < 3:
         recorder.open()
         return
     label = draw(st.sampled_from(("", "[message from mysis alpha]", "[broadcast from mysis b c]")))
@@ -257,7 +270,7 @@ def _open(draw: st.DrawFn, recorder: Recorder, longest: int) -> None:
 
 
 def _event(draw: st.DrawFn, recorder: Recorder, longest: int, *, complete: bool) -> None:
-    match draw(st.sampled_from(("calls", "calls", "calls", "calls", "steer", "note", "text", "partial"))):
+    match draw(_KINDS):
         case "steer":
             recorder.steer(draw(texts(min(longest, 2000))))
         case "note":
@@ -272,14 +285,14 @@ def _event(draw: st.DrawFn, recorder: Recorder, longest: int, *, complete: bool)
 
 def _calls(draw: st.DrawFn, recorder: Recorder, longest: int, *, complete: bool) -> None:
     """An answer with calls whose results arrive in any order, with a steer between any two, or never."""
-    asked = draw(st.lists(st.builds(Asked, st.sampled_from(TOOLS), argument_texts()), min_size=1, max_size=4))
-    reasoning = draw(st.sampled_from(("", "", "thinking " * 50, "t" * 9000)))
+    asked = draw(_asked())
+    reasoning = draw(_REASONINGS)
     native = Native("fake", "m", '["signed"]') if reasoning and draw(st.booleans()) else None
     answer = recorder.answer(draw(texts(800)), *asked, reasoning=reasoning, native=native)
     arriving: Sequence[int] = draw(st.permutations(range(len(asked))))
-    if not complete and draw(st.integers(0, 5)) == 0:
+    if not complete and draw(_ODDS) < 2:
         arriving = arriving[: draw(st.integers(0, len(asked)))]
     for position in arriving:
-        if draw(st.integers(0, 9)) == 0:
+        if draw(_ODDS) == 0:
             recorder.steer(draw(texts(100)))
         recorder.result(answer, position, draw(texts(longest)), is_error=draw(st.booleans()))

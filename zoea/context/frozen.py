@@ -74,6 +74,8 @@ class Frozen:
         """
         try:
             values = json.loads(text)
+            if not isinstance(values, dict):
+                raise ValueError("it is no JSON object")
             known = {f.name for f in fields(cls)}
             if unknown := sorted(set(values) - known):
                 raise ValueError(f"it has the unknown field {unknown[0]}")

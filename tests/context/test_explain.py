@@ -1,0 +1,52 @@
+"""`zoea context explain`: what went in, what did not, why, and what to change."""
+
+from __future__ import annotations
+
+import json
+
+from tests.context.histories import Recorder
+from zoea.context import Pack, explain, explain_data, plan
+
+
+def pressed() -> Recorder:
+    recorder = Recorder()
+    recorder.open("old")
+    recorder.slice("get_map", "m" * 9000)
+    recorder.answer("well")
+    recorder.open("go")
+    for number in range(8):
+        recorder.slice("mine", f"secret-{number} " * 200)
+    recorder.answer("cut o", partial=True)
+    return recorder
+
+
+def test_it_says_what_went_in_and_how_much_room_is_left() -> None:
+    text = explain(pressed().plan(), title="alpha, turn 2")
+    lines = text.split("\n")
+    assert lines[0] == "alpha, turn 2"
+    assert lines[1].startswith("21 messages, ")
+    assert any(line.split()[:2] == ["history", "full"] for line in lines)
+    assert any(line.split() == ["situation", "left", "out", "nothing", "to", "show"] for line in lines)
+
+
+def test_it_says_what_was_left_out_why_and_the_setting_to_change() -> None:
+    text = explain(pressed().plan(max_tokens=1500))
+    assert "history     left out" in text
+    assert "over the token budget" in text
+    assert "turn memory 5: folded into a line" in text or "turn memory 6: folded into a line" in text
+    assert "left out, it was cut off before it was an answer" in text
+    assert "turn: token_budget_per_agent = " in text
+
+
+def test_it_says_when_required_parts_alone_are_over_the_budget() -> None:
+    text = explain(plan([Pack("a", "s", "required", "x" * 80)], max_tokens=10))
+    assert "10 tokens over the budget" in text
+
+
+def test_the_data_is_plain_json_adds_up_and_holds_no_text() -> None:
+    made = pressed().plan(max_tokens=1500)
+    data = json.loads(json.dumps(explain_data(made)))
+    assert data["trimmed"] is True
+    assert sum(one["tokens"] for one in data["sections"].values()) == data["budget"]["final_tokens"]
+    assert sum(one["tokens"] for one in data["packs"]) == data["budget"]["final_tokens"]
+    assert "secret" not in json.dumps(data)
