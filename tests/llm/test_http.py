@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import ssl
 import subprocess
@@ -99,3 +100,29 @@ async def test_a_client_that_was_closed_opens_again_when_it_is_used() -> None:
         await source.close()
         assert await source.models()
         await source.close()
+
+
+@pytest.fixture
+def untrusted(tmp_path: Path) -> ssl.SSLContext:
+    """A server's side of TLS, under a certificate that nobody vouches for."""
+    pair = tmp_path / "pair.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    made = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "2", *subject]
+    subprocess.run([*made, "-keyout", pair, "-out", tmp_path / "cert.pem"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", pair)
+    return context
+
+
+async def test_an_untrusted_certificate_is_the_persons_to_mend(untrusted: ssl.SSLContext) -> None:
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=untrusted)
+    source = provider("openai", f"https://localhost:{server.sockets[0].getsockname()[1]}/v1")
+    with pytest.raises(ProviderError) as caught:
+        await source.models()
+    assert (caught.value.kind, caught.value.title) == (
+        ErrorClass.BAD_REQUEST,
+        "The provider's certificate is not trusted",
+    )
+    await source.close()
+    server.close()
+    await server.wait_closed()

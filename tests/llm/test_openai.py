@@ -14,7 +14,7 @@ from tests.llm.asking import SCAN, answer, assistant, call, items, provider, req
 from zoea.llm.config import ProviderConfig, Timeouts, ToolMode
 from zoea.llm.openai_stream import ChatFold
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, AnswerCall, Delta
+from zoea.model.request import Answer, AnswerCall, Delta, Held
 from zoea.model.values import Usage
 from zoea.model.words import ErrorClass, Finish
 
@@ -253,12 +253,12 @@ async def test_an_address_that_is_none_is_the_persons_to_mend(url: str) -> None:
 
 async def test_a_model_that_never_begins_runs_into_the_deadline_of_the_first_token() -> None:
     error = await refused(Say("x", first_after=NEVER), timeouts=Timeouts(first=0.1, between=5.0))
-    assert (error.kind, error.title) == (ErrorClass.TRANSIENT, "The model's provider fell silent")
+    assert (error.kind, error.title) == (ErrorClass.TRANSIENT, "The provider fell silent")
 
 
 async def test_a_stall_between_tokens_has_its_own_deadline() -> None:
     error = await refused(Say("All is well.", stall_after=2), timeouts=Timeouts(first=5.0, between=0.1))
-    assert (error.kind, error.title) == (ErrorClass.TRANSIENT, "The model's provider fell silent")
+    assert (error.kind, error.title) == (ErrorClass.TRANSIENT, "The provider fell silent")
     assert "in mid-answer" in error.what
 
 
@@ -422,4 +422,46 @@ async def test_a_list_that_is_refused_or_no_list_is_told() -> None:
         with pytest.raises(ProviderError) as caught:
             await source.models()
         assert caught.value.kind is ErrorClass.AUTH
+        await source.close()
+
+
+async def test_a_swarm_that_asks_for_a_window_at_once_asks_the_server_once() -> None:
+    async with OpenAIServer() as server:
+        source = provider("openai", server.base_url)
+        await asyncio.gather(*(source.info("reef-1") for _ in range(50)))
+        assert len(server.received) == 1
+        await source.close()
+
+
+async def test_a_failed_list_is_not_asked_for_again_by_everybody() -> None:
+    async with OpenAIServer() as server:
+        server.key = "reef-key"
+        source = provider("openai", server.base_url)
+        found = await asyncio.gather(*(source.info("reef-1") for _ in range(50)), return_exceptions=True)
+        assert all(isinstance(one, ProviderError) and one.kind is ErrorClass.AUTH for one in found)
+        assert len(server.received) == 1
+        await source.close()
+
+
+async def test_a_server_without_a_list_says_nothing_of_its_models() -> None:
+    async with OpenAIServer() as server:
+        source = provider("openai", f"{server.url}/v1/elsewhere?")
+        assert (await source.info("reef-1")).context_window is None
+        assert (await source.info("gpt-4o")).context_window == 128_000
+        await source.close()
+
+
+@pytest.mark.parametrize("status", [503, 529])
+async def test_an_overloaded_server_with_a_time_closes_the_gate(status: int) -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("x")) as server:
+        server.outage(60, status=status, retry_after="0.3")
+        source = provider("openai", server.base_url, concurrency=4)
+        with pytest.raises(ProviderError) as caught:
+            await answer(source)
+        assert caught.value.retry_after == 0.3
+        server.outage(0)
+        found = await items(source)
+        assert isinstance(found[0], Held)
+        assert found[0].until is not None
+        assert isinstance(found[-1], Answer)
         await source.close()

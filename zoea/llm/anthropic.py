@@ -8,7 +8,7 @@ from zoea.llm.anthropic_stream import MessageFold
 from zoea.llm.anthropic_wire import Quirk, Quirks, body_of
 from zoea.llm.attempt import Fold, HttpProvider
 from zoea.llm.config import ProviderConfig
-from zoea.llm.documents import fetch
+from zoea.llm.documents import Remembered, fetch
 from zoea.llm.gate import Gate
 from zoea.llm.http import Http
 from zoea.llm.messages import encode
@@ -29,7 +29,7 @@ class AnthropicProvider(HttpProvider):
     def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
-        self._infos: dict[str, ModelInfo] | None = None
+        self._listed = Remembered(clock, self._list)
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         quirks = self._quirks.get(self._model(request), frozenset())
@@ -57,6 +57,11 @@ class AnthropicProvider(HttpProvider):
         return quirk not in quirks
 
     async def models(self) -> tuple[ModelInfo, ...]:
+        """The vendor's list, asked anew each time."""
+        self._listed = Remembered(self._clock, self._list)
+        return tuple((await self._listed.get()).values())
+
+    async def _list(self) -> dict[str, ModelInfo]:
         listed = await fetch(
             self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self._secrets
         )
@@ -70,15 +75,11 @@ class AnthropicProvider(HttpProvider):
             )
             for entry in entries or ()
         )
-        self._infos = {info.name: info for info in infos}
-        return infos
+        return {info.name: info for info in infos}
 
     async def info(self, model: str) -> ModelInfo:
         """What the settings, the vendor or the table of well-known models say, in that order."""
-        if self._infos is None:
-            await self.models()
-        assert self._infos is not None
-        listed = self._infos.get(model, ModelInfo(model))
+        listed = (await self._listed.get()).get(model, ModelInfo(model))
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)

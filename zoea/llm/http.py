@@ -293,7 +293,7 @@ class Http:
 
 def _silent(name: str, began: bool, seconds: float) -> ProviderError:
     what = f"{name} sent nothing for {seconds:g} s in mid-answer" if began else f"{name} sent nothing in time"
-    return failure(ErrorClass.TRANSIENT, what, title="The model's provider fell silent")
+    return failure(ErrorClass.TRANSIENT, what, title="The provider fell silent")
 
 
 def broken(error: httpx.HTTPError, name: str) -> ProviderError:
@@ -309,14 +309,30 @@ def broken(error: httpx.HTTPError, name: str) -> ProviderError:
                 title="The provider's address is wrong",
                 hint="Give base_url with http:// or https:// in the settings.",
             )
+        case httpx.ConnectError() if _distrusts(error):
+            return failure(
+                ErrorClass.BAD_REQUEST,
+                f"the certificate of {name} is not trusted: {said}",
+                title="The provider's certificate is not trusted",
+                hint="Install the authority's certificate on this system, or correct the provider's base_url.",
+            )
         case httpx.ConnectError():
-            what, title = f"{name} could not be reached: {said}", "The provider cannot be reached"
             return failure(
                 ErrorClass.TRANSIENT,
-                what,
-                title=title,
+                f"{name} could not be reached: {said}",
+                title="The provider cannot be reached",
                 hint="Check that it runs and that base_url is right; Zoea tries again by itself.",
             )
         case _:
             what, title = f"the connection to {name} broke: {said}", "The connection to the provider broke"
     return failure(ErrorClass.TRANSIENT, what, title=title)
+
+
+def _distrusts(error: BaseException) -> bool:
+    """True where a certificate was the reason, however deep the libraries have wrapped it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from zoea.llm.attempt import Fold, HttpProvider
 from zoea.llm.config import ProviderConfig, ToolMode
-from zoea.llm.documents import fetch
+from zoea.llm.documents import Remembered, fetch
 from zoea.llm.gate import Gate
 from zoea.llm.http import Http
 from zoea.llm.messages import encode
@@ -28,7 +29,7 @@ class OllamaProvider(HttpProvider):
         super().__init__(name, config, gate, http, clock)
         self._without_tools: set[str] = set()
         self._without_thinking: set[str] = set()
-        self._shown: dict[str, dict[str, Any]] = {}
+        self._shown: dict[str, Remembered[dict[str, Any]]] = {}
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         model = self._model(request)
@@ -65,8 +66,8 @@ class OllamaProvider(HttpProvider):
         never taken unasked.
         """
         if model not in self._shown:
-            self._shown[model] = await self._fetch("POST", "/api/show", {"model": model})
-        shown = self._shown[model]
+            self._shown[model] = Remembered(self._clock, partial(self._fetch, "POST", "/api/show", {"model": model}))
+        shown = await self._shown[model].get()
         facts = shown.get("model_info") or {}
         length = whole_number(facts.get(f"{facts.get('general.architecture')}.context_length"))
         wanted = self._config.context_window or WINDOW

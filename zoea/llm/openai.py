@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from zoea.llm.attempt import Fold, HttpProvider
 from zoea.llm.config import ProviderConfig
-from zoea.llm.documents import fetch
+from zoea.llm.documents import Remembered, fetch
 from zoea.llm.gate import Gate
 from zoea.llm.http import Http
 from zoea.llm.messages import encode
@@ -21,6 +21,7 @@ from zoea.llm.openai_wire import Quirk, Quirks, body_of, quirk_in, uses_schema
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
+from zoea.model.words import ErrorClass
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -32,7 +33,7 @@ class OpenAIProvider(HttpProvider):
     def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
-        self._infos: dict[str, ModelInfo] | None = None
+        self._listed = Remembered(clock, self._list)
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         return encode(self._body(request, plain))
@@ -56,19 +57,27 @@ class OpenAIProvider(HttpProvider):
         return True
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """`/models`, with what the server tells beyond the names."""
+        """`/models`, with what the server tells beyond the names; asked anew each time."""
+        self._listed = Remembered(self._clock, self._list)
+        return tuple((await self._listed.get()).values())
+
+    async def _list(self) -> dict[str, ModelInfo]:
         listed = await fetch(self._http, "GET", "/models", provider=self.name, clock=self._clock, secrets=self._secrets)
         entries = listed.get("data") if isinstance(listed, dict) else listed
         infos = [await self._read(entry) for entry in entries or () if isinstance(entry, dict) and entry.get("id")]
-        self._infos = {info.name: info for info in infos}
-        return tuple(infos)
+        return {info.name: info for info in infos}
 
     async def info(self, model: str) -> ModelInfo:
-        """What the settings, the server or the table of well-known models say, in that order."""
-        if self._infos is None:
-            await self.models()
-        assert self._infos is not None
-        listed = self._infos.get(model, ModelInfo(model))
+        """What the settings, the server or the table of well-known models say, in that order.
+
+        A server that keeps no list says nothing; one that refuses the key, or is not there, raises.
+        """
+        try:
+            listed = (await self._listed.get()).get(model, ModelInfo(model))
+        except ProviderError as error:
+            if error.kind not in (ErrorClass.MODEL_MISSING, ErrorClass.BAD_REQUEST):
+                raise
+            listed = ModelInfo(model)
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
