@@ -3,7 +3,8 @@
 Run as a script. What it saw is appended to the file `FAULTY_JOURNAL`, a JSON line each,
 so that a test can read it after the process is gone. `FAULTY_MODE`, comma-separated:
 `deaf` ignores SIGTERM and the end of stdin, `mute` never answers anything,
-`deny` exits at once, `noisy` writes to stderr without end.
+`deny` exits at once, `noisy` writes to stderr without end, `pages` lists its tools in pages of 5,
+`slow` takes its time to register.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ TOOLS = [
     _tool("garbage", reads=True),
     _tool("nonsense", reads=True),
     _tool("refuse", reads=True),
+    _tool("fail", reads=True),
     _tool("flood", reads=True, count="integer"),
     _tool("change", reads=True),
     _tool("image", reads=True),
@@ -113,7 +115,7 @@ class Server:
                 {"id": call, "result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}}
             )
         elif method == "tools/list":
-            self.write({"id": call, "result": {"tools": self.tools}})
+            self.write({"id": call, "result": self.page(message.get("params") or {})})
         elif method == "notifications/cancelled":
             request = message["params"]["requestId"]
             self.journal("cancelled", request=request)
@@ -122,6 +124,13 @@ class Server:
             threading.Thread(target=self.call, args=(call, message["params"]), daemon=True).start()
         elif call is not None:
             self.write({"id": call, "error": {"code": -32601, "message": "Method not found"}})
+
+    def page(self, params: Json) -> Json:
+        if "pages" not in self.modes:
+            return {"tools": self.tools}
+        start = int(params.get("cursor") or 0)
+        more = {"nextCursor": str(start + 5)} if start + 5 < len(self.tools) else {}
+        return {"tools": self.tools[start : start + 5], **more}
 
     def call(self, call: Any, params: Json) -> None:
         name, arguments = params["name"], params.get("arguments") or {}
@@ -179,6 +188,9 @@ class Server:
     def do_refuse(self, arguments: Json, params: Json, call: Any) -> None:
         self.write({"id": call, "error": {"code": -32000, "message": "out of order"}})
 
+    def do_fail(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.text(f"cannot do {json.dumps(arguments)}", error=True)
+
     def do_flood(self, arguments: Json, params: Json, call: Any) -> Json:
         sys.stderr.write("x" * int(arguments["count"]) + "\n")
         sys.stderr.flush()
@@ -195,6 +207,8 @@ class Server:
 
     def do_register(self, arguments: Json, params: Json, call: Any) -> Json:
         name = arguments["name"]
+        if "slow" in self.modes:
+            time.sleep(0.3)
         if name in self.accounts:
             return self.text(f"name_taken: {name} is taken", error=True)
         self.accounts[name] = f"{PASSWORD}-{name}"

@@ -15,6 +15,7 @@ class SessionServer:
 
     Faults: `` none, `hang_up` closes the connection, `html_503`, `json_400` with the
     TypeScript SDK's text for a missing session, `bare_404`.
+    With `clings` it never acknowledges the end of a session.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,9 @@ class SessionServer:
         self.initialized = 0
         self.fault = ""
         self.headers: dict[str, str] = {}
+        self.farewells = 0
+        self.clings = False
+        self.closing = threading.Event()
         outer = self
 
         class Handler(_Handler):
@@ -43,6 +47,7 @@ class SessionServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.closing.set()
         self._http.shutdown()
         self._http.server_close()
         self._thread.join(5)
@@ -72,6 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.reply(405, "")
 
     def do_DELETE(self) -> None:
+        self.server_state.farewells += 1
+        if self.server_state.clings:
+            self.server_state.closing.wait(20)
         self.server_state.sessions.discard(self.headers.get("mcp-session-id", ""))
         self.reply(200, "")
 

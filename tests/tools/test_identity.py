@@ -74,7 +74,7 @@ async def test_many_first_calls_together_log_in_once(open_box: Opener, faulty: F
 
 async def test_a_caller_cancelled_during_the_login_loses_no_account(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper()
-    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
+    session = open_box(_world(faulty, mode="slow"), accounts=keeper).session(1, "alpha", "")
     await session.catalogue()
     first = asyncio.create_task(session.call(asked("balance"), meta=meta()))
     await wait_until(lambda: bool(faulty.seen("call", tool="register")))
@@ -175,3 +175,31 @@ async def test_no_canary_reaches_results_logs_reprs_or_stored_arguments(
     for text in seen:
         assert not any(canary in text for canary in CANARIES), text
     assert MASK in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("login", "message"),
+    [
+        (Login(register=""), "alpha has no account on faulty. Store one in the credentials."),
+        (Login(register="refuse"), "faulty refused refuse: out of order (code -32000)"),
+        (Login(register="garbage"), "faulty made an account for alpha but did not say which"),
+        (Login(register="fail"), 'faulty made no account for alpha: cannot do {"name": "alpha"}'),
+        (Login(login="whoami"), "faulty gave no session_id for the account of alpha"),
+        (Login(register="hang"), "balance: the login did not finish within 1 s"),
+    ],
+)
+async def test_an_account_that_cannot_be_made_says_why(
+    open_box: Opener, faulty: Faulty, login: Login, message: str
+) -> None:
+    config = faulty.config(inject={"session_id": "account"}, login=login)
+    session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta(deadline_s=1.0))
+    assert result.is_error
+    assert result.content.startswith(message)
+
+
+async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty)).session(1, "alpha", "")
+    await session.catalogue()
+    assert not (await session.call(asked("balance"), meta=meta())).is_error

@@ -17,7 +17,7 @@ from mcp_types import ToolAnnotations
 from tests.fakes.mcp_sessions import SessionServer
 from tests.fakes.toolboxes import HTTP_PEER, asked, meta, wait_until
 from tests.tools.conftest import Opener
-from zoea.tools import ToolPolicy, UpstreamConfig
+from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 
 def _module(name: str) -> UpstreamConfig:
@@ -208,3 +208,15 @@ async def test_a_server_of_this_process_is_an_upstream_too(open_box: Opener) -> 
     assert (await session.call(asked("double", number=21), meta=meta())).content == "42"
     assert box.status()[0].transport == "in process"
     assert await box.upstream("inside").ping() >= 0
+
+
+async def test_a_server_that_does_not_let_go_cannot_hold_up_the_shutdown() -> None:
+    with SessionServer() as server:
+        server.clings = True
+        box = Toolbox([UpstreamConfig("sessions", url=server.url)], logs=Path("logs"))
+        box.open()
+        await box.session(1, "alpha", "").catalogue()
+        began = time.monotonic()
+        await box.close()
+        assert time.monotonic() - began < 4
+        assert server.farewells == 1

@@ -277,6 +277,21 @@ async def test_an_idle_session_of_a_mysis_is_closed_and_opened_again(open_box: O
     assert (await session.call(asked("pid"), meta=meta())).content != first
 
 
+async def test_every_page_of_the_tools_is_read(open_box: Opener, faulty: Faulty) -> None:
+    whole = await open_box(faulty.config()).session(1, "alpha", "").catalogue()
+    paged = await open_box(faulty.config(mode="pages")).session(1, "alpha", "").catalogue()
+    assert [tool.name for tool in paged.tools] == [tool.name for tool in whole.tools]
+
+
+async def test_a_ping_of_a_server_that_is_gone_raises(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config())
+    await box.settled()
+    assert await box.upstream("faulty").ping() > 0
+    await box.close()
+    with pytest.raises(UpstreamLost, match="no session is open"):
+        await box.upstream("faulty").ping()
+
+
 async def test_every_call_says_whose_it_is(open_box: Opener, faulty: Faulty) -> None:
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()

@@ -9,6 +9,7 @@ belong to, with codes that say whether it ever left.
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -22,8 +23,12 @@ BROKEN = -32097
 REFUSED = -32098
 """The server answered with an HTTP error that is no JSON-RPC message."""
 
-TIMEOUT = httpx2.Timeout(10.0, read=300.0, pool=None)
+TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
+"""Reading has no bound here: calls have their callers' deadlines, and a stream of news may be silent for days."""
+GOODBYE_S = 2.0
+"""How long a server may take to acknowledge the end of a session."""
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30.0)
+_KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
@@ -37,7 +42,7 @@ class HttpPool:
     async def client(self, headers: Mapping[str, str]) -> AsyncIterator[httpx2.AsyncClient]:
         """A client with one upstream's headers over the shared connections."""
         if self._transport is None:
-            self._transport = httpx2.AsyncHTTPTransport(limits=_LIMITS)
+            self._transport = httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=_KEEP_ALIVE)
         async with httpx2.AsyncClient(
             transport=_Told(self._transport), headers=dict(headers), timeout=TIMEOUT
         ) as client:
@@ -57,6 +62,8 @@ class _Told(httpx2.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "DELETE":
+            request.extensions["timeout"] = httpx2.Timeout(GOODBYE_S).as_dict()
         if request.method != "POST":
             return await self._inner.handle_async_request(request)
         try:

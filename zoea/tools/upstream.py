@@ -84,6 +84,7 @@ class Upstream:
         self._closing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(config.max_parallel)
         self._pulse = asyncio.Event()
+        self._awaited = 0
         self._listed = False
         self._closed = False
         self._started = time.monotonic()
@@ -102,7 +103,7 @@ class Upstream:
         while not (self._listed or self.is_down or self._closed) and (left := until - time.monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):
-                    await self._pulse.wait()
+                    await self._change()
             except TimeoutError:
                 break
         return self._listed
@@ -229,8 +230,7 @@ class Upstream:
             raise self._lost(failure, may_have_run=not (failure.did_nothing or repeatable)) from None
         finally:
             link.unuse()
-            if self.config.session is Sharing.PER_MYSIS:
-                self._beat()
+            self._stir()
 
     def _lost(self, failure: Failure, may_have_run: bool) -> UpstreamLost:
         what = f"upstream {self.name} is not available: {failure.text}"
@@ -270,7 +270,7 @@ class Upstream:
         idle = [(link.last_used, key) for key, link in self._links.items() if not link.busy]
         if idle and not self._closing:
             self._retire(self._links.pop(min(idle)[1]))
-        await self._pulse.wait()
+        await self._change()
 
     def _retire(self, link: Link) -> None:
         closing = asyncio.create_task(link.close(), name=f"upstream {self.name} closes a session")
@@ -296,9 +296,19 @@ class Upstream:
         self._beat()
 
     def _beat(self) -> None:
-        pulse, self._pulse = self._pulse, asyncio.Event()
-        pulse.set()
+        self._stir()
         self._told()
+
+    def _stir(self) -> None:
+        """Wake who waits for something to change here."""
+        if self._awaited:
+            self._awaited = 0
+            pulse, self._pulse = self._pulse, asyncio.Event()
+            pulse.set()
+
+    async def _change(self) -> None:
+        self._awaited += 1
+        await self._pulse.wait()
 
     def _measure(self, ms: float) -> None:
         old = self._latency_ms

@@ -37,6 +37,9 @@ MAX_PAGES = 100
 CANCEL_WRITE_S = 0.5
 """How long a notice of cancellation may try to reach a server that does not read."""
 
+LISTEN_AGAIN_S = 1.0
+LISTEN_AGAIN_MAX_S = 60.0
+
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _SESSION_CODES = frozenset({types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
 
@@ -147,12 +150,22 @@ class Connection:
         capabilities = self._client.server_capabilities.tools
         if capabilities is None or not capabilities.list_changed:
             return
-        try:
-            async with self._client.listen(tools_list_changed=True) as events:
-                async for _ in events:
-                    changed()
-        except (MCPError, SubscriptionLost, TimeoutError) as error:
-            logger.info("no word of changed tools from %s: %s", self.server or "an upstream", type(error).__name__)
+        pause = LISTEN_AGAIN_S
+        while not self.is_over:
+            try:
+                async with self._client.listen(tools_list_changed=True) as events:
+                    pause = LISTEN_AGAIN_S
+                    async for _ in events:
+                        changed()
+            except SubscriptionLost:
+                # Nothing tells what was missed: the tools are read again, once it hears again.
+                logger.info("the news of changed tools broke off; listening again in %g s", pause)
+            except (MCPError, TimeoutError) as error:
+                logger.info("no news of changed tools from %s: %s", self.server or "an upstream", type(error).__name__)
+                return
+            await anyio.sleep(pause)
+            pause = min(2 * pause, LISTEN_AGAIN_MAX_S)
+            changed()
 
     def _failure(self, error: Exception, *, begun: bool) -> Failure:
         if isinstance(error, ValidationError):
@@ -270,9 +283,6 @@ class _Reads:
     @property
     def last_context(self) -> Any:
         return getattr(self._inner, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        return cast("SessionMessage | Exception", await self._inner.receive())
 
     def __aiter__(self) -> _Reads:
         return self
