@@ -55,6 +55,9 @@ class MysisRunner:
         self._turn: asyncio.Task[None] | None = None
         self._tick_length = 0
         self._busy = False
+        # Nobody can tell whether a turn exists while the op that opens it is on its way: a cancel waits for its end.
+        self._is_opening = False
+        self._late_cancel: Outcome | None = None
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
     # What the commander asks of it.
@@ -145,6 +148,8 @@ class MysisRunner:
             case lf.Cancel():
                 if self._driver is not None:
                     self._driver.cancel(effect.outcome)
+                elif self._is_opening:
+                    self._late_cancel = effect.outcome
                 elif self._turn is not None:
                     self._turn.cancel()
             case _:
@@ -195,8 +200,9 @@ class MysisRunner:
         try:
             end, returned = await self._run_turn(effect)
         except asyncio.CancelledError:
-            # Stopped before the turn was in the store: its prompts stay pending.
-            end = replace(broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED), outcome=Outcome.CANCELLED)
+            # Stopped before the turn was in the store: its prompts stay pending, and one that broke off stays open.
+            outcome = Outcome.CRASHED if effect.resume else Outcome.CANCELLED
+            end = replace(broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED), outcome=outcome)
             returned = self._untaken(effect)
         except ProviderError as error:
             end, returned = broke_off(failure_of(error), error.kind), self._untaken(effect)
@@ -209,6 +215,7 @@ class MysisRunner:
             end = broke_off(_unexpected(error), ErrorClass.BAD_REQUEST)
             returned = self._untaken(effect)
         self._driver = None
+        self._is_opening = False
         self._tick_length = end.tick_length or self._tick_length
         self._inbox.put_nowait(_Told(self._turn_ended(end, effect, returned), None))
 
@@ -252,6 +259,7 @@ class MysisRunner:
             calibration=calibration,
             situation=situation,
         )
+        self._is_opening = True
         opened = await services.write(
             lambda conn: turn_ops.open_turn(
                 conn,
@@ -316,8 +324,9 @@ class MysisRunner:
         steers = tuple(p.delivery_id for p in self.life.pending if p.mode is DeliveryMode.STEER)
         if steers:
             self._driver.post(t.Steered(self._now(), steers))
-        if self.life.state is not MysisState.RUNNING:
-            self._driver.cancel(Outcome.CANCELLED)  # stopped while the turn was being opened
+        if self._late_cancel is not None:
+            self._driver.cancel(self._late_cancel)
+            self._late_cancel = None
         return await self._driver.run(turn, effects)
 
     def steer(self, delivery: Delivery) -> None:
