@@ -125,6 +125,12 @@ async def test_loop_repeats_the_same_call_whatever_the_results() -> None:
     assert first.calls == later.calls
 
 
+async def test_loop_repeats_no_tool_that_the_guard_lets_repeat() -> None:
+    tools = (tool("mine"), tool("get_notifications"), tool("sell"))
+    assert [call.name for call in (await answer(asked("dig", "loop", tools))).calls] == ["sell"]
+    assert [call.name for call in (await answer(asked("dig", "loop", tools[:1]))).calls] == ["mine"]
+
+
 async def test_loop_without_tools_answers_in_text() -> None:
     assert (await answer(asked("dig", "loop", ()))).text
 

@@ -24,6 +24,8 @@ Rule = Callable[[ModelRequest], Reply | None]
 
 _PREFIX = "scripted:"
 _MAX_STRING = 40
+_REPEATABLE = frozenset({"mine", "get_notifications", "zoea_wait"})
+"""What the loop guard lets repeat by default (`loop.exempt`)."""
 
 
 def digest(*texts: str) -> str:
@@ -97,7 +99,8 @@ def loop_script(request: ModelRequest) -> Answer:
     """The same call with the same arguments, for ever; what the loop guard is for."""
     if not request.tools:
         return _conclusion(request)
-    return Answer(calls=(_call(request.tools, "loop"),))
+    guarded = [tool for tool in request.tools if tool.name not in _REPEATABLE]
+    return Answer(calls=(_call(guarded or request.tools, "loop"),))
 
 
 def echo_script(request: ModelRequest) -> Answer:
