@@ -41,6 +41,7 @@ LIMITS = st.fixed_dictionaries(
         "tools_tokens": st.sampled_from((0, 120)),
         "max_result_chars": st.sampled_from((100_000, 2000)),
         "keep_answer": st.booleans(),
+        "system": st.sampled_from(("You are a mysis.", "You are a mysis. " * 150)),
         "situation": st.sampled_from(("", "tick 7\nfuel low " * 9)),
     }
 )
