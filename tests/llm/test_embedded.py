@@ -227,7 +227,7 @@ async def test_the_settings_context_window_is_the_servers(engine: Engine, shelf:
     await made.close()
 
 
-@pytest.mark.parametrize("wrong", [-1, "many", True, 1.5])
+@pytest.mark.parametrize("wrong", [-1, "many", True, 1.5, 10**9])
 async def test_an_option_that_is_no_number_is_refused(engine: Engine, shelf: LocalModels, wrong: object) -> None:
     made = provider(engine, shelf, options={"context": wrong})
     with pytest.raises(ProviderError, match="option context"):
@@ -417,6 +417,13 @@ async def test_a_process_that_ended_by_itself_is_said_with_its_code(child: Any) 
     assert "code 3" in error.what
     assert "out of memory" in error.what
     await server.close()
+
+
+async def test_a_line_without_an_end_neither_blocks_the_process_nor_fills_the_memory(child: Any) -> None:
+    server = child('sys.stderr.write("x" * 1_000_000 + "\\n"); ' + SERVES + "sys.stdin.read()")
+    await server.start()
+    await server.close()
+    assert len(server.log) < 10_000
 
 
 def test_openmp_that_was_told_to_spin_gets_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ from zoea.model.words import ErrorClass
 CLOSE_S = 0.7
 _CHILD = Path(__file__).with_name("llamacpp_child.py")
 _POLICY = "OMP_WAIT_POLICY"
+_MOST = {"context": 10_000_000, "threads": 1024, "parallel": 64}
+_LONGEST_LINE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,11 @@ class ServerOptions:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> ServerOptions:
         """From a provider's `options` table; raises ProviderError for what is not a sensible number."""
-        known = {name: options[name] for name in ("context", "threads", "parallel") if name in options}
+        known = {name: options[name] for name in _MOST if name in options}
         for name, value in known.items():
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 10_000_000:
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST[name]:
                 raise ProviderError(
-                    f"the embedded provider's option {name} is {value!r}, not a whole number",
+                    f"the embedded provider's option {name} is {value!r}, not a whole number up to {_MOST[name]}",
                     kind=ErrorClass.BAD_REQUEST,
                     hint=f"Correct options.{name} in the settings.",
                 )
@@ -158,8 +160,12 @@ class LlamaServer:
 
     async def _keep_log(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
-        async for line in process.stderr:
-            self._log.append(line.decode("utf-8", "replace").rstrip())
+        rest = b""
+        while piece := await process.stderr.read(1 << 16):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                self._log.append(line[:_LONGEST_LINE].decode("utf-8", "replace").rstrip())
+            rest = rest[:_LONGEST_LINE]
 
     def _refused(self) -> ProviderError:
         return ProviderError(
