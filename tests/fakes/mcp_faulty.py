@@ -58,6 +58,7 @@ TOOLS = [
     _tool("login", account="string", password="string"),
     _tool("balance", reads=True, session_id="string"),
     _tool("spill", reads=True, session_id="string"),
+    _tool("spill_bytes", reads=True, session_id="string"),
     _tool("lose_sessions"),
 ]
 
@@ -236,6 +237,11 @@ class Server:
         account = self.sessions.get(session, "")
         secrets = {"session": session, "password": self.accounts.get(account, "")}
         return self.text(f"broken with {json.dumps(secrets)}", error=True)
+
+    def do_spill_bytes(self, arguments: Json, params: Json, call: Any) -> Json:
+        session = arguments["session_id"]
+        data = base64.b64encode(f'session {session} of "{self.sessions.get(session)}"'.encode()).decode()
+        return {"content": [{"type": "resource", "resource": {"uri": "u:1", "mimeType": "text/plain", "blob": data}}]}
 
     def do_lose_sessions(self, arguments: Json, params: Json, call: Any) -> Json:
         self.sessions.clear()

@@ -12,6 +12,7 @@ import pytest
 
 from tests.fakes.toolboxes import Faulty, asked, meta, wait_until
 from tests.tools.conftest import Opener
+from zoea.model.errors import SettingsError
 from zoea.model.request import AnswerCall
 from zoea.tools import Login, Toolbox, UpstreamConfig
 from zoea.tools.identity import MASK
@@ -203,3 +204,39 @@ async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: O
     session = open_box(_world(faulty)).session(1, "alpha", "")
     await session.catalogue()
     assert not (await session.call(asked("balance"), meta=meta())).is_error
+
+
+async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(open_box: Opener, faulty: Faulty) -> None:
+    class Full(Keeper):
+        async def save(self, upstream: str, mysis: str, fields: Mapping[str, str]) -> None:
+            await super().save(upstream, mysis, fields)
+            if self.saves == 1:
+                self.kept.clear()
+                raise OSError(28, "No space left on device")
+
+    keeper = Full()
+    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    first = await session.call(asked("balance"), meta=meta())
+    assert first.content.startswith("the account of alpha on faulty cannot be kept: No space left on device")
+    assert not (await session.call(asked("balance"), meta=meta())).is_error
+    assert keeper.kept["alpha"]["account"] == "alpha"
+    assert len(faulty.seen("call", tool="register")) == 1
+
+
+async def test_a_credentials_store_that_fails_is_an_error_result(open_box: Opener, faulty: Faulty) -> None:
+    class Broken(Keeper):
+        async def load(self, upstream: str, mysis: str) -> Mapping[str, str] | None:
+            raise SettingsError("credentials.toml is no TOML", hint="Mend it")
+
+    session = open_box(_world(faulty), accounts=Broken()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta())
+    assert result.content == "credentials.toml is no TOML. Mend it"
+
+
+async def test_secrets_in_the_bytes_of_a_blob_are_masked_too(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("spill_bytes"), meta=meta())
+    assert result.blobs[0].data.decode() == f'session {MASK} of "alpha"'

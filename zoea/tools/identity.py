@@ -58,11 +58,12 @@ Send = Callable[[str, dict[str, Any], str], Awaitable[dict[str, Any]]]
 class _Account:
     """One mysis's account and session on one upstream."""
 
-    __slots__ = ("entering", "fields", "generation", "retired", "session")
+    __slots__ = ("entering", "fields", "generation", "is_kept", "retired", "session")
 
     def __init__(self) -> None:
         self.entering: asyncio.Task[None] | None = None
         self.fields: dict[str, str] = {}
+        self.is_kept = True
         self.session: dict[str, Any] | None = None
         self.generation = 0
         self.retired: deque[str] = deque(maxlen=_REMEMBERED)
@@ -163,6 +164,7 @@ class Identity:
         """
         if account.entering is None or account.entering.done():
             account.entering = asyncio.create_task(self._enter(mysis, account), name=f"{self._config.name} login")
+            account.entering.add_done_callback(_seen)
         await asyncio.shield(account.entering)
 
     async def _enter(self, mysis: str, account: _Account) -> None:
@@ -177,6 +179,7 @@ class Identity:
         else:
             if not account.fields:
                 await self._register(mysis, account, login)
+            await self._keep(mysis, account)
             account.session = await self._login(mysis, account, login)
         account.generation += 1
 
@@ -190,14 +193,28 @@ class Identity:
             if not result.is_error:
                 break
             if not _holds(result.content, login.taken):
-                raise ToolError(f"{self._config.name} made no account for {mysis}: {_mask(result.content, fields)}")
+                raise ToolError(
+                    f"{self._config.name} made no account for {mysis}: {_mask(result.content, fields.values())}"
+                )
         else:
             raise ToolError(f"{self._config.name} made no account for {mysis}: the names are taken")
         if not fields:
             raise ToolError(f"{self._config.name} made an account for {mysis} but did not say which")
-        # Kept before the first login: an account whose password is lost could never be entered again.
-        await self._keeper.save(self._config.name, mysis, fields)
-        account.fields = fields
+        account.fields, account.is_kept = fields, False
+        # Before the first login: an account whose password is lost could never be entered again.
+        await self._keep(mysis, account)
+
+    async def _keep(self, mysis: str, account: _Account) -> None:
+        if account.is_kept:
+            return
+        try:
+            await self._keeper.save(self._config.name, mysis, account.fields)
+        except OSError as error:
+            raise ToolError(
+                f"the account of {mysis} on {self._config.name} cannot be kept: {error.strerror}",
+                hint="It is tried again at the next call.",
+            ) from None
+        account.is_kept = True
 
     async def _login(self, mysis: str, account: _Account, login: Login) -> dict[str, Any]:
         result, found = await self._try_login(mysis, account, login)
@@ -254,6 +271,12 @@ def _mask_blob(blob: Blob, secrets: Iterable[str]) -> Blob:
         if len(secret) >= _SHORTEST:
             data = data.replace(secret.encode(), MASK.encode())
     return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
+
+
+def _seen(entering: asyncio.Task[None]) -> None:
+    """A failure belongs to those who waited; where all of them were cancelled, the next call meets it again."""
+    if not entering.cancelled():
+        entering.exception()
 
 
 def _texts(fields: Mapping[str, Any]) -> dict[str, str]:

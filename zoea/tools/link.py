@@ -196,6 +196,7 @@ class Link:
                 tools = await connection.tools()
             self._opened(connection, tools, ms=(time.monotonic() - started) * 1_000)
             listening = asyncio.create_task(connection.listen(self._tools_changed))
+            listening.add_done_callback(self._listened)
             try:
                 await self._serve(connection)
             finally:
@@ -262,6 +263,10 @@ class Link:
     def _tools_changed(self) -> None:
         self._stale = True
         self._wake.set()
+
+    def _listened(self, listening: asyncio.Task[None]) -> None:
+        if not listening.cancelled() and (error := listening.exception()) is not None:
+            logger.info("upstream %s: no news of changed tools: %s", self._label, type(error).__name__)
 
     def _failed(self, error: Exception | None, *, held_s: float) -> None:
         was_open = self.state in (LinkState.OPEN, LinkState.LOST) and held_s >= STABLE_S

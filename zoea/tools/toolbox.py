@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoea.model.errors import ToolError, UpstreamLost, UsageError
+from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.ports import SwarmDesk
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.tools.arguments import parse
@@ -162,7 +162,8 @@ class Toolbox:
             if identity is None:
                 return as_result(await _send(upstream, spec, arguments, meta.mysis, meta.deadline_s))
             result = await self._call_as(identity, upstream, spec, arguments, meta)
-        except ToolError as error:
+        except ZoeaError as error:
+            # Tools fail, and so may the credentials store: both are the call's failure, not the mysis's.
             result = _failure(error)
         return identity.masked_result(meta.mysis, result) if identity is not None else result
 
@@ -273,6 +274,6 @@ def _offered(upstream: Upstream) -> tuple[ToolSpec, ...]:
     return tuple(tool for tool in upstream.tools if tool.origin not in hidden)
 
 
-def _failure(error: ToolError) -> ToolResult:
+def _failure(error: ZoeaError) -> ToolResult:
     text = f"{error.what}. {error.hint}" if error.hint else error.what
     return ToolResult(content=text, is_error=True, is_unknown=isinstance(error, UpstreamLost) and error.was_sent)
