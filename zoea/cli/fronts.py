@@ -7,7 +7,10 @@ thread, so a terminal or pipe that nobody reads never holds up the swarm.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
+import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -162,8 +165,23 @@ async def write_line(line: str) -> None:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as problem:
+        # A terminal that was closed: the hang-up signal may come later than this.
+        if problem.errno != errno.EIO:
+            raise
+        go_dark()
+
+
+def go_dark() -> None:
+    """The terminal is gone: what would be written there goes nowhere, and a file or pipe goes on as before."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+            os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def _clock(at: int) -> str:

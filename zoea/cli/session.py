@@ -7,7 +7,6 @@ somebody else's `zoea stop --swarm`.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoea.app.stored import newest_event
 from zoea.cli.console import Parting, converse
-from zoea.cli.fronts import Front, JsonFront, PlainFront, gapless
+from zoea.cli.fronts import Front, JsonFront, PlainFront, gapless, go_dark
 from zoea.cli.reach import attach
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
@@ -46,7 +45,7 @@ async def owned(options: RunOptions, where: Places) -> int:
     parting = Parting.QUIT
     swarm_of = partial(running_swarm, wishes=Wishes(world=options.world))
     async with _until_open(own(where, swarm_of)) as owner:
-        owner.be_the_process(on_hangup=_go_dark)
+        owner.be_the_process(on_hangup=go_dark)
         swarm = owner.api
         after = await asyncio.to_thread(newest_event, where.database)
         await prepare(swarm, options)
@@ -164,15 +163,6 @@ async def _until_open(opening: Any) -> AsyncIterator[Any]:
             notice = loop.call_later(PROGRESS_AFTER_S, sys.stderr.write, "zoea: ending the swarm\n")
     finally:
         notice.cancel()
-
-
-def _go_dark() -> None:
-    """The terminal is gone: the swarm goes on, and what it would write there goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if stream.isatty():
-            os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
 
 
 def _leave_running(options: RunOptions) -> None:

@@ -1,0 +1,61 @@
+"""The real `zoea` as a process, for tests from the outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 40.0
+
+
+def environment() -> dict[str, str]:
+    """The test's own home and directories, and this checkout's Zoea."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+
+
+def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """`zoea ARGUMENTS` with its output in pipes. The caller waits for it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "zoea", *arguments],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def zoea(*arguments: str, timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
+    """`zoea ARGUMENTS`, run to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "zoea", *arguments],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def events(output: str) -> list[dict[str, Any]]:
+    """The JSON lines of a run."""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def eventually(holds: Callable[[], Any], *, within_s: float = PATIENCE_S) -> Any:
+    """Wait until something is true of another process; what it was then."""
+    deadline = time.monotonic() + within_s
+    while not (found := holds()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not come true within {within_s:g} s")
+        time.sleep(0.05)
+    return found

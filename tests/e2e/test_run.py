@@ -1,0 +1,169 @@
+"""`zoea run` from the outside: five myses in the sandbox world, killed, continued, attached to, ended."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.process import events, eventually, spawn, zoea
+
+FIVE = ("run", "--headless", "--world", "reef", "--myses", "5", "--provider", "autopilot", "--json")
+QUICK = {"ZOEA_WORLD__TICK": "0.25"}
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        for name, value in QUICK.items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def running() -> Iterator[subprocess.Popen[str]]:
+    """A headless swarm of five that plays until it is told to end."""
+    process = spawn(*FIVE)
+    yield process
+    if process.poll() is None:
+        process.terminate()
+    process.communicate(timeout=30)
+
+
+def ask(data: Path, query: str) -> list[tuple[Any, ...]]:
+    """Read the database, whoever writes it."""
+    try:
+        with closing(sqlite3.connect(f"file:{data / 'zoea.db'}?mode=ro", uri=True, timeout=5)) as reader:
+            return reader.execute(query).fetchall()
+    except sqlite3.OperationalError:
+        return []
+
+
+def has_worked(data: Path, calls: int) -> bool:
+    return bool(ask(data, f"SELECT 1 FROM tool_call WHERE state = 'done' LIMIT 1 OFFSET {calls - 1}"))
+
+
+def test_five_myses_earn_credits_and_the_last_line_is_the_summary(data: Path) -> None:
+    ran = zoea(*FIVE, "--for", "12s", timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    *facts, last = events(ran.stdout)
+    assert all({"event", "id", "at", "mysis_id", "data"} == fact.keys() for fact in facts)
+    assert last["event"] == "summary"
+    assert [set(row) for row in last["myses"]] == 5 * [
+        {"name", "turns", "tool_calls", "errors", "tokens", "credits_earned"}
+    ]
+    assert all(row["credits_earned"] > 0 and row["tool_calls"] > 0 and row["tokens"] > 0 for row in last["myses"])
+    listed = json.loads(zoea("list", "--json").stdout)
+    assert [row["name"] for row in listed] == [row["name"] for row in last["myses"]]
+    assert {row["state"] for row in listed} == {"idle"}
+    assert "turn 1" in zoea("log", listed[0]["name"]).stdout
+    assert json.loads(zoea("show", listed[0]["name"], "--json").stdout)["tool_calls"] > 0
+    assert 'session_id": "‹account›' in zoea("log", listed[0]["name"], "--json").stdout.replace("\\", "")
+
+
+def test_no_secret_is_anywhere_but_in_the_credentials(data: Path) -> None:
+    zoea(*FIVE, "--for", "6s", timeout=60)
+    kept = (data / "credentials.toml").read_text()
+    passwords = [line.split("password")[1][5:].split('\\"')[0] for line in kept.splitlines() if "password" in line]
+    assert len(passwords) == 5
+    for file in (data / "zoea.db", data / "zoea.db-wal", data / "zoea.log", data / "upstream-reef.log"):
+        if file.exists():
+            assert not [password for password in passwords if password.encode() in file.read_bytes()]
+
+
+def test_a_killed_swarm_goes_on_where_it_was(data: Path, running: subprocess.Popen[str]) -> None:
+    eventually(lambda: has_worked(data, 15))
+    running.kill()
+    running.communicate(timeout=30)
+    known = ask(data, "SELECT id, mysis_id, content FROM memory ORDER BY id")
+    assert known
+    again = zoea(*FIVE, "--for", "8s", timeout=60)
+    assert again.returncode == 0, again.stderr
+    after = ask(data, "SELECT id, mysis_id, content FROM memory ORDER BY id")
+    assert after[: len(known)] == known
+    assert len(after) > len(known)
+    assert len(events(again.stdout)[-1]["myses"]) == 5
+    assert ask(data, "SELECT count(*) FROM mysis") == [(5,)]
+    assert ask(data, "SELECT count(*) FROM tool_call WHERE state IN ('pending', 'sent') AND id < 5") == [(0,)]
+    assert ask(data, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_a_second_owner_is_refused_and_told_who_has_it(data: Path, running: subprocess.Popen[str]) -> None:
+    eventually(lambda: has_worked(data, 1))
+    second = zoea("run", "--headless", "--json", "--for", "1s")
+    assert second.returncode == 5
+    assert json.loads(second.stderr)["error"]["class"] == "WorkspaceHeld"
+    assert str(running.pid) in json.loads(second.stderr)["error"]["what"]
+
+
+def test_an_attached_front_shows_the_swarm_and_leaves_it_running(data: Path, running: subprocess.Popen[str]) -> None:
+    eventually(lambda: has_worked(data, 1))
+    attached = zoea("run", "--plain", "--for", "4s")
+    assert attached.returncode == 0, attached.stderr
+    assert f"Attached to the swarm of process {running.pid}" in attached.stdout
+    assert "alpha" in attached.stdout
+    assert running.poll() is None
+    assert {row["state"] for row in json.loads(zoea("list", "--json").stdout)} == {"running"}
+
+
+def test_commands_reach_the_running_swarm(data: Path, running: subprocess.Popen[str]) -> None:
+    eventually(lambda: has_worked(data, 1))
+    assert zoea("send", "alpha", "Report what you have").stdout.startswith("alpha  ")
+    assert "is stopped" in zoea("stop", "beta").stdout
+    assert json.loads(zoea("show", "beta", "--json").stdout)["state"] == "stopped"
+    told = zoea("broadcast", "Meet", "at", "the", "station")
+    assert "beta  skipped" in told.stdout
+    eventually(lambda: ask(data, "SELECT 1 FROM memory WHERE content = 'Report what you have'"))
+    assert zoea("stop", "--swarm").returncode == 0
+    out, err = running.communicate(timeout=20)
+    assert running.returncode == 0, err
+    assert events(out)[-1]["event"] == "summary"
+    assert zoea("send", "alpha", "anybody there").returncode == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_cleanly(data: Path, running: subprocess.Popen[str], number: signal.Signals) -> None:
+    eventually(lambda: has_worked(data, 1))
+    running.send_signal(number)
+    out, err = running.communicate(timeout=15)
+    assert running.returncode == 0, err
+    assert events(out)[-1]["event"] == "summary"
+    assert not ask(data, "SELECT 1 FROM mysis WHERE state = 'running'")
+
+
+def test_a_lost_terminal_leaves_it_running(data: Path, running: subprocess.Popen[str]) -> None:
+    eventually(lambda: has_worked(data, 1))
+    running.send_signal(signal.SIGHUP)
+    done = ask(data, "SELECT count(*) FROM tool_call")[0][0]
+    eventually(lambda: ask(data, "SELECT count(*) FROM tool_call")[0][0] > done)
+    assert running.poll() is None
+
+
+def test_a_run_ends_after_its_turns() -> None:
+    ran = zoea("run", "--headless", "--json", "--myses", "2", "--provider", "scripted", "--turns", "2", timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    facts = events(ran.stdout)
+    assert [fact["event"] for fact in facts].count("turn.ended") >= 1
+    assert facts[-1]["myses"][0]["credits_earned"] is None
+
+
+def test_a_workspace_of_its_own_knows_nothing_of_the_other(data: Path) -> None:
+    zoea("run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "1s", "-w", "north", timeout=60)
+    assert len(json.loads(zoea("list", "--json", "-w", "north").stdout)) == 1
+    assert json.loads(zoea("list", "--json").stdout) == []

@@ -1,0 +1,138 @@
+"""The plain front in a real terminal: what a person types is answered, and quitting asks."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.process import PATIENCE_S, environment, eventually
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+class Terminal:
+    """A command on a pseudo-terminal: what it showed so far, and its keyboard."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._keyboard, screen = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "zoea", *arguments],
+            env=environment(),
+            stdin=screen,
+            stdout=screen,
+            stderr=screen,
+            start_new_session=True,
+        )
+        os.close(screen)
+        self.shown = ""
+
+    def type(self, line: str) -> None:
+        os.write(self._keyboard, f"{line}\n".encode())
+
+    def wait_for(self, text: str) -> None:
+        """Read until `text` was shown after what was waited for last."""
+        start = len(self.shown)
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.shown[start:]:
+            assert time.monotonic() < deadline, f"{text!r} was never shown:\n{self.shown}"
+            if select.select([self._keyboard], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self._keyboard, 65_536).decode("utf-8", "replace")
+                except OSError:
+                    raise AssertionError(f"it ended before it showed {text!r}:\n{self.shown}") from None
+
+    def end(self) -> int:
+        code = self.process.wait(timeout=PATIENCE_S)
+        os.close(self._keyboard)
+        return code
+
+    def hang_up(self) -> None:
+        os.close(self._keyboard)
+
+
+def test_what_is_typed_is_answered_and_quitting_asks() -> None:
+    terminal = Terminal("run", "--myses", "2", "--provider", "scripted")
+    terminal.wait_for("Type help")
+    terminal.type("help")
+    terminal.wait_for("broadcast TEXT")
+    terminal.type("list")
+    terminal.wait_for("beta")
+    terminal.type("dance")
+    terminal.wait_for("There is no command 'dance'")
+    terminal.type("send nobody hello")
+    terminal.wait_for("No such mysis")
+    terminal.type("send alpha hello there")
+    terminal.wait_for("alpha")
+    terminal.type("quit")
+    terminal.wait_for("Stop the swarm?")
+    terminal.type("no")
+    terminal.wait_for("goes on")
+    terminal.type("quit")
+    terminal.wait_for("Stop the swarm?")
+    terminal.type("yes")
+    terminal.wait_for("tokens")
+    assert terminal.end() == 0
+
+
+def test_a_closed_terminal_leaves_the_swarm_running_and_another_attaches() -> None:
+    first = Terminal("run", "--myses", "1", "--provider", "scripted")
+    first.wait_for("Type help")
+    first.hang_up()
+    os.killpg(first.process.pid, 1)
+    second = Terminal("run")
+    second.wait_for("Attached to the swarm")
+    second.type("list")
+    second.wait_for("alpha")
+    second.type("quit")
+    assert second.end() == 0
+    assert first.process.poll() is None
+    first.process.terminate()
+    assert first.process.wait(timeout=PATIENCE_S) == 0
+
+
+def test_the_swarm_can_be_left_running_without_a_screen() -> None:
+    first = Terminal("run", "--myses", "1", "--provider", "scripted")
+    first.wait_for("Type help")
+    first.type("leave")
+    first.wait_for("runs on without a screen")
+    assert first.end() == 0
+    second = eventually(_attached)
+    second.type("quit")
+    assert second.end() == 0
+    ended = subprocess.run(
+        [sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=False
+    )
+    assert ended.returncode == 0
+    eventually(lambda: _listed_alone())
+
+
+def _attached() -> Terminal | None:
+    terminal = Terminal("run", "--plain")
+    terminal.wait_for("swarm")
+    if "Attached" in terminal.shown:
+        return terminal
+    terminal.process.terminate()
+    terminal.end()
+    return None
+
+
+def _listed_alone() -> bool:
+    ran = subprocess.run(
+        [sys.executable, "-m", "zoea", "start", "--all"], env=environment(), capture_output=True, check=False
+    )
+    return ran.returncode == 5
