@@ -88,6 +88,15 @@ def test_the_text_of_memories_is_not_repeated_in_the_record() -> None:
     assert set(memories_of(made.encode())) == {one.memory_id for one in made.messages if one.memory_id is not None}
 
 
+def test_a_compacted_turn_is_kept_as_memories_and_forms_too() -> None:
+    recorder = working()
+    encoded = recorder.plan(max_tokens=4000).encode()
+    literal = [one for one in encoded["messages"] if "t" in one]
+    assert [one["t"][:22] for one in literal if one["role"] == "assistant"] == ["(earlier in this turn:"]
+    assert {one["f"] for one in encoded["messages"] if "f" in one} >= {"full", "cut"}
+    assert "ore 11 ore 11" not in json.dumps(encoded)
+
+
 def test_messages_of_no_memory_are_kept_whole() -> None:
     messages = (
         RequestMessage(Role.USER, "hello", Source.TOPIC),

@@ -6,7 +6,7 @@ Selection, guard and the turn's replay all work on these; `assemble` makes the p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zoea.context.forms import Form
 from zoea.context.measure import Counter, TextCounter, message_chars
@@ -72,7 +72,7 @@ class Scale:
 
 @dataclass(slots=True)
 class Choice:
-    """What is decided of one pack so far. `body` is what goes in, `size` its measure."""
+    """What is decided of one pack so far. `body` is what goes in, `size` its measure, `forms` how it was made."""
 
     pack: Pack
     index: int
@@ -84,6 +84,7 @@ class Choice:
     reason: Reason = Reason.BUDGET
     body: Body = ""
     size: Size = NOTHING
+    forms: Mapping[int, Form] = field(default_factory=dict)
     truncated: bool = False
     setting: str = ""
 
@@ -98,16 +99,18 @@ class Choice:
     def take(self, variant: Variant, reason: Reason) -> None:
         self.status, self.variant, self.reason = Status.INCLUDED, variant, reason
         if variant is Variant.FULL:
-            self.body, self.size = self.pack.full, self.full
+            self.body, self.size, self.forms = self.pack.full, self.full, self.pack.full_forms
         else:
-            self.body, self.size = self.pack.compact or "", self.compact
+            self.body, self.size, self.forms = self.pack.compact or "", self.compact, self.pack.compact_forms
 
     def skip(self, reason: Reason) -> None:
         self.status, self.variant, self.reason = Status.SKIPPED, None, reason
-        self.body, self.size = "", NOTHING
+        self.body, self.size, self.forms = "", NOTHING, {}
 
     def cut_to(self, body: Body, size: Size, reason: Reason) -> None:
-        self.body, self.size, self.reason, self.truncated = body, size, reason, True
+        """Take a body that was cut as such: its messages are no forms of memories any more."""
+        self.body, self.size, self.forms = body, size, {}
+        self.reason, self.truncated = reason, True
 
     def decision(self) -> Decision:
         return Decision(
@@ -157,7 +160,7 @@ def assemble(choices: Sequence[Choice], max_tokens: int, truncation: Truncation)
             messages.append(as_message(choice.body, choice.pack.section))
         else:
             messages += choice.body
-            forms.update(_forms(choice))
+            forms.update(choice.forms)
     final = sum(choice.size.tokens for choice in choices)
     return Plan(
         tuple([choice.decision() for choice in choices]),
@@ -166,13 +169,6 @@ def assemble(choices: Sequence[Choice], max_tokens: int, truncation: Truncation)
         tuple(messages),
         forms=forms,
     )
-
-
-def _forms(choice: Choice) -> Mapping[int, Form]:
-    """How the messages of a choice were made; nothing where they were cut as messages, so they are kept whole."""
-    if choice.truncated:
-        return {}
-    return choice.pack.full_forms if choice.variant is Variant.FULL else choice.pack.compact_forms
 
 
 def as_message(text: str, section: str) -> RequestMessage:

@@ -13,11 +13,11 @@ touched (turns.md, "Composition").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from zoea.context.fold import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, folded, lines
-from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, note, show
+from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, show
 from zoea.context.frozen import Frozen
 from zoea.context.measure import Counter, message_chars
 from zoea.context.slices import Unit, UnitKind
@@ -55,22 +55,21 @@ class TurnState:
         self.total = 0
         self.grown = 0
 
-    def add(self, unit: Unit) -> None:
-        """Append a unit in its first form."""
+    def add(self, unit: Unit, shown: Sequence[RequestMessage]) -> None:
+        """Append a unit; `shown` are its messages in their first form."""
         limit = self._frozen.max_result_chars
-        forms = [first_form(memory, limit) for memory in unit.memories]
-        shown = [show(memory, form) for memory, form in zip(unit.memories, forms, strict=True)] or [note(unit.text)]
         costs = [self._counter.message(message) for message in shown]
         if unit.kind is UnitKind.SLICE:
             self._last_slice = len(self._units)
         self._kept.append(unit.kind is UnitKind.SLICE and self._holds_session(unit))
         self._units.append(unit)
-        self._forms.append(forms)
-        self._shown.append(shown)
+        self._forms.append([first_form(memory, limit) for memory in unit.memories])
+        self._shown.append(list(shown))
         self._costs.append(costs)
         self._folds.append("")
-        self.total += sum(costs)
-        self.grown += sum(costs)
+        cost = sum(costs)
+        self.total += cost
+        self.grown += cost
 
     def _holds_session(self, unit: Unit) -> bool:
         return any(_matches(call.name, self._frozen.keep_tools) for call in unit.memories[0].calls)

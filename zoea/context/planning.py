@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from zoea.context.choice import Choice, Scale, assemble, in_order_of_choice, prepare
 from zoea.context.compaction import TurnState, own_chars, step
@@ -23,7 +24,8 @@ from zoea.context.select import choose
 from zoea.context.slices import LeftOut, Unit, UnitKind
 from zoea.context.strategies import packs as packs_of
 from zoea.context.turns import turn_units
-from zoea.context.values import Pack, Plan, Reason, Status, Step, StepKind, Truncation, Variant
+from zoea.context.values import Plan, Reason, Status, Step, StepKind, Truncation, Variant
+from zoea.model.request import RequestMessage
 
 HEADROOM = 0.7
 """The share of the budget that a compaction goes down to, where it can."""
@@ -45,7 +47,7 @@ def plan_turn(frozen: Frozen, answers: Mapping[Need, Answer]) -> Plan:
     others = [choice for choice in choices if choice is not turn]
     units, left_out = turn_units(frozen, answers)
     before = sum(choice.full.chars for choice in choices if choice.pack.counted is None)
-    state = _replay(units, others, frozen, bound.tokens)
+    state = _replay(units, turn, others, frozen, bound.tokens)
     steps = _settle_turn(turn, state, scale, _why(bound))
     _fit_required(choices, bound, frozen, scale)
     _name_settings(choices, state, bound, frozen)
@@ -56,18 +58,19 @@ def plan_turn(frozen: Frozen, answers: Mapping[Need, Answer]) -> Plan:
     return replace(plan, steps=tuple(reported))
 
 
-def _replay(units: Sequence[Unit], others: Sequence[Choice], frozen: Frozen, budget: int) -> TurnState:
+def _replay(units: Sequence[Unit], turn: Choice, others: Sequence[Choice], frozen: Frozen, budget: int) -> TurnState:
     """The state of the turn, and of the other packs' choices, after everything that happened in it."""
     state = TurnState(frozen)
+    shown = (message for message in turn.pack.full if isinstance(message, RequestMessage))
     opening = next((place for place, unit in enumerate(units) if _is_answer(unit)), len(units))
     for unit in units[:opening]:
-        state.add(unit)
+        state.add(unit, list(islice(shown, len(unit.memories) or 1)))
     choose(others, budget, state.total)
     target = int(budget * HEADROOM)
     required = sum(choice.size.tokens for choice in others if choice.is_required)
     optional = in_order_of_choice([choice for choice in others if not choice.is_required])
     for unit in units[opening:]:
-        state.add(unit)
+        state.add(unit, list(islice(shown, len(unit.memories) or 1)))
         must = required + state.total
         if must + sum(choice.size.tokens for choice in optional) > budget:
             if must > budget:
@@ -95,16 +98,13 @@ def _give_way(optional: Sequence[Choice], target: int, taken: int) -> None:
 
 def _settle_turn(turn: Choice, state: TurnState, scale: Scale, why: Reason) -> list[Step]:
     """Put the compacted turn in the place of the full one."""
-    messages, forms = state.messages()
     steps = state.steps()
-    compacted = any(one.kind is not StepKind.LIMIT for one in steps)
-    pack = turn.pack
-    turn.pack = Pack(pack.id, pack.section, pack.priority, messages, None, True, full_forms=forms)
     turn.take(Variant.FULL, Reason.REQUIRED)
-    turn.size = scale.body(messages)
-    if compacted:
-        turn.variant, turn.reason = Variant.COMPACT, why
     turn.truncated = bool(steps)
+    if any(one.kind is not StepKind.LIMIT for one in steps):
+        messages, turn.forms = state.messages()
+        turn.body, turn.size = messages, scale.body(messages)
+        turn.variant, turn.reason = Variant.COMPACT, why
     return steps
 
 
@@ -147,8 +147,7 @@ def _past_steps(choices: Sequence[Choice], answers: Mapping[Need, Answer], froze
     for choice in choices:
         if choice.status is Status.SKIPPED or choice.pack.id == "turn":
             continue
-        forms = choice.pack.full_forms if choice.variant is Variant.FULL else choice.pack.compact_forms
-        for memory_id, form in forms.items():
+        for memory_id, form in choice.forms.items():
             if form not in _VERBATIM:
                 reported = step(memories[memory_id], form, frozen.max_result_chars, choice.pack.id)
                 if reported.after_chars < reported.before_chars:
