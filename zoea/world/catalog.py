@@ -34,7 +34,7 @@ class Register(Open):
     name: str = Field(
         min_length=1,
         max_length=NAME_CHARS,
-        pattern=r"^[A-Za-z0-9\u00c0-\uffef][A-Za-z0-9\u00c0-\uffef _.\-]*$",
+        pattern=r"^[\w.][\w .\-]*$",
         description="The captain's name: letters, digits, space, '-', '_', '.'.",
     )
 

@@ -57,6 +57,7 @@ LOG_ENTRIES = 100
 LOG_CHARS = 2_000
 NOTICES = 40
 CHAT_CHARS = 500
-NAME_CHARS = 40
+NAME_CHARS = 48
+"""Longer than a mysis name, so that `NAME-2` fits where NAME is taken."""
 XP_STEP = 50
 MAX_LEVEL = 10

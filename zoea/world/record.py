@@ -212,4 +212,4 @@ def read_only(path: Path) -> sqlite3.Connection:
     """
     if not path.exists():
         raise WorldError(f"There is no world at {path}.", hint="Run zoea run --world reef, or zoea world, first.")
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)

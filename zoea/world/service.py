@@ -67,7 +67,7 @@ class Service:
     async def _answer(self, tool: str, args: dict[str, Any], fate: Fate | None) -> str:
         clean = check(tool, args)
         if tool in ("register", "login", "help"):
-            return _dump({**await self._outside(tool, clean), "current_tick": self._reef.tick_now})
+            return _dump(await self._outside(tool, clean))
         session = clean.pop("session_id")
         if fate is not None:
             self._befall(fate, session)
@@ -91,6 +91,7 @@ class Service:
         return _dump(result)
 
     async def _outside(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+        """What needs no session. Its results hold an account's fields and nothing else: clients keep them."""
         match tool:
             case "register":
                 password = secrets.token_urlsafe(18)
@@ -106,8 +107,10 @@ class Service:
     async def _login(self, account: str, password: str) -> dict[str, Any]:
         player = self._reef.find(account)
         self._limit(account.casefold(), "login", LOGINS_PER_TICK)
-        if player is None or not secrets.compare_digest(player.secret, _digest(password)):
-            raise Refused("login_refused", "Account or password is wrong. Call register for a new account.")
+        if player is None:
+            raise Refused("unknown_account", "There is no such account. Call register for a new one.")
+        if not secrets.compare_digest(player.secret, _digest(password)):
+            raise Refused("login_refused", "The password is wrong. Log in with the one that register gave.")
         self._counts.pop((account.casefold(), "login"), None)
         if not player.claimed:
             self._reef.claim(player.name)

@@ -1,0 +1,288 @@
+"""Accounts, sessions, limits, faults and durability, as one client meets them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoea.model.errors import UsageError
+from zoea.world.faults import Faults
+from zoea.world.pace import Pace
+from zoea.world.record import Record, load, read_only
+from zoea.world.service import CALLS_PER_TICK, CHATS_PER_TICK, LOGINS_PER_TICK, SESSIONS, Service
+
+
+class Watched(Pace):
+    """A pace that tests can wait for."""
+
+    def __init__(self, record: Record, **options: Any) -> None:
+        super().__init__(record, **options)
+        self._ticked = asyncio.Event()
+
+    def tick(self, *, late: bool = False) -> None:
+        super().tick(late=late)
+        self._ticked.set()
+
+    async def until(self, tick: int) -> None:
+        async with asyncio.timeout(10):
+            while self._reef.tick_now < tick:
+                self._ticked.clear()
+                await self._ticked.wait()
+
+
+class World:
+    """A service whose ticks pass when the test says so."""
+
+    def __init__(self, folder: Path, *, faults: str = "", turbo: bool = False) -> None:
+        self.path = folder / "reef.db"
+        self.record = Record(self.path, seed=1)
+        self.pace = Watched(self.record, seconds=2.0, turbo=turbo)
+        self.service = Service(self.record, self.pace, Faults(faults, 1))
+        self.session = ""
+
+    async def raw(self, tool: str, **args: Any) -> tuple[dict[str, Any], bool]:
+        text, is_error = await self.service.call(tool, args)
+        return json.loads(text), is_error
+
+    async def ok(self, tool: str, **args: Any) -> dict[str, Any]:
+        result, is_error = await self.raw(tool, **args)
+        assert not is_error, result
+        return result
+
+    async def do(self, tool: str, **args: Any) -> dict[str, Any]:
+        return await self.ok(tool, session_id=self.session, **args)
+
+    async def code(self, tool: str, **args: Any) -> str:
+        result, is_error = await self.raw(tool, **args)
+        assert is_error, result
+        assert result["message"]
+        return str(result["code"])
+
+    async def enter(self, name: str = "alpha") -> str:
+        account = await self.ok("register", name=name)
+        self.session = (await self.ok("login", **account))["session_id"]
+        return self.session
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    found = World(tmp_path)
+    yield found
+    found.record.close()
+
+
+async def test_register_gives_the_account_alone_and_login_the_session(world: World) -> None:
+    account = await world.ok("register", name="alpha")
+    assert set(account) == {"account", "password"}
+    assert account["account"] == "alpha"
+    assert set(await world.ok("login", **account)) == {"session_id", "account"}
+
+
+async def test_a_lost_answer_to_register_is_mended_by_registering_again(world: World) -> None:
+    await world.ok("register", name="alpha")
+    second = await world.ok("register", name="alpha")
+    await world.ok("login", **second)
+    assert await world.code("register", name="alpha") == "name_taken"
+
+
+async def test_wrong_passwords_and_unknown_accounts_are_told_apart_and_limited(world: World) -> None:
+    await world.ok("register", name="alpha")
+    assert await world.code("login", account="beta", password="x") == "unknown_account"
+    for _ in range(LOGINS_PER_TICK):
+        assert await world.code("login", account="alpha", password="x") == "login_refused"
+    assert await world.code("login", account="alpha", password="x") == "rate_limited"
+
+
+async def test_the_file_holds_no_password(world: World) -> None:
+    account = await world.ok("register", name="alpha")
+    await world.ok("login", **account)
+    with sqlite3.connect(world.path) as db:
+        assert account["password"] not in "\n".join(db.iterdump())
+    db.close()
+
+
+async def test_a_session_that_is_over_is_session_lost(world: World) -> None:
+    await world.enter()
+    assert await world.code("get_status", session_id="nonsense") == "session_lost"
+    await world.do("logout")
+    assert await world.code("get_status", session_id=world.session) == "session_lost"
+
+
+async def test_an_account_holds_a_few_sessions_and_the_oldest_gives_way(world: World) -> None:
+    account = await world.ok("register", name="alpha")
+    sessions = [(await world.ok("login", **account))["session_id"] for _ in range(SESSIONS + 1)]
+    assert await world.code("get_status", session_id=sessions[0]) == "session_lost"
+    await world.ok("get_status", session_id=sessions[1])
+
+
+async def test_too_many_calls_are_told_when_to_try_again_and_a_tick_later_they_pass(world: World) -> None:
+    await world.enter()
+    for _ in range(CALLS_PER_TICK):
+        await world.do("get_cargo")
+    result, is_error = await world.raw("get_cargo", session_id=world.session)
+    assert is_error
+    assert "Try again in " in result["message"]
+    assert result["retry_after_s"] >= 1
+    world.pace.tick()
+    await world.do("get_cargo")
+
+
+async def test_chat_has_a_limit_of_its_own(world: World) -> None:
+    await world.enter()
+    for _ in range(CHATS_PER_TICK):
+        await world.do("chat", text="hello")
+    assert await world.code("chat", session_id=world.session, text="hello") == "rate_limited"
+
+
+async def test_help_tells_how_to_play_and_what_a_tool_takes(world: World) -> None:
+    assert "undock" in (await world.ok("help"))["help"]
+    assert "times" in (await world.ok("help", topic="mine"))["takes"]
+    assert await world.code("help", topic="win") == "unknown_tool"
+
+
+async def test_bad_arguments_name_the_field(world: World) -> None:
+    await world.enter()
+    result, _ = await world.raw("mine", session_id=world.session, times=99)
+    assert result["code"] == "bad_arguments"
+    assert "times" in result["message"]
+    assert await world.code("fly") == "unknown_tool"
+    assert await world.code("captains_log_add", session_id=world.session, entry="") == "empty_entry"
+
+
+async def test_the_map_carries_the_tick(world: World) -> None:
+    await world.enter()
+    result = await world.do("get_map")
+    assert len(result["map"]["systems"]) == 40
+    assert result["current_tick"] == 0
+
+
+async def test_what_was_answered_is_in_the_file(world: World) -> None:
+    await world.enter()
+    await asyncio.gather(*(world.do("captains_log_add", entry=f"note {n}") for n in range(20)))
+    await world.do("undock")
+    db = read_only(world.path)
+    assert load(db, whole=True).world.hash() == world.record.reef.world.hash()
+    db.close()
+
+
+async def test_a_write_that_fails_ends_the_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("zoea.world.record.os._exit", ended.append)
+    await world.enter()
+    world.record.reef.call("alpha", "undock", {})
+    world.record.call("alpha", "undock", {})
+    real = world.record._db
+
+    class Broken:
+        in_transaction = True
+
+        def execute(self, _: str) -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    world.record._db = Broken()  # type: ignore[assignment]  # only what commit touches
+    world.record.commit()
+    world.record._db = real
+    assert ended == [9]
+
+
+async def test_faults_lose_sessions_fail_calls_and_cut_payloads(tmp_path: Path) -> None:
+    world = World(tmp_path, faults="error=1")
+    await world.enter()
+    assert await world.code("get_status", session_id=world.session) == "world_error"
+    world.service._faults = Faults("lose_session=1")
+    assert await world.code("get_status", session_id=world.session) == "session_lost"
+    world.service._faults = Faults()
+    await world.enter("beta")
+    world.service._faults = Faults("malformed=1")
+    text, is_error = await world.service.call("get_status", {"session_id": world.session})
+    assert not is_error
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(text)
+    world.record.close()
+
+
+async def test_a_restart_fault_ends_the_process_before_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, faults="restart=1")
+    await world.enter()
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr("zoea.world.service.os._exit", leave)
+    with pytest.raises(SystemExit):
+        await world.do("undock")
+    assert world.record.reef.world.players["alpha"].docked
+    world.record.close()
+
+
+async def test_latency_delays_a_call(tmp_path: Path) -> None:
+    world = World(tmp_path, faults="latency=1:0.01")
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await world.ok("help")
+    assert loop.time() - start >= 0.009
+    world.record.close()
+
+
+def test_the_same_seed_gives_the_same_faults() -> None:
+    text = "latency=0.5:0.1,error=0.5,lose_session=0.5,restart=0.5,malformed=0.5"
+    one, two, other = (Faults(text, seed) for seed in (1, 1, 2))
+    drawn = [[dice.draw() for _ in range(20)] for dice in (one, two, other)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert Faults("").draw() is None
+
+
+@pytest.mark.parametrize("text", ["error", "error=2", "error=x", "sloth=1", "error=0.1:3", "latency=0.1:-1"])
+def test_faults_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        Faults(text)
+
+
+async def test_in_turbo_a_tick_passes_once_all_have_acted(tmp_path: Path) -> None:
+    world = World(tmp_path, turbo=True)
+    first = await world.enter("a")
+    second = await world.enter("b")
+    ticking = asyncio.create_task(world.pace.run())
+    await world.ok("get_status", session_id=first)
+    await world.ok("undock", session_id=second)
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await world.ok("undock", session_id=first)
+    await world.pace.until(1)
+    assert loop.time() - start < 0.2
+    ticking.cancel()
+    await asyncio.gather(ticking, return_exceptions=True)
+    world.record.close()
+
+
+async def test_in_turbo_a_silent_player_is_waited_for_250_ms_once(tmp_path: Path) -> None:
+    world = World(tmp_path, turbo=True)
+    session = await world.enter("a")
+    ticking = asyncio.create_task(world.pace.run())
+    await world.ok("get_status", session_id=session)
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await world.pace.until(1)
+    assert loop.time() - start > 0.1
+    await world.ok("logout", session_id=session)
+    ticking.cancel()
+    await asyncio.gather(ticking, return_exceptions=True)
+    world.record.close()
+
+
+async def test_by_the_clock_ticks_pass_without_anybody(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.pace = Watched(world.record, seconds=0.01)
+    ticking = asyncio.create_task(world.pace.run())
+    await world.pace.until(3)
+    ticking.cancel()
+    await asyncio.gather(ticking, return_exceptions=True)
+    world.record.close()
