@@ -1,0 +1,158 @@
+"""What must hold of a database however its process ended: the invariants I8 and I9, as SQL.
+
+Each query finds what is wrong, so that a broken promise shows itself by its rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from zoea.store import open_reader
+
+ALWAYS = {
+    "a taken delivery names one turn of its mysis, and the memory of its message in that turn": """
+        SELECT d.id FROM delivery d LEFT JOIN turn t ON t.id = d.turn_id LEFT JOIN memory m ON m.id = d.memory_id
+        WHERE d.state = 'taken' AND (t.mysis_id IS NOT d.mysis_id OR m.turn_id IS NOT d.turn_id
+          OR m.message_id IS NOT d.message_id OR m.mysis_id IS NOT d.mysis_id OR m.role <> 'user')""",
+    "a delivery that no turn took has no memory": """
+        SELECT d.id FROM delivery d JOIN memory m ON m.message_id = d.message_id AND m.mysis_id = d.mysis_id
+        WHERE d.state <> 'taken'""",
+    "no message is two prompts of one mysis": """
+        SELECT message_id, mysis_id FROM memory WHERE role = 'user' GROUP BY 1, 2 HAVING count(*) <> 1""",
+    "every prompt is of one delivery": """
+        SELECT m.id FROM memory m WHERE m.role = 'user'
+        AND (SELECT count(*) FROM delivery d WHERE d.memory_id = m.id) <> 1""",
+    "one open turn a mysis": """
+        SELECT mysis_id FROM turn WHERE outcome IS NULL GROUP BY 1 HAVING count(*) > 1""",
+    "the numbers of turns have no gaps": """
+        SELECT mysis_id FROM turn GROUP BY 1 HAVING max(number) <> count(*) OR min(number) <> 1""",
+    "a closed turn says when, and did not break off": """
+        SELECT id FROM turn WHERE (outcome IS NULL) <> (ended_at IS NULL) OR (outcome IS NOT NULL AND broke_off <> '')""",
+    "a turn with prompts was opened by them": """
+        SELECT t.id FROM turn t WHERE t.opened_by = 'prompt'
+        AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.turn_id = t.id AND m.role = 'user' AND m.seq = 1)""",
+    "memories belong to a turn of their mysis": """
+        SELECT m.id FROM memory m LEFT JOIN turn t ON t.id = m.turn_id WHERE t.mysis_id IS NOT m.mysis_id""",
+    "every call of a closed turn has its result": """
+        SELECT c.id, c.state FROM tool_call c JOIN memory m ON m.id = c.memory_id JOIN turn t ON t.id = m.turn_id
+        WHERE t.outcome IS NOT NULL AND (c.result_memory_id IS NULL OR c.state IN ('pending', 'approval', 'sent'))""",
+    "a call has a result exactly when it is over": """
+        SELECT id FROM tool_call WHERE (result_memory_id IS NULL) <> (state IN ('pending', 'approval', 'sent'))""",
+    "an answered turn ends with an answer without calls": """
+        SELECT t.id FROM turn t WHERE t.outcome = 'answered' AND NOT EXISTS (
+          SELECT 1 FROM memory m WHERE m.turn_id = t.id AND m.role = 'assistant' AND m.partial = 0
+          AND m.seq = (SELECT max(seq) FROM memory WHERE turn_id = t.id)
+          AND NOT EXISTS (SELECT 1 FROM tool_call c WHERE c.memory_id = m.id))""",
+    "results stand in the places that their call reserved": """
+        SELECT c.id FROM tool_call c JOIN memory a ON a.id = c.memory_id JOIN memory r ON r.id = c.result_memory_id
+        WHERE r.turn_id <> a.turn_id OR r.seq <> a.seq + 1 + c.position OR r.role <> 'tool'""",
+    "nothing else stands in reserved places": """
+        SELECT m.id FROM memory a JOIN memory m ON m.turn_id = a.turn_id AND m.seq > a.seq
+          AND m.seq <= a.seq + (SELECT count(*) FROM tool_call c WHERE c.memory_id = a.id)
+        WHERE a.role = 'assistant'
+          AND NOT EXISTS (SELECT 1 FROM tool_call c WHERE c.memory_id = a.id AND c.result_memory_id = m.id)""",
+    "every result is of one call": """
+        SELECT m.id FROM memory m WHERE m.role = 'tool'
+        AND (SELECT count(*) FROM tool_call c WHERE c.result_memory_id = m.id) <> 1""",
+    "one answer a request": """
+        SELECT request_id FROM memory WHERE request_id IS NOT NULL GROUP BY 1 HAVING count(*) > 1""",
+    "what was answered is paid for": """
+        SELECT m.id FROM memory m JOIN request r ON r.id = m.request_id
+        WHERE m.partial = 0 AND r.state NOT IN ('settled', 'estimated')""",
+    "a request in flight is the newest of its open turn": """
+        SELECT r.id FROM request r JOIN turn t ON t.id = r.turn_id WHERE r.state = 'reserved'
+        AND (t.outcome IS NOT NULL OR r.id <> (SELECT max(id) FROM request WHERE turn_id = t.id))""",
+    "spending of a mysis is the sum of its requests": """
+        WITH used AS (SELECT mysis_id, sum(CASE
+            WHEN input_tokens IS NOT NULL OR output_tokens IS NOT NULL
+              THEN coalesce(input_tokens, 0) + coalesce(output_tokens, 0)
+            WHEN state = 'estimated' THEN estimated_tokens ELSE 0 END) AS tokens,
+            sum(CASE WHEN state = 'reserved' THEN reserved_tokens ELSE 0 END) AS reserved FROM request GROUP BY 1)
+        SELECT y.mysis_id, y.tokens, u.tokens, s.used_tokens, u.reserved, s.reserved_tokens
+        FROM tally y LEFT JOIN used u ON u.mysis_id = y.mysis_id
+          LEFT JOIN spend s ON s.scope = 'mysis' AND s.scope_id = y.mysis_id AND s.day = ''
+        WHERE y.tokens <> coalesce(u.tokens, 0) OR coalesce(s.used_tokens, 0) <> coalesce(u.tokens, 0)
+          OR coalesce(s.reserved_tokens, 0) <> coalesce(u.reserved, 0)""",
+    "spending of the swarm is that of its myses": """
+        SELECT 1 WHERE (SELECT coalesce(sum(used_tokens), 0) FROM spend WHERE scope = 'swarm')
+          <> (SELECT coalesce(sum(used_tokens), 0) FROM spend WHERE scope = 'mysis')
+        OR (SELECT coalesce(sum(reserved_tokens), 0) FROM spend WHERE scope = 'swarm')
+          <> (SELECT coalesce(sum(reserved_tokens), 0) FROM spend WHERE scope = 'mysis')""",
+    "tallies count what is there": """
+        SELECT y.mysis_id FROM tally y WHERE
+          y.turns <> (SELECT count(*) FROM turn t WHERE t.mysis_id = y.mysis_id)
+          OR y.requests <> (SELECT count(*) FROM request r WHERE r.mysis_id = y.mysis_id)
+          OR y.tool_calls <> (SELECT count(*) FROM tool_call c JOIN memory m ON m.id = c.memory_id
+                              WHERE m.mysis_id = y.mysis_id)
+          OR y.errors <> (SELECT count(*) FROM tool_call c JOIN memory m ON m.id = c.memory_id
+                          WHERE m.mysis_id = y.mysis_id AND c.result_memory_id IS NOT NULL AND c.state <> 'done')
+            + (SELECT count(*) FROM request r WHERE r.mysis_id = y.mysis_id AND r.state = 'released')
+            + (SELECT count(*) FROM turn t WHERE t.mysis_id = y.mysis_id AND t.outcome IN ('failed', 'timeout'))""",
+    "a session is open exactly while its mysis runs": """
+        SELECT y.id FROM mysis y WHERE (y.state = 'running')
+        <> ((SELECT count(*) FROM session s WHERE s.mysis_id = y.id AND s.ended_at IS NULL) = 1)""",
+    "an approval that waits is of a call that waits": """
+        SELECT a.id FROM approval a JOIN tool_call c ON c.id = a.tool_call_id
+        WHERE a.answer IS NULL AND c.state <> 'approval'""",
+    "state changes are told": """
+        SELECT y.id, y.state FROM mysis y WHERE y.state_at > y.created_at AND y.state <> (
+          SELECT e.data ->> 'state' FROM event e WHERE e.mysis_id = y.id AND e.kind = 'mysis.state'
+          ORDER BY e.id DESC LIMIT 1)""",
+    "turns that ended are told once": """
+        SELECT t.id FROM turn t WHERE t.outcome IS NOT NULL AND (SELECT count(*) FROM event e
+          WHERE e.mysis_id = t.mysis_id AND e.kind = 'turn.ended' AND e.data ->> 'turn' = t.id) <> 1""",
+    "deliveries that were taken are told once": """
+        SELECT d.id FROM delivery d WHERE d.state = 'taken' AND (SELECT count(*) FROM event e
+          WHERE e.mysis_id = d.mysis_id AND e.kind = 'delivery.taken' AND e.data ->> 'delivery' = d.id) <> 1""",
+}
+
+AFTER_START = {
+    "nothing runs that nobody started": """
+        SELECT id FROM mysis WHERE state = 'running' AND state_reason = 'Zoea was closed'""",
+    "an open turn stands still for a reason": """
+        SELECT t.id FROM turn t JOIN mysis y ON y.id = t.mysis_id
+        WHERE t.outcome IS NULL AND t.broke_off IS NULL AND y.state <> 'running'""",
+    "what a dead process had in flight is paid for": """
+        SELECT r.id FROM request r JOIN mysis y ON y.id = r.mysis_id
+        WHERE r.state = 'reserved' AND y.state <> 'running'""",
+}
+
+AT_REST = {
+    **AFTER_START,
+    "who can answer has nothing left to answer": """
+        SELECT d.id, d.mysis_id FROM delivery d JOIN mysis y ON y.id = d.mysis_id
+        WHERE d.state = 'pending' AND y.deleted_at IS NULL AND y.state IN ('idle', 'running')""",
+    "who can work has no turn left open": """
+        SELECT t.id, t.mysis_id FROM turn t JOIN mysis y ON y.id = t.mysis_id
+        WHERE t.outcome IS NULL AND y.deleted_at IS NULL AND y.state IN ('idle', 'running')""",
+    "nothing is reserved": "SELECT id FROM request WHERE state = 'reserved'",
+}
+
+
+def problems(connection: sqlite3.Connection, checks: dict[str, str]) -> dict[str, list[tuple[object, ...]]]:
+    """What is wrong, by the promise that it breaks; the first few rows of each."""
+    found = {promise: [tuple(row) for row in connection.execute(sql).fetchmany(5)] for promise, sql in checks.items()}
+    return {promise: rows for promise, rows in found.items() if rows}
+
+
+def always(path: Path) -> None:
+    """After any end of any process: the file is whole, and every promise of the rows holds."""
+    with closing(open_reader(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert problems(connection, ALWAYS) == {}
+
+
+def after_start(path: Path) -> None:
+    """When a swarm was just opened on it."""
+    with closing(open_reader(path)) as connection:
+        assert problems(connection, AFTER_START) == {}
+
+
+def at_rest(path: Path) -> None:
+    """When a swarm had all the time it wanted, and was closed."""
+    always(path)
+    with closing(open_reader(path)) as connection:
+        assert problems(connection, AT_REST) == {}

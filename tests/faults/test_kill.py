@@ -1,0 +1,116 @@
+"""A swarm that is killed at any moment, again and again, loses nothing it acknowledged and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults import checker
+from zoea.store import open_reader
+
+ROOT = Path(__file__).parents[2]
+KILLS = 200 if os.environ.get("ZOEA_SOAK") else 6
+SEED = int(os.environ.get("ZOEA_SOAK") or 1)
+
+# What each acknowledgement names, and the query that must find it.
+THERE = {
+    "memory": "SELECT 1 FROM memory WHERE id = :id",
+    "request": "SELECT 1 FROM request WHERE id = :id",
+    "mysis": "SELECT 1 FROM mysis JOIN tally ON tally.mysis_id = mysis.id WHERE id = :id",
+    "message": "SELECT 1 FROM message WHERE id = :id",
+    "delivery": "SELECT 1 FROM delivery WHERE id = :id AND message_id = :message",
+    "event": "SELECT 1 FROM event WHERE id = :id",
+    "state": "SELECT 1 FROM event WHERE mysis_id = :mysis AND kind = 'mysis.state' AND created_at = :at"
+    " AND data ->> 'state' = :state",
+    "deleted": "SELECT 1 FROM event WHERE mysis_id = :mysis AND kind = 'mysis.deleted'",
+    "undeleted": "SELECT 1 FROM event WHERE mysis_id = :mysis AND kind = 'mysis.undeleted'",
+    "withdrawn": "SELECT 1 FROM delivery WHERE id = :delivery AND state = 'withdrawn'",
+    "approval": "SELECT 1 FROM approval WHERE id = :id AND answer = :answer",
+}
+
+
+class Record:
+    """Everything that any child acknowledged, and how far it was checked."""
+
+    def __init__(self) -> None:
+        self.facts: list[dict[str, Any]] = []
+        self.holds = {"hold.set": 0, "hold.lifted": 0}
+        self.refused = 0
+
+    def take(self, lines: list[str]) -> None:
+        for line in lines:
+            fact = json.loads(line)
+            assert "broken" not in fact, fact["broken"]
+            self.refused += "refused" in fact
+            match fact.get("ack"):
+                case "memory":
+                    self.facts.extend({"ack": "memory", "id": memory} for memory in fact["ids"])
+                case "message":
+                    self.facts.append(fact)
+                    self.facts.extend(
+                        {"ack": "delivery", "id": delivery, "message": fact["id"]} for delivery in fact["deliveries"]
+                    )
+                case "hold":
+                    self.holds[fact["kind"]] += 1
+                case kind if kind in THERE:
+                    self.facts.append(fact)
+
+    def check(self, path: Path) -> None:
+        with closing(open_reader(path)) as connection:
+            missing = [fact for fact in self.facts if connection.execute(THERE[fact["ack"]], fact).fetchone() is None]
+            assert missing == []
+            for kind, count in self.holds.items():
+                told = connection.execute("SELECT count(*) FROM event WHERE kind = ?", (kind,)).fetchone()[0]
+                assert told >= count
+
+
+def child(path: Path, seed: int, mode: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.faults.child", str(path), str(seed), mode]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def killed(path: Path, seed: int, lines: int) -> list[str]:
+    """What a child said before it was killed, after so many lines or a few more."""
+    said: list[str] = []
+    with child(path, seed, "storm") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for _ in range(lines):
+            line = process.stdout.readline()
+            if not line:
+                break
+            said.append(line)
+        process.send_signal(signal.SIGKILL)
+        said.extend(process.stdout)
+        trouble = process.stderr.read()
+    assert process.returncode == -signal.SIGKILL, trouble
+    assert "Traceback" not in trouble, trouble
+    return [line for line in said if line.endswith("\n")]
+
+
+@pytest.mark.timeout(3600 if KILLS > 10 else 120)
+def test_a_swarm_that_is_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    chance = random.Random(SEED)
+    record = Record()
+    for kill in range(KILLS):
+        record.take(killed(path, SEED * 1000 + kill, chance.choice((1, 40, 400, 1200, 2000)) + chance.randrange(100)))
+        record.check(path)
+        checker.always(path)
+    with child(path, SEED, "settle") as process:
+        said, trouble = process.communicate(timeout=100)
+    assert process.returncode == 0, trouble
+    record.take(said.splitlines())
+    record.check(path)
+    checker.at_rest(path)
+    acknowledged = {fact["ack"] for fact in record.facts}
+    assert {"memory", "request", "mysis", "message", "delivery", "event", "state"} <= acknowledged
