@@ -85,7 +85,7 @@ def test_without_the_history_pack_it_earns_less_in_as_many_requests() -> None:
 def test_what_others_tell_is_what_makes_the_difference() -> None:
     def deaf(messages: Any, tools: Any) -> Any:
         nudge = user(NUDGE, Source.SYSTEM)
-        return answer([nudge if m.content.startswith("[broadcast from mysis") else m for m in messages], tools)
+        return answer([nudge if "[broadcast from mysis" in m.content else m for m in messages], tools)
 
     assert Fleet(0, NAMES, share=True, pilot=deaf).run(800) < 0.85 * Fleet(0, NAMES, share=True).run(800)
 
@@ -223,7 +223,7 @@ def test_what_stands_in_the_log_is_not_written_again() -> None:
 def test_a_rich_find_is_told_once_and_a_poor_one_is_not() -> None:
     def after(ore: str) -> list[str]:
         poi = {"poi_id": "p7", "kind": "belt", "ore": ore, "system_id": "s2", "orbit": 1}
-        poi["nearest_stations"] = [{"poi_id": "p1", "system_id": "s1", "ticks": 4}]  # type: ignore[assignment]  # JSON
+        poi["nearest_stations"] = [{"poi_id": "p1", "system_id": "s1", "ticks": 4}]
         turn = piece(
             ("get_status", {}, {"credits": 5, "earned": 5, "fuel": 90, "current_tick": 4}), ("get_poi", {}, poi)
         )
