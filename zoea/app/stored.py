@@ -35,7 +35,6 @@ FROM approval a JOIN tool_call k ON k.id = a.tool_call_id JOIN mysis y ON y.id =
 WHERE a.answer IS NULL ORDER BY a.id
 """
 
-_PROMPT = "SELECT content FROM memory WHERE turn_id = ? AND role = 'user' ORDER BY seq LIMIT 1"
 _ANSWER = (
     "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
 )
@@ -108,12 +107,18 @@ def open_approvals(database: Path) -> tuple[ApprovalView, ...]:
         return tuple(ApprovalView(**row) for row in reader.execute(_OPEN_APPROVALS))
 
 
-def said_in(database: Path, turn_id: int) -> tuple[str, str]:
-    """The prompt that opened a turn and the answer it ended with, each empty where there is none."""
+def answer_text(database: Path, turn_id: int) -> str:
+    """The newest thing said in a turn by its mysis; empty where there is nothing."""
     with _reading(database) as reader:
-        prompt = reader.execute(_PROMPT, (turn_id,)).fetchone()
-        answer = reader.execute(_ANSWER, (turn_id,)).fetchone()
-    return (prompt[0] if prompt else "", answer[0] if answer else "")
+        row = reader.execute(_ANSWER, (turn_id,)).fetchone()
+    return row[0] if row else ""
+
+
+def message_text(database: Path, message_id: int) -> str:
+    """What a message says; empty where there is none."""
+    with _reading(database) as reader:
+        row = reader.execute("SELECT content FROM message WHERE id = ?", (message_id,)).fetchone()
+    return row[0] if row else ""
 
 
 @contextmanager

@@ -12,19 +12,21 @@ import json
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from zoea.app.codec import encode
-from zoea.app.stored import said_in
+from zoea.app.stored import answer_text, message_text
 from zoea.cli.rows import one_line
 from zoea.model.errors import MysisMissing, StoreError
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, Lagged
 from zoea.text.control import strip
+
+LINE_WIDTH = 200
 
 _UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Events that another line already says."""
@@ -34,7 +36,6 @@ _PLAIN_WORDS = {
     "turn.resumed": "goes on where it was",
     "turn.broke_off": "turn broke off: {why}",
     "turn.note": "Zoea notes: {note}",
-    "message.sent": "message {message} is sent",
     "delivery.withdrawn": "a queued message is withdrawn",
     "mysis.deleted": "is deleted",
     "mysis.undeleted": "is back",
@@ -89,7 +90,7 @@ class PlainFront:
         async for event in gapless(swarm, after):
             if event.kind in _UNREMARKABLE:
                 continue
-            who = await self._name(swarm, event.mysis_id)
+            who = await self._name(swarm, event)
             await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
 
     async def say(self, text: str) -> None:
@@ -104,9 +105,10 @@ class PlainFront:
                 + ("" if earned is None else f", {earned:,} credits earned")
             )
 
-    async def _name(self, swarm: SwarmApi, mysis_id: int | None) -> str:
+    async def _name(self, swarm: SwarmApi, event: Event) -> str:
+        mysis_id = event.mysis_id
         if mysis_id is None:
-            return "swarm"
+            return "commander" if event.kind == "message.sent" else "swarm"
         if mysis_id not in self._names:
             try:
                 self._names[mysis_id] = strip((await swarm.mysis(f"#{mysis_id}")).name)
@@ -118,6 +120,9 @@ class PlainFront:
         match event.kind:
             case "turn.ended":
                 return await self._ended(event)
+            case "message.sent":
+                said = one_line(await self._text(message_text, event.data.get("message")), LINE_WIDTH)
+                return f"{'to all' if event.data.get('kind') == 'broadcast' else 'says'}: {said}"
             case "mysis.state":
                 reasons = [str(event.data[key]) for key in ("error", "reason") if event.data.get(key)]
                 return f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
@@ -131,15 +136,17 @@ class PlainFront:
 
     async def _ended(self, event: Event) -> str:
         outcome = str(event.data.get("outcome", ""))
-        turn = event.data.get("turn")
-        if not isinstance(turn, int):
-            return f"turn ended: {outcome}"
-        try:
-            _prompt, answer = await asyncio.to_thread(said_in, self._database, turn)
-        except StoreError:
-            return f"turn ended: {outcome} (its text cannot be read now)"
-        said = one_line(answer, 200)
+        said = one_line(await self._text(answer_text, event.data.get("turn")), LINE_WIDTH)
         return said if outcome == "answered" and said else f"turn ended: {outcome}. {said}".rstrip()
+
+    async def _text(self, read: Callable[[Path, int], str], row: object) -> str:
+        """A text by its id, or empty where it cannot be read now: a front goes on without it."""
+        if not isinstance(row, int):
+            return ""
+        try:
+            return await asyncio.to_thread(read, self._database, row)
+        except StoreError:
+            return "(its text cannot be read now)"
 
 
 async def gapless(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:

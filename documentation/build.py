@@ -1,0 +1,105 @@
+"""Writes the generated part of the reference, or with `--check` says which of it is stale.
+
+python -m documentation.build [--check]
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from zoea.__main__ import BROKEN_PIPE, INTERRUPTED
+from zoea.app.owner import FORCED
+from zoea.cli.dispatch import COMMANDS, load, overview
+from zoea.model.errors import ZoeaError
+from zoea.settings.reference import reference as settings_reference
+
+REFERENCE = Path(__file__).parent / "reference"
+WIDTH = 100
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check; the exit code is 1 where something is stale."""
+    stale = [name for name, text in pages().items() if _current(name) != text]
+    if "--check" in arguments:
+        for name in stale:
+            sys.stderr.write(f"{REFERENCE / name} is stale: run `make docs`\n")
+        return 1 if stale else 0
+    REFERENCE.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by its name."""
+    return {"cli.md": cli(), "exit-codes.md": exit_codes(), "settings.md": settings_reference()}
+
+
+def cli() -> str:
+    """What `--help` says of every command."""
+    parts = ["# Command line", _generated("the commands"), f"```text\n{overview()}\n```"]
+    for name in COMMANDS:
+        parts += [f"## zoea {name}", *_helps(f"zoea {name}", load(name))]
+    return "\n\n".join(parts) + "\n"
+
+
+def exit_codes() -> str:
+    """The error tree as a table of exit codes."""
+    rows = [
+        "# Exit codes",
+        _generated("`zoea/model/errors.py`"),
+        "Exit codes are an interface: they change only with a major version. With `--json` the error is also one\n"
+        'object on stderr: `{"error": {"class", "title", "what", "hint"}}`.',
+        "| Code | Meaning | Errors |\n|---|---|---|",
+    ]
+    by_code: dict[int, list[type[ZoeaError]]] = {}
+    for error in _tree(ZoeaError):
+        by_code.setdefault(error.exit_code, []).append(error)
+    table = ["| 0 | It worked | |"]
+    for code, errors in sorted(by_code.items()):
+        names = ", ".join(f"`{error.__name__}`" for error in errors)
+        also = "; or the swarm did not end within 10 s and was ended" if code == FORCED else ""
+        table.append(f"| {code} | {errors[0].title}{also} | {names} |")
+    table.append(f"| {INTERRUPTED} | Interrupted with ctrl+c while a command ran | |")
+    table.append(f"| {BROKEN_PIPE} | Whoever read the output closed it | |")
+    return "\n\n".join(rows) + "\n" + "\n".join(table) + "\n"
+
+
+def _tree(error: type[ZoeaError]) -> Iterator[type[ZoeaError]]:
+    if error.__module__ == ZoeaError.__module__:
+        yield error
+    for below in error.__subclasses__():
+        yield from _tree(below)
+
+
+def _helps(path: str, command: object) -> Iterator[str]:
+    """The help of a command and of all below it."""
+    from typer.core import TyperGroup
+
+    yield f"```text\n{_help(path, command)}\n```"
+    if isinstance(command, TyperGroup):
+        for name, below in command.commands.items():
+            yield f"### {path} {name}"
+            yield from _helps(f"{path} {name}", below)
+
+
+def _help(path: str, command: object) -> str:
+    context = command.make_context(path, [], resilient_parsing=True, terminal_width=WIDTH, max_content_width=WIDTH)  # type: ignore[attr-defined]  # a command of typer's
+    text: str = command.get_help(context)  # type: ignore[attr-defined]  # a command of typer's
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).strip()
+
+
+def _generated(source: str) -> str:
+    return f"Generated from {source} by `make docs`; change that, not this page."
+
+
+def _current(name: str) -> str:
+    file = REFERENCE / name
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
