@@ -224,3 +224,15 @@ async def test_the_same_idempotency_key_says_it_once(tmp_path: Path) -> None:
         again = await s.commander.send("alpha", "hello", idempotency_key="k1")
         assert again.message_id == first.message_id
         assert await s.value("SELECT count(*) FROM message") == 1
+
+
+async def test_a_mysis_may_write_to_the_commander(tmp_path: Path) -> None:
+    tell = AnswerCall("zoea_send_message", '{"to": "commander", "text": "the hold is full"}')
+    async with swarm(tmp_path, script(Answer(calls=(tell,)), Answer(text="told"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        rows = await s.rows("SELECT sender_kind, content, recipients_filter FROM message ORDER BY id DESC LIMIT 1")
+        assert rows == [
+            {"sender_kind": "mysis", "content": "the hold is full", "recipients_filter": '{"to": "commander"}'}
+        ]

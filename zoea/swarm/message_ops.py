@@ -18,6 +18,7 @@ from zoea.swarm import rows
 from zoea.text import clean
 
 NOBODY = "no myses available to receive broadcast (all stopped or errored)"
+TO_COMMANDER = "commander"
 _HOUR = 3600 * 1_000_000
 
 
@@ -63,6 +64,13 @@ def send(conn: WriterConnection, mysis_id: int, saying: Saying, max_hops: int, p
     delivery = _deliver(conn, message_id, mysis_id, saying, MessageKind.DIRECT)
     status = _status(state, saying.hop, max_hops)
     return Said(Receipt(message_id, (ReceiptLine(row["name"], status, delivery_id=delivery.id),)), (delivery,))
+
+
+def tell_commander(conn: WriterConnection, saying: Saying, per_hour: int) -> Said:
+    """Store what a mysis says to the commander: nobody's inbox, but every front shows it. Raises RateExceeded."""
+    _check_rate(conn, saying, MessageKind.DIRECT, per_hour)
+    message_id = _store(conn, MessageKind.DIRECT, saying, json.dumps({"to": TO_COMMANDER}))
+    return Said(Receipt(message_id, (ReceiptLine(TO_COMMANDER, "delivered"),)), ())
 
 
 def broadcast(conn: WriterConnection, saying: Saying, to: Recipients, max_hops: int, per_hour: int) -> Said:

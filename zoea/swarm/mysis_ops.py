@@ -65,6 +65,8 @@ def check_name(name: str) -> str:
             f"{name!r} cannot be a name",
             hint="use 1 to 40 letters, digits, space, '-', '_' or '.', not starting with '-', 'ctx-' or 'tkt-'",
         )
+    if name.lower() == "commander":
+        raise NameRefused("'commander' is you", hint="choose another name")
     return name
 
 
