@@ -21,10 +21,12 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import httpcore
 import httpx
 
 from zoea.llm.config import Timeouts
 from zoea.llm.errors import failure
+from zoea.llm.sockets import SocketBackend
 from zoea.model.errors import ProviderError
 from zoea.model.words import ErrorClass
 
@@ -84,6 +86,19 @@ class _LaneStream(httpx.AsyncByteStream):
             self._free()
 
 
+class _Lane(httpx.AsyncHTTPTransport):
+    """httpx's transport over a single connection of `sockets`; the library has no other way to say so."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=1,
+            max_keepalive_connections=1,
+            keepalive_expiry=KEEP_ALIVE_S,
+            network_backend=SocketBackend(),
+        )
+
+
 class Lanes(httpx.AsyncBaseTransport):
     """Hands each request a connection of its own, the most recently used first."""
 
@@ -96,8 +111,9 @@ class Lanes(httpx.AsyncBaseTransport):
     def _lane(self) -> httpx.AsyncHTTPTransport:
         if self._idle:
             return self._idle.pop()
-        context = _trusting() if self._secure or self._proxy else _empty()
-        return httpx.AsyncHTTPTransport(verify=context, trust_env=False, limits=_ONE, proxy=self._proxy)
+        if self._proxy:
+            return httpx.AsyncHTTPTransport(verify=_trusting(), trust_env=False, limits=_ONE, proxy=self._proxy)
+        return _Lane(_trusting() if self._secure else _empty())
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         lane = self._lane()
