@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from typing import Self, TypeVar
 
-from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError
+from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.model.values import (
     COMMANDER,
@@ -72,6 +72,7 @@ class Commander:
         self._providers = providers
         self._on_shutdown = on_shutdown
         self._runners: dict[int, MysisRunner] = {}
+        self._leaving: set[int] = set()  # being deleted: nobody may command them any more
         self._bodies: dict[bytes, str] = {}
         self._characters: dict[bytes, Character] = {}
         self._hold = HoldSwitch()
@@ -254,25 +255,37 @@ class Commander:
 
     async def delete(self, ref: str) -> MysisView:
         runner = self._runner(ref)
-        await runner.tell(lf.Stop(self._clock.now(), "deleted"))
-        await runner.stopped()
-        await self._store.write(lambda conn: mysis_ops.archive(conn, runner.mysis.id))
-        last = self._view.row(runner.mysis.id).freeze()
-        await runner.close()
-        del self._runners[runner.mysis.id]
-        self._view.remove(runner.mysis.id)
+        mysis_id = runner.mysis.id
+        self._leaving.add(mysis_id)
+        try:
+            await runner.tell(lf.Stop(self._clock.now(), "deleted"))
+            await runner.stopped()
+            await runner.close()
+            last = self._view.row(mysis_id).freeze()
+            try:
+                await self._command(lambda conn: mysis_ops.archive(conn, mysis_id))
+            except ZoeaError:
+                await self._bring_back(runner.mysis)
+                raise
+            del self._runners[mysis_id]
+            self._view.remove(mysis_id)
+        finally:
+            self._leaving.discard(mysis_id)
         return last
 
     async def undelete(self, mysis_id: int) -> MysisView:
-        mysis = await self._store.write(lambda conn: mysis_ops.bring_back(conn, mysis_id))
+        await self._bring_back(await self._command(lambda conn: mysis_ops.bring_back(conn, mysis_id)))
+        return self._view.row(mysis_id).freeze()
+
+    async def _bring_back(self, mysis: Mysis) -> None:
+        """Give a mysis a life again, as the store knows it."""
         if mysis.template_hash not in self._bodies:
             found = await self._store.read("SELECT body FROM template WHERE hash = ?", (mysis.template_hash,))
             self._bodies[mysis.template_hash] = found[0]["body"]
-        tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis_id,))
-        turns = await self._store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis_id,))
-        inbox = await records.pending(self._store, mysis_id)
+        tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
+        turns = await self._store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
+        inbox = await records.pending(self._store, mysis.id)
         self._revive(mysis, tally[0], inbox, broken_off=bool(turns))
-        return self._view.row(mysis_id).freeze()
 
     async def dismiss(self, ref: str) -> MysisView:
         runner = self._runner(ref)
@@ -317,9 +330,13 @@ class Commander:
     async def _say_for_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
         assert sender.id is not None
         allowed = self._character(self._runners[sender.id].mysis.template_hash).template.send
+        saying = message_ops.Saying(message_ops.checked(text), sender, DeliveryMode.QUEUE, hop)
+        if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
+            per_hour = self._settings.swarm.messages_per_hour
+            said = await self._command(lambda conn: message_ops.tell_commander(conn, saying, per_hour))
+            return said.receipt
         if allowed != "swarm":
             raise UsageError("your template does not let you write to other myses")
-        saying = message_ops.Saying(message_ops.checked(text), sender, DeliveryMode.QUEUE, hop)
         return await self._say(saying, None if to is None else self._runner(to).mysis.id)
 
     async def _say(self, saying: message_ops.Saying, mysis_id: int | None, to: Recipients = Recipients()) -> Receipt:
@@ -442,13 +459,14 @@ class Commander:
 
     def _runner(self, ref: str) -> MysisRunner:
         ref = ref.strip()
+        here = [runner for runner in self._runners.values() if runner.mysis.id not in self._leaving]
         if ref.startswith("#") and ref[1:].isdecimal():
-            found = self._runners.get(int(ref[1:]))
+            found = next((r for r in here if r.mysis.id == int(ref[1:])), None)
         else:
             wanted = ref.removeprefix("@").casefold()
-            found = next((r for r in self._runners.values() if r.mysis.name.casefold() == wanted), None)
+            found = next((r for r in here if r.mysis.name.casefold() == wanted), None)
         if found is None:
-            names = ", ".join(r.mysis.name for r in list(self._runners.values())[:20])
+            names = ", ".join(r.mysis.name for r in here[:20])
             raise MysisMissing(
                 f"there is no mysis {ref!r}", hint=f"there are: {names}" if names else "create one with 'zoea new'"
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from zoea.context import Frozen
-from zoea.model.errors import ProviderError, UpstreamLost, ZoeaError
+from zoea.model.errors import ProviderError, StateRefused, UpstreamLost, ZoeaError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
@@ -55,6 +55,8 @@ class MysisRunner:
         self._turn: asyncio.Task[None] | None = None
         self._tick_length = 0
         self._busy = False
+        self._closed = False
+        self._current: _Told | None = None
         # Nobody can tell whether a turn exists while the op that opens it is on its way: a cancel waits for its end.
         self._is_opening = False
         self._late_cancel: Outcome | None = None
@@ -65,7 +67,11 @@ class MysisRunner:
     def tell(self, given: lf.Input) -> asyncio.Future[None]:
         """Feed an input; the future is done once all it leads to is carried out (a turn: begun)."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._inbox.put_nowait(_Told(given, done))
+        if self._closed:
+            done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
+            done.exception()  # whoever does not wait for it is not warned of it either
+        else:
+            self._inbox.put_nowait(_Told(given, done))
         return done
 
     def arrived(self, delivery: Delivery) -> None:
@@ -91,24 +97,42 @@ class MysisRunner:
 
     async def close(self) -> None:
         """End within a few seconds; an open turn stays open in the store, to be resumed."""
+        self._closed = True
         self._clear_timer()
+        # First what could open another turn, then the turn.
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=1)
         if self._driver is not None:
             self._driver.cancel(Outcome.CRASHED)
+        elif self._is_opening:
+            self._late_cancel = Outcome.CRASHED
+        elif self._turn is not None:
+            self._turn.cancel()
         if self._turn is not None:
             _, late = await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
             for task in late:
                 task.cancel()
                 await asyncio.wait({task}, timeout=1)
-        self._task.cancel()
-        await asyncio.wait({self._task}, timeout=1)
+        self._refuse_rest()
         await self._close_session()
+
+    def _refuse_rest(self) -> None:
+        """Whoever waits for what will not be carried out any more hears so."""
+        waiting = [] if self._current is None else [self._current]
+        while not self._inbox.empty():
+            waiting.append(self._inbox.get_nowait())
+        for told in waiting:
+            if told.done is not None and not told.done.done():
+                told.done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
+                told.done.exception()
 
     # The loop.
 
     async def _main(self) -> None:
         while True:
             self._busy = False
-            told = await self._inbox.get()
+            self._current = None
+            told = self._current = await self._inbox.get()
             self._busy = True
             try:
                 self.life, effects = lf.step(self.life, told.given)
