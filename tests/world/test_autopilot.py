@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from zoea.world.autopilot.findings import Finding, Outlet, from_poi, hauls, pars
 from zoea.world.autopilot.pilot import MOST_SLICES, answer
 from zoea.world.autopilot.sight import read
 
+SEEDS = range(20) if os.environ.get("ZOEA_SOAK") else range(4)
 NAMES = ["alpha", "bravo", "charlie", "delta", "echo"]
 TOOLS = toolbox(share=True)
 SYSTEM = RequestMessage(Role.SYSTEM, "You are a captain.")
@@ -55,22 +57,12 @@ def earned(seeds: range, ticks: int, **options: Any) -> int:
     return sum(Fleet(seed, NAMES, **options).run(ticks) for seed in seeds)
 
 
-def compare(seeds: range) -> None:
-    """What the spec asks of a swarm that talks, one that does not, and chance."""
-    together = earned(seeds, 1_000, share=True)
-    alone = earned(seeds, 1_000, share=False)
-    chance = sum(Fleet(s, NAMES, share=False, pilot=random_pilot(s)).run(1_000) for s in seeds)
+def test_five_that_share_earn_more_than_five_that_do_not_and_chance_little() -> None:
+    together = earned(SEEDS, 1_000, share=True)
+    alone = earned(SEEDS, 1_000, share=False)
+    chance = sum(Fleet(seed, NAMES, share=False, pilot=random_pilot(seed)).run(1_000) for seed in SEEDS)
     assert together >= 1.3 * alone
     assert chance < 0.3 * alone
-
-
-def test_five_that_share_earn_more_than_five_that_do_not_and_chance_little() -> None:
-    compare(range(4))
-
-
-@pytest.mark.soak
-def test_sharing_pays_over_twenty_seeds() -> None:
-    compare(range(20))
 
 
 def test_without_the_history_pack_it_earns_less_in_as_many_requests() -> None:

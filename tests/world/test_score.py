@@ -1,0 +1,105 @@
+"""`zoea world score`, and `zoea world` as the command line knows it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoea.cli import run
+from zoea.model.errors import UsageError, WorldError
+from zoea.world.record import Record
+from zoea.world.score import Score, read_scores, scores, tokens_spent
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def record(data: Path) -> Iterator[Record]:
+    """A world that runs, where alpha earned and beta did nothing."""
+    made = Record(data / "reef.db", seed=1)
+    for name in ("Alpha", "beta"):
+        made.reef.register(name, "")
+        made.register(name, "")
+    for tool, args in (("undock", {}), ("mine", {"times": 3}), ("dock", {}), ("sell", {})):
+        made.reef.call("Alpha", tool, args)
+        made.call("Alpha", tool, args)
+    for _ in range(8):
+        made.reef.tick()
+        made.tick()
+    made.commit()
+    yield made
+    made.close()
+
+
+def spend(database: Path, name: str, tokens: int) -> None:
+    """A database of Zoea's in which a mysis spent tokens."""
+    with sqlite3.connect(database) as db:
+        db.executescript(resources.files("zoea.store").joinpath("migrations/0001.sql").read_text())
+        db.execute("INSERT INTO template VALUES (zeroblob(32), 't', '', 0)")
+        db.execute(
+            "INSERT INTO mysis (uid, name, template_hash, provider, model, state, state_at, created_at) "
+            "VALUES ('u', ?, zeroblob(32), 'p', 'm', 'idle', 0, 0)",
+            (name,),
+        )
+        db.execute("INSERT INTO spend (scope, scope_id, day, used_tokens) VALUES ('mysis', 1, '', ?)", (tokens,))
+        db.execute("INSERT INTO spend (scope, scope_id, day, used_tokens) VALUES ('mysis', 1, '2026-11-21', 5)")
+    db.close()
+
+
+def test_a_running_world_is_scored_with_the_tokens_that_were_spent(record: Record, data: Path) -> None:
+    spend(data / "zoea.db", "alpha", 2_000)
+    first, second = read_scores(data / "reef.db", data / "zoea.db")
+    assert (first.name, first.ore, first.tokens) == ("Alpha", 3, 2_000)
+    assert first.per_thousand == round(first.earned / 2, 2) > 0
+    assert (second.name, second.earned, second.per_thousand) == ("beta", 0, None)
+
+
+def test_the_richest_stand_first(record: Record) -> None:
+    assert [score.name for score in scores(record.reef.world, {})] == ["Alpha", "beta"]
+
+
+def test_without_a_database_no_tokens_are_known(tmp_path: Path) -> None:
+    assert tokens_spent(tmp_path / "zoea.db") == {}
+    assert Score("a", 1, 1, 1, 1, 0).per_thousand is None
+
+
+def test_the_command_prints_a_table(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["world", "score"]) == 0
+    head, alpha, beta = capsys.readouterr().out.splitlines()
+    assert head.split()[:6] == ["player", "credits", "earned", "ore", "distance", "tokens"]
+    assert alpha.split()[0] == "Alpha"
+    assert beta.split() == ["beta", "0", "0", "0", "0", "-", "-"]
+
+
+def test_the_command_writes_json(record: Record, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["world", "score", "--json", "--data", str(data)]) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == ["Alpha", "beta"]
+    assert rows[0]["credits_per_1000_tokens"] is None
+
+
+def test_a_world_without_players_says_so(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Record(data / "reef.db").close()
+    assert run(["world", "score"]) == 0
+    assert "Nobody has played" in capsys.readouterr().out
+
+
+def test_without_a_world_the_score_says_how_to_get_one() -> None:
+    with pytest.raises(WorldError) as caught:
+        run(["world", "score"])
+    assert "zoea run --world reef" in caught.value.hint
+
+
+def test_options_out_of_range_are_refused() -> None:
+    for wrong in (["--tick", "0"], ["--systems", "2"], ["--faults", "sloth=1"], ["--http", "nowhere"]):
+        with pytest.raises(UsageError):
+            run(["world", *wrong])
