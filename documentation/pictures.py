@@ -63,7 +63,7 @@ def main() -> int:
         )
     PICTURES.mkdir(exist_ok=True)
     lines = [line for line in ran.stdout.splitlines() if line]
-    draw("plain-run", "zoea run --world reef --myses 5", [*lines[: LINES - 5], *lines[-5:]])
+    draw("plain-run", "zoea run --world reef --myses 5", lines[-LINES:])
     return 0
 
 
@@ -71,7 +71,8 @@ def draw(name: str, title: str, lines: list[str]) -> None:
     """One terminal picture as SVG: times dim, names in teal."""
     console = Console(record=True, width=WIDTH, force_terminal=True, file=io.StringIO())
     for line in lines:
-        shown = Text(line, no_wrap=True, overflow="ellipsis")
+        shown = Text(line)
+        shown.truncate(WIDTH, overflow="ellipsis")
         shown.highlight_regex(r"^\d\d:\d\d:\d\d", "dim")
         shown.highlight_regex(r"\b(alpha|beta|gamma|delta|epsilon)\b", "cyan")
         shown.highlight_regex(r"[\d,]+ credits\b( earned)?", "magenta")
