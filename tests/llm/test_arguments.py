@@ -40,6 +40,7 @@ def test_no_arguments_are_an_empty_object(nothing: str) -> None:
         ('{"a": 1', {"a": 1}),
         ('{"a": [1, 2', {"a": [1, 2]}),
         ('{a: "b"}', {"a": "b"}),
+        ('{"a": "say \\"go\\"",}', {"a": 'say "go"'}),
         ('"{\\"a\\": 1}"', {"a": 1}),
     ],
 )

@@ -465,3 +465,38 @@ async def test_an_overloaded_server_with_a_time_closes_the_gate(status: int) -> 
         assert found[0].until is not None
         assert isinstance(found[-1], Answer)
         await source.close()
+
+
+LAST = b'data: {"choices":[{"delta":{"content":"All is well."},"finish_reason":"stop"}]}'
+
+
+async def test_a_server_that_goes_on_after_its_last_word_keeps_nobody_waiting() -> None:
+    step = Say(raw=(LAST + b"\n\n", b"data: [DONE]\n\n", b": more\n\n"), stall_after=2)
+    async with OpenAIServer(step) as server:
+        source = provider("openai", server.base_url)
+        async with asyncio.timeout(3):
+            assert (await answer(source)).text == "All is well."
+            await server.chats[0].gone.wait()
+        await source.close()
+
+
+async def test_text_in_a_last_line_without_its_end_is_streamed_too() -> None:
+    async with OpenAIServer(Say(raw=(LAST,))) as server:
+        source = provider("openai", server.base_url)
+        found = await items(source)
+        await source.close()
+    assert streamed(found) == Delta("All is well.")
+    assert isinstance(found[-1], Answer)
+
+
+async def test_closing_the_provider_leaves_no_connection_when_its_streams_have_ended() -> None:
+    async with OpenAIServer(Say("All is well on the reef.")) as server:
+        source = provider("openai", server.base_url)
+        stream = source.stream(request())
+        async with aclosing(stream):  # type: ignore[type-var]  # the port says iterator; every body is a generator
+            await anext(stream)
+            await source.close()
+            rest = [item async for item in stream]
+        assert isinstance(rest[-1], Answer)
+        async with asyncio.timeout(3):
+            await server.chats[0].gone.wait()

@@ -15,8 +15,8 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from functools import cache
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -68,7 +68,7 @@ def proxy_for(url: str) -> str | None:
 class _LaneStream(httpx.AsyncByteStream):
     """A response's body that gives its lane back when it is closed."""
 
-    def __init__(self, inner: httpx.AsyncByteStream, free: Callable[[], None]) -> None:
+    def __init__(self, inner: httpx.AsyncByteStream, free: Callable[[], Awaitable[None]]) -> None:
         self._inner = inner
         self._free = free
         self._closed = False
@@ -83,7 +83,7 @@ class _LaneStream(httpx.AsyncByteStream):
         try:
             await self._inner.aclose()
         finally:
-            self._free()
+            await self._free()
 
 
 class _Lane(httpx.AsyncHTTPTransport):
@@ -120,15 +120,23 @@ class Lanes(httpx.AsyncBaseTransport):
         try:
             response = await lane.handle_async_request(request)
         except BaseException:
-            self._idle.append(lane)
+            await self._release(lane)
             raise
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        stream = _LaneStream(response.stream, lambda: self._idle.append(lane))
+        stream = _LaneStream(response.stream, partial(self._release, lane))
         return httpx.Response(
             response.status_code, headers=response.headers, stream=stream, extensions=response.extensions
         )
 
+    async def _release(self, lane: httpx.AsyncHTTPTransport) -> None:
+        if self._closed:
+            await lane.aclose()
+        else:
+            self._idle.append(lane)
+
     async def aclose(self) -> None:
+        """Close what is idle now, and what is under way when it ends."""
+        self._closed = True
         idle, self._idle = self._idle, []
         for lane in idle:
             await lane.aclose()
