@@ -194,7 +194,17 @@ HOSTILE = (
     "a|b:c|d",
 )
 
-TOOLS = ("get_status", "get_map", "mine", "login", "reef__get_status", "acct_login", "write_file", "zoea_wait")
+TOOLS = (
+    "get_status",
+    "get_status",
+    "get_map",
+    "mine",
+    "login",
+    "reef__get_status",
+    "acct_login",
+    "write_file",
+    "zoea_wait",
+)
 
 
 @cache
@@ -214,7 +224,7 @@ def argument_texts() -> st.SearchStrategy[str]:
         st.sampled_from((0, 3, 500, 9000)),
         st.sampled_from(("1", "[1, 2]", '{"deep": [null]}')),
     )
-    return st.one_of(st.just("{}"), filled, st.sampled_from(("[]", "{broken", '"text"')))
+    return st.one_of(st.just("{}"), st.just("{}"), filled, st.sampled_from(("[]", "{broken", '"text"')))
 
 
 @cache

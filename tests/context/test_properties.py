@@ -23,10 +23,15 @@ from zoea.context import (
     TurnRecord,
     TurnSoFar,
     limit,
+    message_tokens,
+    packs,
     plan_turn,
     rebuild,
     request_tokens,
 )
+from zoea.context.forms import FULL, show
+from zoea.context.slices import UnitKind
+from zoea.context.turns import turn_units
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
@@ -79,6 +84,36 @@ def test_i1_a_refusal_is_true_and_says_what_to_change(story: Story, limits: dict
         wider = dict.fromkeys(("max_tokens", "max_chars", "context_window"), 10**7)
         wider[raised] = int(value.replace(",", ""))
         assert refusal_of(replace(frozen, **wider), answers) is None  # type: ignore[arg-type]  # every value is an int
+
+
+@given(stories(longest=8000, orderly=True), LIMITS)
+def test_i1_a_turn_is_refused_only_where_its_shortest_form_does_not_fit(
+    story: Story, limits: dict[str, object]
+) -> None:
+    frozen = story.recorder.frozen(**limits)
+    answers = story.at(len(story.moments) - 1, frozen)
+    if refusal_of(frozen, answers) is not None:
+        order = next((pack for pack in packs(frozen, answers) if pack.id == "order"), None)
+        shown = [message for message in order.full if isinstance(message, RequestMessage)] if order else []
+        least = 10 + frozen.tools_tokens + sum(map(message_tokens, shown)) + shortest(frozen, answers)
+        assert least * frozen.calibration + len(story.recorder.memories) > limit(frozen).tokens
+
+
+def shortest(frozen: Frozen, answers: Mapping[Need, Answer]) -> int:
+    """Base tokens of the turn with all that may be shortened as short as it can be."""
+    units, _ = turn_units(frozen, answers)
+    slices = [unit for unit in units if unit.kind is UnitKind.SLICE]
+    total = 0
+    for place, unit in enumerate(units):
+        whole = [message_tokens(show(memory, FULL)) for memory in unit.memories] or [len(unit.text) // 4 + 6]
+        is_kept = any("login" in call.name for memory in unit.memories for call in memory.calls)
+        if unit.kind is UnitKind.SLICE and unit is slices[-1] and not is_kept:
+            total += whole[0] + sum(min(one, 112) for one in whole[1:])
+        elif unit.kind in (UnitKind.SLICE, UnitKind.TEXT) and not is_kept and place < len(units) - 1:
+            total += min(sum(whole), 70 + 110 * len(unit.memories[0].calls))
+        else:
+            total += sum(whole)
+    return total
 
 
 def refusal_of(frozen: Frozen, answers: Mapping[Need, Answer]) -> PlanError | None:
