@@ -29,7 +29,8 @@ ALWAYS = {
     "the numbers of turns have no gaps": """
         SELECT mysis_id FROM turn GROUP BY 1 HAVING max(number) <> count(*) OR min(number) <> 1""",
     "a closed turn says when, and did not break off": """
-        SELECT id FROM turn WHERE (outcome IS NULL) <> (ended_at IS NULL) OR (outcome IS NOT NULL AND broke_off <> '')""",
+        SELECT id FROM turn WHERE (outcome IS NULL) <> (ended_at IS NULL)
+          OR (outcome IS NOT NULL AND broke_off IS NOT NULL)""",
     "a turn with prompts was opened by them": """
         SELECT t.id FROM turn t WHERE t.opened_by = 'prompt'
         AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.turn_id = t.id AND m.role = 'user' AND m.seq = 1)""",

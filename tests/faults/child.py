@@ -14,7 +14,7 @@ import os
 import random
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -84,9 +84,7 @@ def server(chance: random.Random) -> MCPServer[Any]:
         return await run("burn", text)
 
     made.add_tool(look, description="Looks.", annotations=ToolAnnotations(read_only_hint=True))
-    made.add_tool(
-        act, description="Acts.", annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False)
-    )
+    made.add_tool(act, description="Acts.", annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
     made.add_tool(burn, description="Burns.", annotations=ToolAnnotations(destructive_hint=True))
     return made
 
@@ -229,8 +227,8 @@ async def storm(commander: Commander, store: Store, chance: random.Random) -> No
     for model in MODELS[len(here) :]:
         made = await commander.create("", model=model)
         say(ack="mysis", id=made.id)
-    drivers: list[Awaitable[None]] = [Driver(commander, random.Random(chance.random())).run() for _ in range(COMMANDERS)]
-    await asyncio.gather(listen(commander, store), *drivers)
+    drivers = [Driver(commander, random.Random(chance.random())) for _ in range(COMMANDERS)]
+    await asyncio.gather(listen(commander, store), *(driver.run() for driver in drivers))
 
 
 async def settle(commander: Commander) -> None:

@@ -200,13 +200,13 @@ class Commander:
             model=model or found.model or self._default_model(chosen),
             tags=tags,
         )
-        mysis, deliveries = await self._store.write(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
+        mysis, deliveries = await self._command(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
         self._bodies[found.hash] = found.text
         tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
         runner = self._revive(mysis, tally[0], deliveries, broken_off=False)
         if start:
             await runner.tell(lf.Start(self._clock.now()))
-        return self._view.row(mysis.id).freeze()
+        return self._row(runner)
 
     def _create_op(
         self, conn: WriterConnection, new: mysis_ops.NewMysis, template: Template, inherit: bool
@@ -233,24 +233,23 @@ class Commander:
         if runner.life.state is MysisState.RUNNING:
             raise StateRefused("mysis already running", hint=f"stop {runner.mysis.name} first to start it anew")
         await runner.tell(lf.Start(self._clock.now()))
-        return self._view.row(runner.mysis.id).freeze()
+        return self._row(runner)
 
     async def stop(self, ref: str) -> MysisView:
         runner = self._runner(ref)
         await runner.tell(lf.Stop(self._clock.now()))
         await runner.stopped()
-        return self._view.row(runner.mysis.id).freeze()
+        return self._row(runner)
 
     async def start_all(self) -> int:
         idle = [runner for runner in self._runners.values() if runner.life.state is MysisState.IDLE]
-        for runner in idle:
-            await runner.tell(lf.Start(self._clock.now()))
+        await self._tell(idle, lambda _: lf.Start(self._clock.now()))
         return len(idle)
 
     async def stop_all(self) -> int:
         running = [runner for runner in self._runners.values() if runner.life.state is not MysisState.STOPPED]
-        told = [runner.tell(lf.Stop(self._clock.now())) for runner in running]
-        await asyncio.gather(*told, *(runner.stopped() for runner in running))
+        await self._tell(running, lambda _: lf.Stop(self._clock.now()))
+        await asyncio.gather(*(runner.stopped() for runner in running))
         return len(running)
 
     async def delete(self, ref: str) -> MysisView:
@@ -294,8 +293,8 @@ class Commander:
             mysis_ops.dismiss(conn, runner.mysis.id)
             return mysis_ops.find(conn, runner.mysis.id)
 
-        runner.refresh(await self._store.write(op))
-        return self._view.row(runner.mysis.id).freeze()
+        runner.refresh(await self._command(op))
+        return self._row(runner)
 
     # Messages.
 
@@ -361,7 +360,7 @@ class Commander:
         mysis_id = await self._command(lambda conn: message_ops.withdraw(conn, delivery_id))
         runner = self._runners.get(mysis_id)
         if runner is not None:
-            await runner.tell(lf.Gone(frozenset({delivery_id})))
+            await self._tell([runner], lambda _: lf.Gone(frozenset({delivery_id})))
 
     async def receipt(self, message_id: int) -> Receipt:
         found = await self._store.read(message_ops.RECEIPT, (message_id,))
@@ -397,7 +396,7 @@ class Commander:
 
     async def _tell_hold(self, runners: list[MysisRunner]) -> None:
         now = self._clock.now()
-        await asyncio.gather(*(runner.tell(lf.Hold(now, self._hold.holds(runner.mysis.id))) for runner in runners))
+        await self._tell(runners, lambda mysis_id: lf.Hold(now, self._hold.holds(mysis_id)))
         self._view.touch()
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
@@ -407,8 +406,9 @@ class Commander:
         await self._approvals.answer(approval_id, answer, sentence, "commander")
 
     def _show_approvals(self, mysis_id: int, waiting: int) -> None:
-        self._view.row(mysis_id).approvals = waiting
-        self._view.touch(mysis_id)
+        if mysis_id in self._runners:
+            self._view.row(mysis_id).approvals = waiting
+            self._view.touch(mysis_id)
 
     # What fronts read.
 
@@ -417,7 +417,7 @@ class Commander:
         return self._view.whole()
 
     async def mysis(self, ref: str) -> MysisView:
-        return self._view.row(self._runner(ref).mysis.id).freeze()
+        return self._row(self._runner(ref))
 
     async def wait(self, ref: str, *, timeout_s: float = 60.0) -> MysisView:
         runner = self._runner(ref)
@@ -471,6 +471,17 @@ class Commander:
                 f"there is no mysis {ref!r}", hint=f"there are: {names}" if names else "create one with 'zoea new'"
             )
         return found
+
+    async def _tell(self, runners: list[MysisRunner], given: Callable[[int], lf.Input]) -> None:
+        """Tell several at once. One that is being deleted meanwhile refuses, which is not the others' concern."""
+        told = [runner.tell(given(runner.mysis.id)) for runner in runners]
+        await asyncio.gather(*told, return_exceptions=True)
+
+    def _row(self, runner: MysisRunner) -> MysisView:
+        """The row of a mysis as it stands. Raises MysisMissing where it was deleted meanwhile."""
+        if runner.mysis.id not in self._runners:
+            raise MysisMissing(f"{runner.mysis.name} was deleted meanwhile")
+        return self._view.row(runner.mysis.id).freeze()
 
     async def _command(self, op: Callable[[WriterConnection], T]) -> T:
         """Write for a person: a full disk is their error at once, and puts the swarm on hold."""

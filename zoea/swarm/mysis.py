@@ -45,6 +45,7 @@ class MysisRunner:
         self.mysis = mysis
         self.life = life
         self._services = services
+        self._live: LiveMysis = services.view.row(mysis.id)
         self._body = body
         self._known = known
         self._inbox: asyncio.Queue[_Told] = asyncio.Queue()
@@ -365,10 +366,6 @@ class MysisRunner:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-
-    @property
-    def _live(self) -> LiveMysis:
-        return self._services.view.row(self.mysis.id)
 
     def _now(self) -> int:
         return self._services.clock.now()
