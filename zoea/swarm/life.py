@@ -213,8 +213,8 @@ def _hold(life: Life, given: Hold) -> tuple[Life, tuple[Effect, ...]]:
         return replace(life, held_since=given.at), (WakeAt(None),)
     if life.held_since is None:
         return life, ()
-    # Nudge and backoff clocks stood still: move what they count from.
-    stood = max(0, given.at - life.held_since)
+    # Nudge and backoff clocks stood still: move what they count from. What began meanwhile counts from now.
+    stood = max(0, given.at - max(life.held_since, life.quiet_since))
     life = replace(
         life,
         held_since=None,
@@ -310,8 +310,11 @@ def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]:
         retry_at = given.at + int(delays[count] * given.jitter)
         count += 1
     reason = given.failure.title if given.failure else str(given.outcome)
-    life = replace(life, state=MysisState.ERRORED, retry_at=retry_at, retry_count=count, wait_until=None)
-    return life, (SetState(MysisState.ERRORED, reason, given.failure, retry_at, count), WakeAt(retry_at))
+    life = replace(
+        life, state=MysisState.ERRORED, retry_at=retry_at, retry_count=count, wait_until=None, wait_reason=""
+    )
+    wake = None if life.held_since is not None else retry_at
+    return life, (SetState(MysisState.ERRORED, reason, given.failure, retry_at, count), WakeAt(wake))
 
 
 def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:

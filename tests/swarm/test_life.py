@@ -1,0 +1,344 @@
+"""turns.md, "States" and "Nudges and the circuit breaker": a test for each line, over `life.step` alone.
+
+What a line says of the store or of the commander (create, the error of a second
+start, restarts) is in test_commander.py and test_defects.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from zoea.model.values import Failure
+from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
+from zoea.swarm.life import (
+    BREAKER_OPEN,
+    Arrived,
+    Cancel,
+    Effect,
+    Gone,
+    Hold,
+    Input,
+    Life,
+    Now,
+    OpenTurn,
+    Pending,
+    SetState,
+    Start,
+    Stop,
+    TurnEnded,
+    WakeAt,
+    step,
+)
+from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
+
+T = 100 * HOUR
+FAILURE = Failure("ProviderError", "The key was refused", "401", "set the key")
+MESSAGE = Pending(1, DeliveryMode.QUEUE, 0, True)
+
+
+def idle(**rules: object) -> Life:
+    return Life(LifeRules(**rules), quiet_since=T)  # type: ignore[arg-type]  # every test names real rules
+
+
+def fed(life: Life, *inputs: Input) -> tuple[Life, tuple[Effect, ...]]:
+    """The life after these inputs, and the effects of the last one."""
+    effects: tuple[Effect, ...] = ()
+    for given in inputs:
+        life, effects = step(life, given)
+    return life, effects
+
+
+def in_turn(life: Life) -> Life:
+    """Running, in the turn that a message opened."""
+    life, effects = fed(life, Arrived(T, MESSAGE))
+    assert effects[-1] == OpenTurn(prompts=(MESSAGE,))
+    return life
+
+
+def running(life: Life) -> Life:
+    """Running, its turn just ended with an answer."""
+    return fed(in_turn(life), TurnEnded(T, Outcome.ANSWERED))[0]
+
+
+def states(effects: tuple[Effect, ...]) -> list[MysisState]:
+    return [effect.state for effect in effects if isinstance(effect, SetState)]
+
+
+def failed(error_class: ErrorClass, at: int = T, jitter: float = 0.5) -> TurnEnded:
+    return TurnEnded(at, Outcome.FAILED, responded=False, failure=FAILURE, error_class=error_class, jitter=jitter)
+
+
+class TestStates:
+    @pytest.mark.parametrize("state", [MysisState.IDLE, MysisState.STOPPED, MysisState.ERRORED])
+    def test_a_start_makes_it_running_clears_the_error_and_the_encouragement(self, state: MysisState) -> None:
+        life = replace(idle(), state=state, encouragement=2, retry_at=T + 1, retry_count=2)
+        life, effects = fed(life, Start(T))
+        assert effects == (SetState(MysisState.RUNNING), WakeAt(T + 30 * SECOND))
+        assert (life.encouragement, life.retry_at, life.retry_count) == (0, None, 0)
+
+    def test_a_message_for_an_idle_mysis_starts_it_and_opens_a_turn(self) -> None:
+        _, effects = fed(idle(), Arrived(T, MESSAGE))
+        assert effects == (SetState(MysisState.RUNNING), WakeAt(None), OpenTurn(prompts=(MESSAGE,)))
+
+    def test_a_start_while_running_changes_nothing(self) -> None:
+        life = running(idle())
+        assert fed(life, Start(T)) == (life, ())
+
+    def test_a_stop_while_running_stops_at_once_and_cancels_the_turn(self) -> None:
+        life, effects = fed(in_turn(idle()), Stop(T))
+        assert effects == (
+            SetState(MysisState.STOPPED, "you stopped it"),
+            Cancel(Outcome.CANCELLED),
+            WakeAt(None),
+        )
+        assert life.state is MysisState.STOPPED
+
+    def test_a_stop_while_stopped_changes_nothing(self) -> None:
+        life, _ = fed(idle(), Stop(T))
+        assert fed(life, Stop(T + 1)) == (life, ())
+
+    def test_run_once_is_idle_after_its_turn_and_is_never_nudged(self) -> None:
+        life, effects = fed(in_turn(idle(run_once=True)), TurnEnded(T, Outcome.ANSWERED))
+        assert effects == (SetState(MysisState.IDLE, "done"), WakeAt(None))
+        assert fed(life, Now(T + HOUR))[1] == (WakeAt(None),)
+
+    def test_run_once_goes_on_with_what_is_pending_first(self) -> None:
+        second = replace(MESSAGE, delivery_id=2)
+        life, _ = fed(in_turn(idle(run_once=True)), Arrived(T, second))
+        _, effects = fed(life, TurnEnded(T, Outcome.ANSWERED))
+        assert effects == (WakeAt(None), OpenTurn(prompts=(second,)))
+
+    def test_three_nudges_without_a_response_make_it_idle_with_the_error(self) -> None:
+        life = running(idle())
+        at = T
+        effects: tuple[Effect, ...] = ()
+        for level in (1, 2, 3):
+            at += 30 * SECOND
+            life, effects = fed(life, Now(at))
+            assert effects[-1] == OpenTurn(nudge_level=level)
+            life, effects = fed(life, TurnEnded(at, Outcome.ANSWERED, responded=False, nudged=True))
+        [state] = [effect for effect in effects if isinstance(effect, SetState)]
+        assert (state.state, state.reason) == (MysisState.IDLE, "Failed to respond after 3 encouragements")
+        assert state.failure is not None
+        assert state.failure.title == BREAKER_OPEN
+        assert at == T + 90 * SECOND
+        assert effects[-1] == WakeAt(None)
+
+    def test_a_provider_failure_makes_it_errored_with_title_and_hint(self) -> None:
+        _, effects = fed(in_turn(idle()), failed(ErrorClass.AUTH))
+        assert effects == (
+            SetState(MysisState.ERRORED, "The key was refused", FAILURE, None, 0),
+            WakeAt(None),
+        )
+
+    def test_a_transient_failure_is_tried_again_after_30_s_2_min_10_min_with_full_jitter_then_it_stays(self) -> None:
+        life, at = in_turn(idle()), T
+        for delay in (30 * SECOND, 2 * MINUTE, 10 * MINUTE):
+            life, effects = fed(life, failed(ErrorClass.TRANSIENT, at))
+            at += delay // 2
+            assert effects[-1] == WakeAt(at)
+            assert isinstance(effects[0], SetState)
+            assert effects[0].retry_at == at
+            assert fed(life, Now(at - 1))[1] == (WakeAt(at),)
+            life, effects = fed(life, Now(at))
+            assert states(effects) == [MysisState.RUNNING]
+            assert effects[-1] == OpenTurn(resume=True)
+        life, effects = fed(life, failed(ErrorClass.TRANSIENT, at))
+        assert effects[-1] == WakeAt(None)
+        assert fed(life, Now(at + HOUR))[1] == (WakeAt(None),)
+
+    def test_an_answer_makes_the_backoff_begin_anew(self) -> None:
+        life, _ = fed(in_turn(idle()), failed(ErrorClass.TRANSIENT), Now(T + HOUR))
+        life, _ = fed(life, TurnEnded(T + HOUR, Outcome.ANSWERED))
+        assert life.retry_count == 0
+
+    @pytest.mark.parametrize("kind", [ErrorClass.AUTH, ErrorClass.MODEL_MISSING, ErrorClass.BAD_REQUEST])
+    def test_a_lasting_failure_stays_until_a_person_relaunches(self, kind: ErrorClass) -> None:
+        life, effects = fed(in_turn(idle()), failed(kind))
+        assert effects[-1] == WakeAt(None)
+        assert states(fed(life, Now(T + 24 * HOUR))[1]) == []
+        assert fed(life, Start(T))[1][-1] == OpenTurn(resume=True)
+
+    def test_a_timeout_without_a_nudge_is_a_passing_failure(self) -> None:
+        _, effects = fed(in_turn(idle()), TurnEnded(T, Outcome.TIMEOUT, responded=False, jitter=0.5))
+        assert effects[-1] == WakeAt(T + 15 * SECOND)
+
+    def test_its_own_spent_budget_stops_it_with_the_reason_budget(self) -> None:
+        _, effects = fed(in_turn(idle()), TurnEnded(T, Outcome.BUDGET, stops=True, failure=FAILURE))
+        assert effects == (SetState(MysisState.STOPPED, "budget", FAILURE), WakeAt(None))
+
+    def test_the_budget_of_one_turn_stops_nothing(self) -> None:
+        life, effects = fed(in_turn(idle()), TurnEnded(T, Outcome.BUDGET))
+        assert life.state is MysisState.RUNNING
+        assert effects == (WakeAt(T + 30 * SECOND),)
+
+    def test_a_late_failure_of_an_older_turn_never_overwrites_stopped(self) -> None:
+        life, _ = fed(in_turn(idle()), Stop(T))
+        life, effects = fed(life, failed(ErrorClass.AUTH))
+        assert effects == ()
+        assert life.state is MysisState.STOPPED
+
+    def test_prompts_queued_when_it_stops_stay_and_open_its_next_turn(self) -> None:
+        second = replace(MESSAGE, delivery_id=2)
+        life, _ = fed(in_turn(idle()), Arrived(T, second), Stop(T), TurnEnded(T, Outcome.CANCELLED))
+        assert life.pending == (second,)
+        assert fed(life, Start(T))[1][-1] == OpenTurn(prompts=(second,))
+
+    def test_prompts_of_a_turn_that_never_came_to_be_open_the_next_one_in_front(self) -> None:
+        second = replace(MESSAGE, delivery_id=2)
+        ended = TurnEnded(T, Outcome.CANCELLED, responded=False, returned=(MESSAGE,))
+        life, _ = fed(in_turn(idle()), Arrived(T, second), Stop(T), ended)
+        assert fed(life, Start(T))[1][-1] == OpenTurn(prompts=(MESSAGE, second))
+
+
+class TestHold:
+    def test_nothing_opens_while_it_holds_and_messages_queue(self) -> None:
+        life, effects = fed(idle(), Hold(T, True), Arrived(T, MESSAGE))
+        assert effects == (SetState(MysisState.RUNNING),)
+        assert fed(life, Now(T + HOUR)) == (life, ())
+        assert fed(life, Hold(T + HOUR, False))[1][-1] == OpenTurn(prompts=(MESSAGE,))
+
+    def test_held_twice_and_lifted_twice_is_held_once(self) -> None:
+        life, _ = fed(running(idle()), Hold(T, True))
+        assert fed(life, Hold(T + 1, True)) == (life, ())
+        life, _ = fed(life, Hold(T, False))
+        assert fed(life, Hold(T + 1, False)) == (life, ())
+
+    def test_the_nudge_clock_stands_still(self) -> None:
+        life, effects = fed(running(idle()), Hold(T + 10 * SECOND, True))
+        assert effects == (WakeAt(None),)
+        assert fed(life, Hold(T + HOUR, False))[1] == (WakeAt(T + HOUR + 20 * SECOND),)
+
+    def test_the_backoff_clock_stands_still(self) -> None:
+        life, _ = fed(in_turn(idle()), failed(ErrorClass.TRANSIENT), Hold(T + 5 * SECOND, True))
+        assert fed(life, Hold(T + HOUR, False))[1] == (WakeAt(T + HOUR + 10 * SECOND),)
+
+    def test_a_turn_that_ends_while_held_counts_its_silence_from_the_lifting(self) -> None:
+        life, effects = fed(in_turn(idle()), Hold(T, True), TurnEnded(T + HOUR, Outcome.ANSWERED))
+        assert effects == ()
+        assert fed(life, Hold(T + 2 * HOUR, False))[1] == (WakeAt(T + 2 * HOUR + 30 * SECOND),)
+
+    def test_a_failure_while_held_counts_its_backoff_from_the_lifting(self) -> None:
+        life, effects = fed(in_turn(idle()), Hold(T, True), failed(ErrorClass.TRANSIENT, T + HOUR))
+        assert not any(isinstance(effect, WakeAt) and effect.at is not None for effect in effects)
+        assert fed(life, Hold(T + 2 * HOUR, False))[1] == (WakeAt(T + 2 * HOUR + 15 * SECOND),)
+
+    def test_a_clock_that_went_back_meanwhile_moves_nothing(self) -> None:
+        life, _ = fed(running(idle()), Hold(T + 10 * SECOND, True))
+        assert fed(life, Hold(T - HOUR, False))[1] == (WakeAt(T + 30 * SECOND),)
+
+    def test_an_interrupt_cancels_what_is_in_flight_and_its_turn_opens_once_it_is_lifted(self) -> None:
+        urgent = replace(MESSAGE, delivery_id=2, mode=DeliveryMode.INTERRUPT)
+        life, effects = fed(in_turn(idle()), Hold(T, True), Arrived(T, urgent))
+        assert effects == (Cancel(Outcome.INTERRUPTED),)
+        life, effects = fed(life, TurnEnded(T, Outcome.INTERRUPTED))
+        assert effects == ()
+        assert fed(life, Hold(T + 1, False))[1][-1] == OpenTurn(prompts=(urgent,))
+
+
+class TestMessages:
+    def test_a_message_while_running_waits_for_the_next_turn(self) -> None:
+        second = replace(MESSAGE, delivery_id=2)
+        life, effects = fed(in_turn(idle()), Arrived(T, second))
+        assert effects == ()
+        assert fed(life, TurnEnded(T, Outcome.ANSWERED))[1][-1] == OpenTurn(prompts=(second,))
+
+    def test_an_interrupt_cancels_the_turn_and_opens_a_new_one(self) -> None:
+        second = replace(MESSAGE, delivery_id=2, mode=DeliveryMode.INTERRUPT)
+        life, effects = fed(in_turn(idle()), Arrived(T, second))
+        assert effects == (Cancel(Outcome.INTERRUPTED),)
+        assert fed(life, TurnEnded(T, Outcome.INTERRUPTED))[1][-1] == OpenTurn(prompts=(second,))
+
+    def test_a_message_of_too_many_hops_wakes_nobody_and_joins_the_next_turn(self) -> None:
+        distant = replace(MESSAGE, hop=3, from_person=False)
+        life, effects = fed(idle(), Arrived(T, distant))
+        assert effects == ()
+        assert life.state is MysisState.IDLE
+        life, _ = fed(life, Start(T))
+        _, effects = fed(life, Now(T + 30 * SECOND))
+        assert effects[-1] == OpenTurn(prompts=(distant,))
+
+    def test_what_is_withdrawn_opens_nothing(self) -> None:
+        second = replace(MESSAGE, delivery_id=2)
+        life, _ = fed(in_turn(idle()), Arrived(T, second), Gone(frozenset({2})))
+        assert fed(life, TurnEnded(T, Outcome.ANSWERED))[1] == (WakeAt(T + 30 * SECOND),)
+
+
+class TestNudges:
+    def test_one_interval_after_the_turn_ended_and_not_before(self) -> None:
+        life = running(idle())
+        assert fed(life, Now(T + 30 * SECOND - 1))[1] == (WakeAt(T + 30 * SECOND),)
+        assert fed(life, Now(T + 30 * SECOND))[1] == (WakeAt(None), OpenTurn(nudge_level=1))
+
+    @pytest.mark.parametrize(
+        "reset",
+        [
+            lambda life: fed(life, TurnEnded(T, Outcome.ANSWERED, nudged=True))[0],
+            lambda life: fed(life, TurnEnded(T, Outcome.ANSWERED, False, True), Stop(T), Start(T))[0],
+            lambda life: fed(life, Arrived(T, replace(MESSAGE, hop=9)))[0],
+        ],
+        ids=["a response", "a start", "a stored prompt"],
+    )
+    def test_the_count_goes_back_to_0_on(self, reset: Callable[[Life], Life]) -> None:
+        life, _ = fed(running(idle()), Now(T + 30 * SECOND))
+        assert life.encouragement == 1
+        assert reset(life).encouragement == 0
+
+    def test_a_nudge_that_timed_out_has_failed(self) -> None:
+        life, _ = fed(replace(running(idle()), encouragement=2), Now(T + 30 * SECOND))
+        _, effects = fed(life, TurnEnded(T, Outcome.TIMEOUT, responded=True, nudged=True))
+        assert states(effects) == [MysisState.IDLE]
+
+    def test_a_prompt_that_waits_keeps_the_breaker_shut(self) -> None:
+        life, _ = fed(replace(running(idle()), encouragement=2), Now(T + 30 * SECOND))
+        life, _ = fed(life, Arrived(T, MESSAGE))
+        _, effects = fed(life, TurnEnded(T, Outcome.ANSWERED, responded=False, nudged=True))
+        assert effects == (WakeAt(None), OpenTurn(prompts=(MESSAGE,)))
+
+    def test_switched_off_makes_it_purely_reactive(self) -> None:
+        life = running(idle(nudge_enabled=False))
+        assert fed(life, Now(T + 24 * HOUR))[1] == (WakeAt(None),)
+
+    def test_the_bound_of_an_hour_makes_it_idle_with_the_reason_and_the_time_it_goes_on(self) -> None:
+        life, at = running(idle(nudges_per_hour=2)), T
+        for _ in range(2):
+            at += 30 * SECOND
+            life, _ = fed(life, Now(at), TurnEnded(at, Outcome.ANSWERED, nudged=True))
+        life, effects = fed(life, Now(at + 30 * SECOND))
+        goes_on = T + 30 * SECOND + HOUR
+        reason = "nudged 2 times within an hour (nudge.max_per_hour)"
+        assert effects == (SetState(MysisState.IDLE, reason, retry_at=goes_on), WakeAt(goes_on))
+        assert fed(life, Now(goes_on - 1))[1] == (WakeAt(goes_on),)
+        _, effects = fed(life, Now(goes_on))
+        assert states(effects) == [MysisState.RUNNING]
+        assert effects[-1] == OpenTurn(nudge_level=1)
+
+    def test_a_template_may_set_no_bound(self) -> None:
+        life, at = running(idle(nudges_per_hour=0)), T
+        for _ in range(200):
+            at += 30 * SECOND
+            life, effects = fed(life, Now(at))
+            assert isinstance(effects[-1], OpenTurn)
+            life, _ = fed(life, TurnEnded(at, Outcome.ANSWERED, nudged=True))
+        assert life.nudged_at == ()
+
+    def test_the_end_of_a_wait_nudges_at_once(self) -> None:
+        waiting = TurnEnded(T, Outcome.ANSWERED, wait_until=T + 70 * SECOND, wait_reason="travel")
+        life, effects = fed(in_turn(idle()), waiting)
+        assert (life.wait_reason, effects) == ("travel", (WakeAt(T + 70 * SECOND),))
+        life, effects = fed(life, Now(T + 70 * SECOND))
+        assert effects[-1] == OpenTurn(nudge_level=1)
+        assert life.wait_until is None
+
+    def test_no_silence_is_longer_than_the_wait_interval(self) -> None:
+        _, effects = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR))
+        assert effects == (WakeAt(T + 2 * MINUTE),)
+
+    def test_a_prompt_ends_the_wait(self) -> None:
+        life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + MINUTE))
+        life, effects = fed(life, Arrived(T, MESSAGE))
+        assert effects[-1] == OpenTurn(prompts=(MESSAGE,))
+        assert life.wait_until is None

@@ -1,0 +1,264 @@
+"""`life.step` under anything that may come in, in any order and at any time of any clock.
+
+The machine is driven as its runner drives it: effects are carried out in order,
+`WakeAt` is one timer, a turn ends only if one was opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from zoea.model.values import Failure
+from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
+from zoea.swarm import life as lf
+from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
+
+RULES = st.builds(
+    LifeRules,
+    run_once=st.booleans(),
+    nudge_enabled=st.sampled_from((True, True, True, False)),
+    nudges_per_hour=st.sampled_from((0, 1, 2, 5, 60)),
+    recovery_delays=st.sampled_from(((30 * SECOND, 2 * MINUTE, 10 * MINUTE), ())),
+)
+FAILURE = Failure("ProviderError", "The model's provider failed", "503", "wait")
+JUMPS = st.sampled_from((0, 1, SECOND, 29 * SECOND, 30 * SECOND, 3 * MINUTE, HOUR, -SECOND, -MINUTE, -2 * HOUR))
+
+
+class Lives(RuleBasedStateMachine):
+    """One mysis, its timer, its inbox and its turn, as the runner keeps them."""
+
+    @initialize(rules=RULES)
+    def begin(self, rules: LifeRules) -> None:
+        self.now = 10 * HOUR
+        self.life = lf.Life(rules, quiet_since=self.now)
+        self.stored = MysisState.IDLE
+        self.wake_at: int | None = None
+        self.turn: lf.OpenTurn | None = None
+        self.held = False
+        self.inbox: dict[int, lf.Pending] = {}
+        self.nudges: list[int] = []
+        self.unanswered = 0
+        self.deliveries = 0
+        self.stands_broken_off = False
+
+    # What may happen.
+
+    @rule(jump=JUMPS)
+    def time_jumps(self, jump: int) -> None:
+        self.now += jump
+
+    @rule()
+    def time_is_told(self) -> None:
+        self.feed(lf.Now(self.now))
+
+    @precondition(lambda self: self.wake_at is not None)
+    @rule(late=st.sampled_from((0, 0, SECOND, HOUR)))
+    def the_timer_goes_off(self, late: int) -> None:
+        assert self.wake_at is not None
+        self.now = max(self.now, self.wake_at) + late
+        self.wake_at = None
+        self.feed(lf.Now(self.now))
+
+    @rule()
+    def a_person_starts_it(self) -> None:
+        if self.stored is not MysisState.RUNNING:
+            self.unanswered = 0
+        self.feed(lf.Start(self.now))
+
+    @rule()
+    def a_person_stops_it(self) -> None:
+        if self.stored is not MysisState.STOPPED:
+            self.nudges = []
+        self.feed(lf.Stop(self.now))
+        assert self.stored is MysisState.STOPPED
+        assert self.wake_at is None
+
+    @rule(on=st.booleans())
+    def a_person_holds_it_or_lets_go(self, on: bool) -> None:
+        self.held = on
+        self.feed(lf.Hold(self.now, on))
+
+    @rule(
+        mode=st.sampled_from(DeliveryMode),
+        hop=st.sampled_from((0, 0, 1, 2, 3, 9)),
+        person=st.booleans(),
+    )
+    def a_message_arrives(self, mode: DeliveryMode, hop: int, person: bool) -> None:
+        self.deliveries += 1
+        pending = lf.Pending(self.deliveries, mode, hop, person)
+        self.inbox[pending.delivery_id] = pending
+        self.unanswered = 0
+        self.feed(lf.Arrived(self.now, pending))
+
+    @precondition(lambda self: self.inbox)
+    @rule(data=st.data())
+    def messages_are_withdrawn_or_taken_by_a_steer(self, data: st.DataObject) -> None:
+        gone = data.draw(st.sets(st.sampled_from(sorted(self.inbox)), min_size=1))
+        for delivery in gone:
+            del self.inbox[delivery]
+        self.feed(lf.Gone(frozenset(gone) | {10**6}))
+
+    @precondition(lambda self: self.turn is not None)
+    @rule(
+        outcome=st.sampled_from(Outcome),
+        responded=st.booleans(),
+        error_class=st.sampled_from(ErrorClass),
+        final=st.booleans(),
+        stops=st.booleans(),
+        wait=st.none() | JUMPS,
+        jitter=st.floats(0, 1, exclude_max=True),
+        never_opened=st.booleans(),
+    )
+    def the_turn_ends(
+        self,
+        outcome: Outcome,
+        responded: bool,
+        error_class: ErrorClass,
+        final: bool,
+        stops: bool,
+        wait: int | None,
+        jitter: float,
+        never_opened: bool,
+    ) -> None:
+        turn, self.turn = self.turn, None
+        assert turn is not None
+        fails = outcome.leaves_open
+        returned = turn.prompts if never_opened and outcome in (Outcome.FAILED, Outcome.CANCELLED) else ()
+        self.inbox.update({pending.delivery_id: pending for pending in returned})
+        ended = lf.TurnEnded(
+            self.now,
+            outcome,
+            responded=responded and not fails,
+            nudged=turn.nudge_level > 0,
+            failure=FAILURE if fails else None,
+            error_class=error_class if fails else None,
+            final=final and fails,
+            stops=stops and outcome is Outcome.BUDGET,
+            wait_until=None if wait is None or outcome is not Outcome.ANSWERED else self.now + wait,
+            jitter=jitter,
+            returned=returned,
+        )
+        before = self.stored
+        self.stands_broken_off = fails and not ended.final
+        failed_nudge = ended.nudged and (not ended.responded or outcome is Outcome.TIMEOUT)
+        if before is MysisState.RUNNING and ended.responded and outcome not in (Outcome.LOOP, Outcome.TIMEOUT):
+            self.unanswered = 0 if not ended.stops else self.unanswered
+        breaks = failed_nudge and self.unanswered >= 3 and not self.waking() and before is MysisState.RUNNING
+        effects = self.feed(ended)
+        if before is not MysisState.RUNNING:
+            assert effects == ()
+        elif breaks and not ended.stops and outcome not in (Outcome.LOOP, Outcome.FAILED, Outcome.CRASHED):
+            assert self.stored is MysisState.IDLE
+            assert lf.SetState(MysisState.IDLE, lf.BREAKER_OPEN) in [
+                replace(one, failure=None) for one in effects if isinstance(one, lf.SetState)
+            ]
+
+    # What is carried out.
+
+    def feed(self, given_: lf.Input) -> tuple[lf.Effect, ...]:
+        self.life, effects = lf.step(self.life, given_)
+        for effect in effects:
+            match effect:
+                case lf.SetState():
+                    self.stored = effect.state
+                case lf.WakeAt():
+                    assert effect.at is None or not self.held
+                    self.wake_at = effect.at
+                case lf.Cancel():
+                    assert self.turn is not None
+                case lf.OpenTurn():
+                    self.open(effect)
+        return effects
+
+    def open(self, turn: lf.OpenTurn) -> None:
+        assert self.turn is None
+        assert self.stored is MysisState.RUNNING
+        assert not self.held
+        assert self.wake_at is None
+        self.turn = turn
+        assert turn.resume == self.stands_broken_off
+        self.stands_broken_off = False
+        if turn.resume:
+            assert not turn.prompts
+            assert not turn.nudge_level
+        elif turn.prompts:
+            # All that waits opens one turn together, in arrival order, each once.
+            assert {pending.delivery_id for pending in turn.prompts} == set(self.inbox)
+            self.inbox = {}
+            self.unanswered = 0
+        else:
+            self.nudge(turn.nudge_level)
+
+    def nudge(self, level: int) -> None:
+        rules = self.life.rules
+        assert rules.nudge_enabled
+        assert not rules.run_once
+        assert not self.inbox
+        assert level == min(self.unanswered + 1, 3)
+        self.unanswered = level
+        self.nudges.append(self.now)
+        if rules.nudges_per_hour:
+            assert sum(1 for at in self.nudges if at > self.now - HOUR) <= rules.nudges_per_hour
+
+    def waking(self) -> bool:
+        return any(pending.hop < self.life.rules.max_hops for pending in self.inbox.values())
+
+    # What holds at any time.
+
+    @invariant()
+    def what_is_stored_is_what_it_is(self) -> None:
+        assert self.life.state is self.stored
+        assert self.life.open_turn == (self.turn is not None)
+        assert {pending.delivery_id for pending in self.life.pending} == set(self.inbox)
+        assert 0 <= self.life.encouragement <= 3
+
+    @invariant()
+    def nobody_waits_for_a_turn_that_could_be_opened(self) -> None:
+        if self.stored is MysisState.RUNNING and not self.held and self.turn is None:
+            assert not self.waking()
+            assert not self.stands_broken_off
+
+    @invariant()
+    def a_reactive_mysis_rests_and_all_others_have_a_timer(self) -> None:
+        if self.held or self.turn is not None:
+            return
+        match self.stored:
+            case MysisState.RUNNING:
+                assert not self.life.rules.run_once
+                assert (self.life.rules.nudge_enabled) == self.progresses()
+            case MysisState.ERRORED | MysisState.IDLE:
+                assert self.life.retry_at is None or self.progresses()
+            case MysisState.STOPPED:
+                assert self.wake_at is None
+
+    def progresses(self) -> bool:
+        """Feeding `Now` when the timer says so leads to a turn within a few rounds."""
+        life, wake = self.life, self.wake_at
+        for _ in range(4):
+            # A timer that went off and was not set anew is one that a plain `Now` answers.
+            life, effects = lf.step(life, lf.Now(self.now if wake is None else max(self.now, wake)))
+            if any(isinstance(effect, lf.OpenTurn) for effect in effects):
+                return True
+            if life.state is MysisState.IDLE and life.rules.run_once:
+                return True
+            wakes = [effect.at for effect in effects if isinstance(effect, lf.WakeAt)]
+            if not wakes or wakes[-1] is None:
+                return False
+            wake = wakes[-1]
+        return False
+
+
+TestLives = Lives.TestCase
+
+
+@given(st.lists(st.sampled_from((lf.Start(0), lf.Stop(0), lf.Hold(0, True), lf.Hold(0, False), lf.Now(0)))))
+def test_the_same_inputs_give_the_same_effects(inputs: list[lf.Input]) -> None:
+    one = two = lf.Life(LifeRules())
+    for given_ in inputs:
+        one, effects = lf.step(one, given_)
+        two, again = lf.step(two, given_)
+        assert (one, effects) == (two, again)
