@@ -263,6 +263,8 @@ class RemoteSwarm:
             while (reply := await line.read()) is not None and "item" in reply:
                 yield _understood(name, methods()[name].result, reply["item"])
             _part(reply, "end")
+            # Streams of a swarm have no end of their own: the owner is closing.
+            raise NoRunningSwarm(_GONE)
         finally:
             await line.close()
 
