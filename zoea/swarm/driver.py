@@ -30,7 +30,7 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn import step
 from zoea.swarm.view import LiveMysis
 
-LARGE_PLAN_CHARS = 400_000  # planning more than this is for a thread: it would hold up the loop for over 5 ms
+LARGE_PLAN_CHARS = 100_000  # planning more than this is for a thread: it would hold up the loop for over 5 ms
 LARGE_PLAN_MEMORIES = 500
 APPROVAL_US = 30 * 60 * 1_000_000
 _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
@@ -232,21 +232,24 @@ class TurnDriver:
             estimated_tokens=self._estimated,
             tokens=asked,
         )
-        while True:
-            reserved = await self._services.write(lambda conn: self._reserve_op(conn, limits, ask))
-            self._services.known_catalogues.add(self._catalogue.hash)
-            if not reserved.refused:
-                rest = self._now() + task.rest_us if task.rest_us else None
-                return t.Verdict(self._now(), reserved.request_id, rest_until=rest)
-            said = (
-                f"{reserved.refused.capitalize()} budget exceeded: {reserved.used + asked:,}/{reserved.limit:,} tokens"
-            )
-            if reserved.refused == "mysis":
-                return t.Verdict(self._now(), refused=said, stops=True)
-            await self._services.hold_swarm(said)
-            await self._services.hold.lifted(self._agent.mysis_id)
-            if self._cancel is not None:
-                return t.Verdict(self._now(), refused=said)
+        reserved = await self._services.write(lambda conn: self._reserve_op(conn, limits, ask))
+        self._services.known_catalogues.add(self._catalogue.hash)
+        if not reserved.refused:
+            rest = self._now() + task.rest_us if task.rest_us else None
+            return t.Verdict(self._now(), reserved.request_id, rest_until=rest)
+        said = f"{reserved.refused.capitalize()} budget exceeded: {reserved.used + asked:,}/{reserved.limit:,} tokens"
+        if reserved.refused == "mysis":
+            return t.Verdict(self._now(), refused=said, stops=True)
+        await self._services.hold_swarm(said)
+        self._show(Activity.WAITING)
+        self._spawn(self._go_on_when_lifted())
+        return t.Verdict(self._now(), held=True)
+
+    async def _go_on_when_lifted(self) -> None:
+        """Waiting for a person holds no place, and a stop need not wait for it."""
+        await self._services.hold.lifted(self._agent.mysis_id)
+        self._progress_at = self._now()
+        self.post(t.Now(self._now(), self._progress_at))
 
     def _reserve_op(
         self, conn: WriterConnection, limits: spend_ops.Limits, ask: spend_ops.Reservation

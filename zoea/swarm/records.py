@@ -16,10 +16,11 @@ from zoea.swarm.turn_types import PastCall
 # One read answers every need from before a turn, and shows the guard the turn before: rows are tagged by what wants
 # them. The slice is the newest assistant memory whose calls all have results; the order is found by its own index.
 _BEFORE = f"""
-WITH recent AS (SELECT id FROM memory WHERE mysis_id = :mysis AND id <= :before ORDER BY id DESC LIMIT :window),
+WITH recent AS (
+  SELECT id, partial FROM memory WHERE mysis_id = :mysis AND id <= :before ORDER BY id DESC LIMIT :window),
 head AS (
   SELECT r.id FROM recent r
-  WHERE EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = r.id)
+  WHERE NOT r.partial AND EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = r.id)
     AND NOT EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = r.id AND k.result_memory_id IS NULL)
   ORDER BY r.id DESC LIMIT 1),
 slice AS (SELECT id FROM head UNION ALL
