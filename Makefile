@@ -40,7 +40,7 @@ format: $(STAMP) ## Format and mend what can be mended
 	$(BIN)/ruff check --fix zoea tests benchmarks documentation
 
 bench: $(STAMP) ## The measurements that the performance claims rest on
-	$(BIN)/python -m benchmarks
+	@for file in $$(grep -l '__main__' benchmarks/*.py | grep -v peers); do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
 bench-peers: $(STAMP) ## The same work done by other agent libraries, each in its own process
 	$(BIN)/python -m benchmarks.peers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 from contextlib import closing
 
 from zoea.app.accounts import account_name
@@ -26,7 +27,7 @@ def credits_earned(places: Places, myses: tuple[MysisView, ...]) -> dict[str, in
         with closing(read_only(places.world)) as db:
             reef = load(db, whole=False)
         found = {view.name: reef.find(_account(credentials, view.name)) for view in myses}
-    except (WorldError, SettingsError) as error:
+    except (WorldError, SettingsError, sqlite3.Error) as error:
         log.warning("the world's score cannot be read: %s", error)
         return None
     return {name: player.earned if player else 0 for name, player in found.items()}
