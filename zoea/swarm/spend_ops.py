@@ -188,7 +188,8 @@ def fail(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, er
         " duration_us = ?, ended_at = ? WHERE id = ?",
         (error_class, usage.input_tokens, usage.output_tokens, now - row["created_at"], now, request_id),
     )
-    conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (payer.mysis_id,))
+    if error_class is not ErrorClass.CANCELLED:
+        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (payer.mysis_id,))
     _release(conn, payer, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
 
 

@@ -154,6 +154,9 @@ def _verdict(turn: Turn, given: Verdict) -> Step:
     if given.refused:
         failure = Failure("Budget", given.refused)
         return _close(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
+    if given.held:
+        # Whoever holds the swarm says when it is lifted, with a `Now`; then the budgets are asked again.
+        return replace(turn, phase=Phase.RESTING, rest_until=given.at, next=Next.RESERVE), ()
     if given.rest_until is not None:
         return replace(turn, phase=Phase.RESTING, rest_until=given.rest_until, next=Next.CALL), (
             Sleep(given.rest_until),
@@ -177,7 +180,7 @@ def _answered(turn: Turn, given: Answered) -> Step:
     if answer.is_empty:
         op = replace(op, outcome=Outcome.ANSWERED)
         return replace(turn, phase=Phase.ENDING, next=Next.END), (Store(op),)
-    turn = replace(turn, responded=True, shrink=1.0, empty_retried=False)
+    turn = replace(turn, responded=True, empty_retried=False)
     if not given.calls:
         op = replace(op, outcome=Outcome.ANSWERED)
         return replace(turn, phase=Phase.ENDING, outcome=Outcome.ANSWERED, next=Next.END), (Store(op),)
@@ -255,19 +258,22 @@ def _read_only(turn: Turn, call_id: int) -> bool:
 
 
 def _finished(turn: Turn, given: Finished) -> Step:
-    turn = replace(turn, running=turn.running - {given.call_id})
-    state = CallState.DONE
-    if given.result.is_unknown:
-        state = CallState.UNKNOWN
-    elif given.result.is_error:
-        state = CallState.ERROR
-    return _store_result(turn, given.call_id, given.result, state)
+    _, call = _find_call(turn, given.call_id)
+    if not call.state.is_open:
+        return turn, ()  # a result that came twice: the first one stands
+    turn = replace(turn, running=turn.running - {given.call_id}, next=Next.RUN)
+    return turn, (Store(_result_op(turn, given.call_id, given.result, _state_of(given.result))),)
 
 
-def _store_result(turn: Turn, call_id: int, result: ToolResult, state: CallState) -> Step:
+def _state_of(result: ToolResult) -> CallState:
+    if result.is_unknown:
+        return CallState.UNKNOWN
+    return CallState.ERROR if result.is_error else CallState.DONE
+
+
+def _result_op(turn: Turn, call_id: int, result: ToolResult, state: CallState) -> StoreResult:
     memory, call = _find_call(turn, call_id)
-    op = StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
-    return replace(turn, next=Next.RUN), (Store(op),)
+    return StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
 
 
 def _find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
@@ -286,7 +292,9 @@ def _approved(turn: Turn, given: Approved) -> Step:
         turn = replace(turn, memories=_with_call(turn.memories, replace(call, state=CallState.PENDING)))
         return _run_more(turn)
     said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
-    return _store_result(turn, given.call_id, ToolResult(f"{given.answer}: {said}", is_error=True), CallState.DENIED)
+    denied = ToolResult(f"{given.answer}: {said}", is_error=True)
+    op = _result_op(turn, given.call_id, denied, CallState.DENIED)
+    return replace(turn, next=Next.RUN), (Store(op),)
 
 
 # What an acknowledgement is followed by.
@@ -366,19 +374,38 @@ def _now(turn: Turn, given: Now) -> Step:
 
 
 def _cancelled(turn: Turn, given: Cancelled) -> Step:
+    if given.outcome is Outcome.TIMEOUT:
+        turn = replace(turn, failure=_timed_out(turn))
+    first = {done.call_id: done for done in reversed(given.finished)}
+    finished = tuple(
+        _result_op(turn, done.call_id, done.result, _state_of(done.result))
+        for done in first.values()
+        if _find_call(turn, done.call_id)[1].state.is_open
+    )
     turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
-    finished = tuple(_result_op(turn, done) for done in given.finished)
     if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
         return _break_off(turn, given.outcome, finished)
-    return _close(turn, given.outcome, finished=finished)
+    return _close(turn, given.outcome, failure=turn.failure, finished=finished)
 
 
-def _result_op(turn: Turn, done: Finished) -> StoreResult:
-    _, effects = _finished(turn, done)
-    store = effects[-1]
-    assert isinstance(store, Store)
-    assert isinstance(store.op, StoreResult)
-    return store.op
+def _timed_out(turn: Turn) -> Failure:
+    seconds = turn.rules.timeout / 1_000_000
+    return Failure(
+        "TurnTimeout",
+        "Its turn made no progress",
+        f"nothing came from its model or its tools for {seconds:g} s",
+        "look at its provider and its tools, or raise turn.timeout",
+    )
+
+
+def _is_resting_before_call(turn: Turn) -> bool:
+    """A request is reserved, but backpressure keeps it back."""
+    return turn.phase is Phase.RESTING and turn.next is Next.CALL
+
+
+def _in_flight(turn: Turn) -> int:
+    """The request that is reserved and not settled yet, 0 if none is."""
+    return turn.request_id if turn.phase is Phase.CALLING or _is_resting_before_call(turn) else 0
 
 
 def _close(
@@ -407,11 +434,12 @@ def _close(
     op = Close(
         turn_id=turn.turn_id,
         outcome=outcome,
-        request_id=turn.request_id if turn.phase is Phase.CALLING else 0,
+        request_id=_in_flight(turn),
         partial=turn.partial,
         seq=next_seq(turn.memories),
         results=(*finished, *rest),
         failure=failure,
+        unsent=_is_resting_before_call(turn),
     )
     turn = replace(
         turn,
@@ -432,11 +460,12 @@ def _break_off(turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] =
     op = BreakOff(
         turn_id=turn.turn_id,
         outcome=outcome,
-        request_id=turn.request_id if turn.phase is Phase.CALLING else 0,
+        request_id=_in_flight(turn),
         partial=turn.partial,
         seq=next_seq(turn.memories),
         results=finished,
         failure=turn.failure,
+        unsent=_is_resting_before_call(turn),
     )
     return replace(turn, phase=Phase.ENDING, outcome=outcome, next=Next.END), (Store(op),)
 

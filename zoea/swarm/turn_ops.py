@@ -17,6 +17,7 @@ from zoea.model.words import (
     ApprovalAnswer,
     CallState,
     DeliveryState,
+    ErrorClass,
     Finish,
     MessageKind,
     OpenedBy,
@@ -405,7 +406,9 @@ def _mark_sent(conn: WriterConnection, call_ids: tuple[int, ...]) -> tuple[ToolC
 def _leave(conn: WriterConnection, keeper: Keeper, op: Close | BreakOff) -> Stored:
     """End a turn before its answer, or let it stand open; what was streamed stays readable."""
     partial: tuple[Memory, ...] = ()
-    if op.request_id:
+    if op.unsent:
+        spend_ops.fail(conn, keeper, op.request_id, Usage(), ErrorClass.CANCELLED)
+    elif op.request_id:
         spend_ops.settle(
             conn, keeper, op.request_id, op.partial.usage if op.partial else Usage(), finish=Finish.UNKNOWN
         )

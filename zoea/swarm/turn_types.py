@@ -122,11 +122,12 @@ class Unplannable:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the budgets say: go, rest until a time first, or refused with the reason."""
+    """What the budgets say: go, rest until a time first, wait for a lifted hold, or refused with the reason."""
 
     at: int
     request_id: int = 0
     rest_until: int | None = None
+    held: bool = False
     refused: str = ""
     stops: bool = False
 
@@ -300,7 +301,7 @@ class FailRequest:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End the turn for good. `request_id` is one still in flight, 0 if none."""
+    """End the turn for good. `request_id` is one still in flight, 0 if none; `unsent` if it never left."""
 
     turn_id: int
     outcome: Outcome
@@ -309,6 +310,7 @@ class Close:
     seq: int
     results: tuple[StoreResult, ...]
     failure: Failure | None
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +324,7 @@ class BreakOff:
     seq: int
     results: tuple[StoreResult, ...]
     failure: Failure | None
+    unsent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

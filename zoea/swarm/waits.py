@@ -6,6 +6,7 @@ answer that followed had no calls. Source: turns.md, "Waiting is honoured".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from zoea.swarm.rules import SECOND, WaitRules
 
 WAIT_TOOL = "zoea_wait"
 _LONGEST = 3600 * SECOND
+_FAR = 30 * 24 * 3600 * SECOND  # results are others' words: whatever number they hold, the wait stays one
+_LONGEST_TICK = 24 * 3600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,13 @@ def _by_tool(memory: Memory, memories: tuple[Memory, ...], rules: WaitRules, at:
     until_tick = _number(arguments.get("until_tick"))
     times = []
     if seconds is not None:
-        times.append(at + min(_LONGEST, int(seconds * SECOND)))
+        times.append(at + _within(seconds * SECOND, _LONGEST))
     if until_tick is not None:
         seen = _last_tick(memories, rules)
         if seen is None:
             times.append(at + length)
         elif until_tick > seen[0]:
-            times.append(min(at + _LONGEST, seen[1] + int((until_tick - seen[0]) * length)))
+            times.append(min(at + _LONGEST, seen[1] + _within((until_tick - seen[0]) * length, _FAR)))
     return Waiting(min(times), reason or "it asked to wait") if times else None
 
 
@@ -81,13 +84,13 @@ def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length:
         for field in rules.until_fields:
             tick = _number(result.get(field))
             if tick is not None and current is not None and tick > current:
-                until = memory.created_at + int((tick - current) * length)
-                return Waiting(until, f"{field} {int(tick)}") if until > at else None
+                until = memory.created_at + _within((tick - current) * length, _FAR)
+                return Waiting(until, f"{field} {tick:.15g}") if until > at else None
         for field in rules.for_fields:
             ticks = _number(result.get(field))
             if ticks is not None and ticks > 0:
-                until = memory.created_at + int(ticks * length)
-                return Waiting(until, f"{field} {int(ticks)}") if until > at else None
+                until = memory.created_at + _within(ticks * length, _FAR)
+                return Waiting(until, f"{field} {ticks:.15g}") if until > at else None
         if current is not None:
             return None
     return None
@@ -103,7 +106,11 @@ def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> in
     if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
         return known
     measured = (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])
-    return int(measured) if measured >= 1 else known
+    return int(measured) if 1 <= measured <= _LONGEST_TICK else known
+
+
+def _within(duration: float, longest: int) -> int:
+    return int(min(duration, longest))
 
 
 def _last_tick(memories: tuple[Memory, ...], rules: WaitRules) -> tuple[float, int] | None:
@@ -128,6 +135,11 @@ def _object(memory: Memory) -> dict[str, Any] | None:
 
 
 def _number(value: Any) -> float | None:
+    """A finite number; a result may hold anything that JSON can write, and infinity is no time."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
