@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from importlib import resources
@@ -97,6 +98,14 @@ def test_without_a_world_the_score_says_how_to_get_one() -> None:
     with pytest.raises(WorldError) as caught:
         run(["world", "score"])
     assert "zoea run --world reef" in caught.value.hint
+
+
+def test_the_guide_lists_every_refusal() -> None:
+    package = Path(str(resources.files("zoea.world")))
+    codes = set(re.findall(r'Refused\(\s*"(\w+)"', "".join(f.read_text() for f in package.rglob("*.py"))))
+    guide = (package.parent.parent / "documentation/guide/reef.md").read_text()
+    assert len(codes) > 25
+    assert [code for code in sorted(codes) if f"`{code}`" not in guide] == []
 
 
 def test_options_out_of_range_are_refused() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -17,12 +18,12 @@ from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
 import zoea
-from zoea.model.errors import UsageError
+from zoea.model.errors import UsageError, WorldError
 from zoea.world import command
 from zoea.world.__main__ import main, parse
 from zoea.world.catalog import SPECS
 from zoea.world.record import load, read_only
-from zoea.world.server import parse_address, tools
+from zoea.world.server import Options, build, opened, parse_address, run, tools
 
 ROOT = Path(zoea.__file__).parent.parent
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -124,6 +125,44 @@ async def test_two_clients_over_http_share_one_world(tmp_path: Path) -> None:
         assert await asyncio.wait_for(process.wait(), 10) == 0
     with closing(sqlite3.connect(tmp_path / "reef.db")) as db:
         assert db.execute("SELECT count(*) FROM snapshot").fetchone() == (1,)
+
+
+async def test_a_client_in_the_same_process_sees_tools_and_errors(tmp_path: Path) -> None:
+    async with opened(Options(tmp_path, seed=1)) as (service, record), Client(build(service)) as client:
+        assert len((await client.list_tools()).tools) == len(SPECS)
+        assert (await call(client, "fly"))["code"] == "unknown_tool"
+        session = await enter(client, "alpha")
+        assert (await call(client, "undock", session_id=session))["cooldown_ticks"] == 1
+        assert record.reef.world.players["alpha"].docked == ""
+    with closing(read_only(tmp_path / "reef.db")) as db:
+        assert load(db, whole=False).world.players["alpha"].docked == ""
+
+
+async def test_a_world_whose_time_stops_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = asyncio.Event()
+    monkeypatch.setattr("zoea.world.server.os._exit", lambda _: ended.set())
+
+    def broken(_: object, *, late: bool = False) -> None:
+        raise RuntimeError("no time")
+
+    monkeypatch.setattr("zoea.world.pace.Pace.tick", broken)
+    async with opened(Options(tmp_path, tick=0.01)):
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        options = Options(tmp_path, http=f"127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(UsageError, match="Cannot listen"):
+            await run(options)
+
+
+async def test_a_world_that_another_process_holds_is_not_served_twice(tmp_path: Path) -> None:
+    async with opened(Options(tmp_path)):
+        with pytest.raises(WorldError, match="another process"):
+            await run(Options(tmp_path))
 
 
 def test_every_tool_but_three_takes_a_session_and_says_whether_it_only_reads() -> None:

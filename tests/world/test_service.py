@@ -278,6 +278,22 @@ async def test_in_turbo_a_silent_player_is_waited_for_250_ms_once(tmp_path: Path
     world.record.close()
 
 
+async def test_in_turbo_a_journey_takes_no_time_where_nobody_else_plays(tmp_path: Path) -> None:
+    world = World(tmp_path, turbo=True)
+    session = await world.enter("a")
+    ticking = asyncio.create_task(world.pace.run())
+    await world.ok("undock", session_id=session)
+    far = max(world.record.reef.chart.ticks("s1").items(), key=lambda item: item[1])[0]
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    arrival = (await world.ok("jump", session_id=session, system_id=far))["arrival_tick"]
+    await world.pace.until(arrival)
+    assert loop.time() - start < 0.1 * arrival
+    ticking.cancel()
+    await asyncio.gather(ticking, return_exceptions=True)
+    world.record.close()
+
+
 async def test_by_the_clock_ticks_pass_without_anybody(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.pace = Watched(world.record, seconds=0.01)

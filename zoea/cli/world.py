@@ -82,7 +82,7 @@ _COLUMNS = (
     ("ore", "ore"),
     ("distance", "distance"),
     ("tokens", "tokens"),
-    ("credits_per_1000_tokens", "earned per 1,000 tokens"),
+    ("credits_per_1000_tokens", "credits per 1,000 tokens"),
 )
 
 

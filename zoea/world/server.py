@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import socket
 import sys
@@ -27,7 +29,7 @@ from mcp_types import (
 )
 
 from zoea import __version__
-from zoea.model.errors import UsageError
+from zoea.model.errors import UsageError, WorldError
 from zoea.world.catalog import HELP, SPECS
 from zoea.world.faults import Faults
 from zoea.world.pace import Pace
@@ -87,13 +89,21 @@ async def opened(options: Options) -> AsyncIterator[tuple[Service, Record]]:
     faults = Faults(options.faults, options.fault_seed)
     record = Record(options.data / "reef.db", seed=options.seed, systems=options.systems)
     pace = Pace(record, seconds=options.tick, turbo=options.turbo)
-    ticking = asyncio.create_task(pace.run())
+    ticking = asyncio.create_task(pace.run(), name="ticks")
+    ticking.add_done_callback(_end_if_failed)
     try:
         yield Service(record, pace, faults), record
     finally:
         ticking.cancel()
         await asyncio.gather(ticking, return_exceptions=True)
         record.close()
+
+
+def _end_if_failed(ticking: asyncio.Task[None]) -> None:
+    """A world whose time stands still is worse than one that ends and is started again."""
+    if not ticking.cancelled() and (error := ticking.exception()) is not None:
+        logging.getLogger(__name__).critical("time stopped in Reef; the world ends", exc_info=error)
+        os._exit(WorldError.exit_code)
 
 
 async def run_stdio(options: Options) -> None:

@@ -33,8 +33,8 @@ def of_turn(sight: Sight) -> str:
     if status is not None:
         where = f"docked at {status['docked']}" if status.get("docked") else "in space"
         parts.append(
-            f"I have {status.get('credits')} credits, {status.get('cargo_used')} of {status.get('cargo_capacity')} "
-            f"units aboard, and was {where} in {status.get('system_id')}"
+            f"I have {_credits(sight)} credits; I found the ship {where} in {status.get('system_id')}, "
+            f"{status.get('cargo_used')} of {status.get('cargo_capacity')} units aboard"
         )
     sales = _sales(sight)
     if sales:
@@ -56,6 +56,12 @@ def of_failure(sight: Sight) -> str:
     """Where not even looking works."""
     last = sight.deeds[-1]
     return f"I cannot reach Reef: {last.tool} says {(last.code or last.raw or 'nothing')[:160]}. I try again later."
+
+
+def _credits(sight: Sight) -> object:
+    """As the newest result that tells them has it."""
+    told = [deed.result["credits"] for deed in sight.deeds if deed.result and "credits" in deed.result]
+    return told[-1] if told else "no"
 
 
 def _sales(sight: Sight) -> str:
