@@ -22,7 +22,7 @@ from zoea.model.errors import UsageError, WorldError
 from zoea.world import command
 from zoea.world.__main__ import main, parse
 from zoea.world.catalog import SPECS
-from zoea.world.record import load, read_only
+from zoea.world.record import Record, load, read_only
 from zoea.world.server import Options, build, opened, parse_address, run, tools
 
 ROOT = Path(zoea.__file__).parent.parent
@@ -159,7 +159,24 @@ async def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
             await run(options)
 
 
-async def test_a_world_that_another_process_holds_is_not_served_twice(tmp_path: Path) -> None:
+async def test_a_world_waits_for_the_one_before_it_to_end(tmp_path: Path) -> None:
+    first = Record(tmp_path / "reef.db")
+    second = asyncio.create_task(served(tmp_path))
+    await asyncio.sleep(0)
+    assert not second.done()
+    first.close()
+    await asyncio.wait_for(second, 4)
+
+
+async def served(folder: Path) -> None:
+    async with opened(Options(folder)):
+        pass
+
+
+async def test_a_world_that_another_process_holds_is_not_served_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.world.server.PATIENCE", 0.1)
     async with opened(Options(tmp_path)):
         with pytest.raises(WorldError, match="another process"):
             await run(Options(tmp_path))

@@ -39,6 +39,10 @@ CREATE TABLE snapshot (log_id INTEGER PRIMARY KEY, hash TEXT NOT NULL, state BLO
 """
 
 
+class WorldInUse(WorldError):
+    """Another process has the world's file open."""
+
+
 class Record:
     """One open world file.
 
@@ -47,7 +51,7 @@ class Record:
         seed: Of a new world (0 if None); an existing one must have the same, if given.
         systems: Size of a new world (40 if None), likewise.
 
-    Raises WorldError where the file is held by another process, foreign, or of another seed.
+    Raises WorldInUse where another process holds it, WorldError where it is foreign or of another seed.
     """
 
     def __init__(self, path: Path, *, seed: int | None = None, systems: int | None = None) -> None:
@@ -134,7 +138,7 @@ def _hold(path: Path) -> IO[str]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         handle.close()
-        raise WorldError(
+        raise WorldInUse(
             f"{path.with_suffix('.db')} is open in another process.",
             hint="Stop the other world, or give this one another --data directory.",
         ) from None

@@ -33,8 +33,11 @@ from zoea.model.errors import UsageError, WorldError
 from zoea.world.catalog import HELP, SPECS
 from zoea.world.faults import Faults
 from zoea.world.pace import Pace
-from zoea.world.record import Record
+from zoea.world.record import Record, WorldInUse
 from zoea.world.service import Service
+
+PATIENCE = 5.0
+"""Seconds that a starting world waits for its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def build(service: Service) -> Server[Any]:
 async def opened(options: Options) -> AsyncIterator[tuple[Service, Record]]:
     """A world that lives while the context does: file open, ticks passing."""
     faults = Faults(options.faults, options.fault_seed)
-    record = Record(options.data / "reef.db", seed=options.seed, systems=options.systems)
+    record = await _record(options)
     pace = Pace(record, seconds=options.tick, turbo=options.turbo)
     ticking = asyncio.create_task(pace.run(), name="ticks")
     ticking.add_done_callback(_end_if_failed)
@@ -97,6 +100,19 @@ async def opened(options: Options) -> AsyncIterator[tuple[Service, Record]]:
         ticking.cancel()
         await asyncio.gather(ticking, return_exceptions=True)
         record.close()
+
+
+async def _record(options: Options) -> Record:
+    """The world's file. A process that was told to end may still hold it: that is waited for a little."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PATIENCE
+    while True:
+        try:
+            return Record(options.data / "reef.db", seed=options.seed, systems=options.systems)
+        except WorldInUse:
+            if loop.time() >= until:
+                raise
+        await asyncio.sleep(0.05)
 
 
 def _end_if_failed(ticking: asyncio.Task[None]) -> None:
