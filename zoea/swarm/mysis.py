@@ -328,6 +328,7 @@ class MysisRunner:
             nudged=stored.nudged,
             at=self._now(),
             tick_length=self._tick_length,
+            failures=stored.failures,
         )
         frozen = Frozen.from_json(stored.frozen, system=agent.template.prompt)
         about = OpenedTurn(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
 from zoea.model.request import Catalogue, ToolSpec
 from zoea.model.values import Delivery, Memory
-from zoea.model.words import OpenedBy
+from zoea.model.words import ErrorClass, OpenedBy
 from zoea.store import Store
 from zoea.swarm import guard, rows
 from zoea.swarm.turn_types import PastCall
@@ -91,7 +91,7 @@ class OpenTurnRow:
     memories: tuple[Memory, ...]
     notes: tuple[Note, ...]
     used_tokens: int
-    catalogue_hash: str
+    failures: frozenset[ErrorClass]
 
 
 async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
@@ -106,7 +106,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
         "SELECT coalesce(sum(CASE WHEN input_tokens IS NULL AND output_tokens IS NULL THEN"
         " CASE state WHEN 'estimated' THEN estimated_tokens ELSE 0 END"
         " ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used,"
-        " max(catalogue_hash) AS catalogue FROM request WHERE turn_id = ?",
+        " group_concat(DISTINCT error_class) AS failures FROM request WHERE turn_id = ?",
         (row["id"],),
     )
     return OpenTurnRow(
@@ -118,7 +118,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
         memories=tuple(rows.memory(each) for each in memories),
         notes=tuple(Note(each["after_seq"], each["kind"], each["content"]) for each in notes),
         used_tokens=spent[0]["used"],
-        catalogue_hash=spent[0]["catalogue"] or "",
+        failures=frozenset(ErrorClass(kind) for kind in (spent[0]["failures"] or "").split(",") if kind),
     )
 
 

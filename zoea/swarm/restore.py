@@ -9,8 +9,9 @@ from __future__ import annotations
 from zoea.context import Note
 from zoea.model.request import ToolResult
 from zoea.model.values import Memory
-from zoea.model.words import CallState, Role
+from zoea.model.words import CallState, ErrorClass, Role
 from zoea.swarm.rules import TurnRules, WaitRules
+from zoea.swarm.turn import CONTEXT_RETRY
 from zoea.swarm.turn_types import Effect, Next, Resume, Store, StoreResult, Turn
 
 NEVER_RAN = "cancelled: Zoea stopped before this ran"
@@ -28,12 +29,14 @@ def restore(
     nudged: bool,
     at: int,
     tick_length: int = 0,
+    failures: frozenset[ErrorClass] = frozenset(),
 ) -> tuple[Turn, tuple[Effect, ...]]:
     """The machine as it stood after the last acknowledged row, and what it does first.
 
     Args:
         memories: Every memory of the turn, in conversation order.
         read_only: Names of tools that may overlap.
+        failures: How requests of this turn have failed: one that was too long was planned anew with less.
     """
     results = tuple(
         StoreResult(
@@ -59,6 +62,7 @@ def restore(
         read_only=read_only,
         responded=any(memory.role is Role.ASSISTANT and not memory.partial for memory in memories),
         next=Next.FETCH,
+        shrink=CONTEXT_RETRY if ErrorClass.CONTEXT_LENGTH in failures else 1.0,
         tick_length=tick_length,
     )
     return turn, (Store(Resume(turn_id, results)),)
