@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zoea.world.chart import Kind, Point
+from zoea.world.chart import Kind, Point, travel_ticks
 from zoea.world.goods import (
     BUY_MARGIN,
     FUEL_PRICE,
@@ -106,8 +106,7 @@ def travel(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
     point = find_point(reef, args["poi_id"])
     if point.system != player.system:
         raise Refused("other_system", f"{point.id} is in {point.system}. Call jump with {point.system} first.")
-    start = reef.here(player)[0]
-    ticks = reef.chart.travel(start, point)
+    ticks = travel_ticks(player.orbit, point.orbit)
     if not ticks:
         return {"poi_id": point.id, "arrived": True}
     return {"poi_id": point.id, **_depart(reef, player, "travel", ticks, (point.system, point.orbit))}
@@ -373,8 +372,8 @@ class Plan:
                 point = chart.points[args["poi_id"]]
                 if point.system != self.system:
                     return Plan(self.reef, self.done + 1, self.system, self.orbit, False)
-                ticks = abs(point.orbit - self.orbit) and 1 + abs(point.orbit - self.orbit) // 2
-                return Plan(self.reef, self.done + max(1, ticks), point.system, point.orbit, False)
+                ticks = max(1, travel_ticks(self.orbit, point.orbit))
+                return Plan(self.reef, self.done + ticks, point.system, point.orbit, False)
             case "mine":
                 return Plan(self.reef, self.done + args.get("times", 1), self.system, self.orbit, False)
             case "refuel" if not self.docked:

@@ -90,9 +90,11 @@ class Chart:
             self._ticks[start] = _dijkstra({s.id: s.lanes for s in self.systems.values()}, start)
         return self._ticks[start]
 
-    def travel(self, start: Point, end: Point) -> int:
-        """Ticks between two points of one system: none within an orbit."""
-        return abs(start.orbit - end.orbit) and 1 + abs(start.orbit - end.orbit) // 2
+
+def travel_ticks(start: int, end: int) -> int:
+    """Ticks between two orbits of one system: none within one."""
+    apart = abs(start - end)
+    return 1 + apart // 2 if apart else 0
 
 
 def _scatter(dice: random.Random, count: int) -> list[tuple[int, int]]:
