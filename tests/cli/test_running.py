@@ -90,6 +90,10 @@ class TestOwning:
         zoea("run", "--headless", "--world", "reef", "--myses", "2", "--template", "trader", "--for", "50ms")
         assert [mysis.template for mysis in asyncio.run(fake.view()).myses] == ["miner", "trader"]
 
+    def test_a_world_that_paid_nobody_yet_counts_as_nothing_earned(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        ran = zoea("run", "--headless", "--json", "--world", "reef", "--myses", "1", "--for", "50ms")
+        assert lines(ran.out)[-1]["myses"][0]["credits_earned"] == 0
+
     def test_it_ends_after_its_turns(self, zoea: Zoea, fake: FakeSwarm) -> None:
         asyncio.run(fake.create("alpha"))
         asyncio.run(fake.send("alpha", "one"))

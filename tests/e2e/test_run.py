@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.process import events, eventually, spawn, zoea
+from tests.e2e.process import PATIENCE_S, environment, events, eventually, spawn, zoea
 
 FIVE = ("run", "--headless", "--world", "reef", "--myses", "5", "--provider", "autopilot", "--json")
-QUICK = {"ZOEA_WORLD__TICK": "0.25"}
+QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.2"}
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -60,7 +64,7 @@ def has_worked(data: Path, calls: int) -> bool:
 
 
 def test_five_myses_earn_credits_and_the_last_line_is_the_summary(data: Path) -> None:
-    ran = zoea(*FIVE, "--for", "12s", timeout=60)
+    ran = zoea(*FIVE, "--for", "8s", timeout=60)
     assert ran.returncode == 0, ran.stderr
     *facts, last = events(ran.stdout)
     assert all({"event", "id", "at", "mysis_id", "data"} == fact.keys() for fact in facts)
@@ -161,6 +165,37 @@ def test_a_run_ends_after_its_turns() -> None:
     facts = events(ran.stdout)
     assert [fact["event"] for fact in facts].count("turn.ended") >= 1
     assert facts[-1]["myses"][0]["credits_earned"] is None
+
+
+def test_an_upstream_that_hangs_and_hears_no_signal_delays_no_end(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(
+        f"[upstream.stuck]\ncommand = {json.dumps(sys.executable)}\nargs = ['-c', {json.dumps(STUBBORN)}]\n"
+    )
+    process = spawn("run", "--headless", "--json", "--myses", "2", "--provider", "autopilot")
+    assert process.stdout is not None
+    process.stdout.readline()
+    asked = time.monotonic()
+    process.terminate()
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - asked < 10
+    assert process.returncode == 0, err
+    assert events(out)[-1]["event"] == "summary"
+
+
+def test_a_reader_that_has_enough_ends_a_command_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.run(
+        [sys.executable, "-m", "zoea", "--help"],
+        env=environment(),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    os.close(writing)
+    assert (process.returncode, process.stderr) == (141, b"")
 
 
 def test_a_workspace_of_its_own_knows_nothing_of_the_other(data: Path) -> None:

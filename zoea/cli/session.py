@@ -54,7 +54,9 @@ async def owned(options: RunOptions, where: Places) -> int:
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
         # The front shows nothing of the end itself, so that the summary is the last line.
         myses = (await swarm.view()).myses
-        await front.summary(summary(myses, await asyncio.to_thread(credits_earned, where, myses)))
+        earned = await asyncio.to_thread(credits_earned, where, myses)
+        # A world that did not get as far as its own file has paid nobody.
+        await front.summary(summary(myses, {} if earned is None and options.world else earned))
     if parting is Parting.LEAVE:
         _leave_running(options)
     return 0
