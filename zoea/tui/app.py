@@ -1,0 +1,252 @@
+"""The Textual app: opens the swarm after its first paint, keeps the feed, and carries out actions.
+
+Screens show and ask; what they ask for is an action of the registry, looked up
+here, refused with its reason where it is not possible, and carried out by the
+screen or by the app.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from zoea.model.errors import ZoeaError
+from zoea.model.ports import SwarmApi
+from zoea.model.values import Event, MysisView
+from zoea.tui import looks
+from zoea.tui.actions import ACTIONS, BY_ID, Place, Situation, bindings, of
+from zoea.tui.feed import Feed
+
+TITLE = "Zoea"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A swarm that the cockpit may show: its own, or one that another process owns."""
+
+    api: SwarmApi
+    database: Path
+    is_owner: bool
+    workspace: str = ""
+
+
+Opener = Callable[[], AbstractAsyncContextManager[Opened]]
+
+
+class Cockpit(App[str]):
+    """The app.
+
+    Args:
+        opener: Opens the swarm; entered after the first paint, left at the end.
+        config: The configuration directory, for themes.
+        theme_name: The theme to begin with.
+        keymap: Keys by action id, over the defaults.
+        calm: No blinking and no animation.
+    """
+
+    TITLE = TITLE
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings(of(Place.EVERYWHERE)))
+
+    def __init__(
+        self,
+        opener: Opener,
+        *,
+        config: Path,
+        theme_name: str = looks.DEFAULT,
+        keymap: dict[str, str] | None = None,
+        calm: bool = False,
+        now: Callable[[], int],
+    ) -> None:
+        super().__init__()
+        self._opener = opener
+        self._config = config
+        self.keys = {action.id: (keymap or {}).get(action.id, action.key) for action in ACTIONS}
+        self.calm = calm
+        self.now = now
+        self.looks, self.look_errors = looks.load(config)
+        self.look = self.looks.get(theme_name) or self.looks[looks.DEFAULT]
+        self.opened: Opened | None = None
+        self.marks: set[int] = set()
+        self.deleted: list[tuple[int, str]] = []
+        self.feed = Feed(self._feed_changed, self._feed_happened)
+        self._swarm: asyncio.Task[None] | None = None
+        self._close = asyncio.Event()
+        self.open_error: ZoeaError | None = None
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]
+        # Style files use the themes' roles, so the themes are there before the first one is read.
+        for look in self.looks.values():
+            self.register_theme(look.theme())
+        self.theme = self.look.name
+        if calm:
+            self.animation_level = "none"
+
+    # Opening and closing.
+
+    def on_mount(self) -> None:
+        self.set_keymap({name: key for name, key in self.keys.items() if key != BY_ID[name].key})
+        from zoea.tui.screens.dashboard import Dashboard
+
+        self.push_screen(Dashboard())
+        self.set_interval(1.0, self._tick)
+        # The swarm is opened after the first paint: its imports take longer than Textual's own.
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self._swarm = asyncio.create_task(self._run_swarm())
+
+    async def _run_swarm(self) -> None:
+        try:
+            async with self._opener() as opened:
+                self.opened = opened
+                following = asyncio.create_task(self.feed.follow(opened.api))
+                try:
+                    await self._close.wait()
+                finally:
+                    following.cancel()
+                    await asyncio.wait({following}, timeout=1)
+        except ZoeaError as error:
+            self.open_error = error
+            self._feed_changed(frozenset())
+
+    async def leave(self, how: str = "stop") -> None:
+        """Close what was opened, then the app, which returns `how`; an attached swarm runs on."""
+        self._close.set()
+        if self._swarm is not None:
+            await asyncio.wait({self._swarm}, timeout=10)
+        self.exit(how)
+
+    @property
+    def api(self) -> SwarmApi:
+        """The swarm. Raises ZoeaError while it is not open."""
+        if self.opened is None:
+            raise self.open_error or ZoeaError("the swarm is still opening", title="Not yet")
+        return self.opened.api
+
+    # The feed.
+
+    def _feed_changed(self, ids: frozenset[int]) -> None:
+        self.marks &= set(self.feed.myses)
+        for screen in self.screen_stack:
+            if hasattr(screen, "feed_changed"):
+                screen.feed_changed(ids)
+
+    def _feed_happened(self, event: Event) -> None:
+        for screen in self.screen_stack:
+            if hasattr(screen, "feed_happened"):
+                screen.feed_happened(event)
+
+    def _tick(self) -> None:
+        if hasattr(self.screen, "tick"):
+            self.screen.tick()
+
+    # Actions.
+
+    def situation(self) -> Situation:
+        """What actions depend on, as the screen on top sees it."""
+        screen = self.screen
+        if hasattr(screen, "situation"):
+            found = screen.situation()
+            assert isinstance(found, Situation)
+            return found
+        return self.base_situation()
+
+    def base_situation(self, targets: tuple[MysisView, ...] = (), *, finding: bool = False) -> Situation:
+        view = self.feed.view
+        return Situation(
+            targets=targets,
+            shown=len(self.feed.myses),
+            approvals=sum(mysis.approvals for mysis in self.feed.myses.values()),
+            held=bool(view and view.held),
+            is_ready=self.opened is not None and view is not None,
+            can_undo=bool(self.deleted),
+            is_owner=self.opened.is_owner if self.opened else True,
+            finding=finding,
+        )
+
+    def action_do(self, action_id: str) -> None:
+        """Carry out an action of the registry, or say why it is not possible."""
+        action = BY_ID[action_id]
+        why = action.why_not(self.situation())
+        if why:
+            self.notify(why, title=action.title, severity="warning", markup=False)
+            return
+        method = getattr(self.screen, action.method, None) or getattr(self, action.method, None)
+        if method is None:
+            self.notify("not on this screen", title=action.title, severity="warning", markup=False)
+            return
+        method()
+
+    def ask_swarm(self, work: Coroutine[Any, Any, Any], *, done: Callable[[Any], None] | None = None) -> None:
+        """Carry out a command of the swarm beside the screen; its refusal is shown, its result given to `done`."""
+
+        async def run() -> None:
+            try:
+                result = await work
+            except ZoeaError as error:
+                self.show_error(error)
+            else:
+                if done is not None:
+                    done(result)
+
+        self.run_worker(run(), exit_on_error=False)
+
+    def show_error(self, error: ZoeaError) -> None:
+        said = error.what if not error.hint else f"{error.what}\n{error.hint}"
+        self.notify(said, title=error.title, severity="error", markup=False, timeout=8)
+
+    def do_swarm_hold(self) -> None:
+        view = self.feed.view
+        assert view is not None
+        self.ask_swarm(self.api.hold(not view.held))
+
+    def do_app_quit(self) -> None:
+        from zoea.tui.screens.quitting import Quitting
+
+        self.push_screen(Quitting())
+
+    def do_app_back(self) -> None:
+        if len(self.screen_stack) > 2:
+            self.pop_screen()
+
+    # Looks.
+
+    def use_look(self, name: str) -> None:
+        """Show another theme at once."""
+        self.look = self.looks[name]
+        self.theme = name
+        for screen in self.screen_stack:
+            if hasattr(screen, "look_changed"):
+                screen.look_changed()
+
+    @property
+    def glyphs(self) -> dict[str, str]:
+        """The theme's glyphs, or plain ones where the terminal cannot show them."""
+        if self.console.encoding.lower().startswith("utf"):
+            return dict(self.look.glyphs)
+        return dict(looks.ASCII_GLYPHS)
+
+    def get_default_screen(self) -> Screen[Any]:
+        return Screen(id="_default")
+
+
+async def run(cockpit: Cockpit) -> str:
+    """Run the app to its end; whatever it opened is closed by then. Returns how it was left: stop, leave, detach."""
+    try:
+        return await cockpit.run_async() or "stop"
+    finally:
+        cockpit._close.set()
+        if cockpit._swarm is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({cockpit._swarm}, timeout=10)

@@ -1,0 +1,42 @@
+"""Who needs the commander, and why. Pure. Source: spec tui.md, "Needs you"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zoea.model.values import MysisView
+from zoea.model.words import Activity, MysisState
+
+
+def reason(view: MysisView) -> str:
+    """Why this mysis needs a person; empty where it does not.
+
+    An approval waits; errored with no retry to come; stopped by budget or loop;
+    the breaker is open; or it asked.
+    """
+    if view.approvals or view.activity is Activity.ASKING:
+        return "asks"
+    if view.state is MysisState.ERRORED and view.retry_at is None:
+        return view.failure.title if view.failure else "errored"
+    if view.state is MysisState.STOPPED and view.state_reason in ("budget", "loop"):
+        return f"stopped by {view.state_reason}"
+    if view.state is MysisState.IDLE and view.failure is not None:
+        return view.failure.title
+    return ""
+
+
+_ORDER = ("asks", "errored", "stopped", "idle")
+
+
+def rank(view: MysisView) -> int:
+    """0 for what needs a person most; larger for later; those that need nobody come last."""
+    if not reason(view):
+        return len(_ORDER)
+    if view.approvals or view.activity is Activity.ASKING:
+        return 0
+    return _ORDER.index(view.state) if view.state in _ORDER else 1
+
+
+def needing(views: Iterable[MysisView]) -> list[MysisView]:
+    """Those that need a person, the most urgent first, else as created."""
+    return sorted((view for view in views if reason(view)), key=lambda view: (rank(view), view.id))

@@ -1,0 +1,98 @@
+"""The swarm as the cockpit knows it: the newest view, kept by changes, and events as they come.
+
+Widgets read `Feed` and are told what changed by two messages; they never ask the
+swarm themselves, so a slow swarm never holds up a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from zoea.model.errors import NoRunningSwarm
+from zoea.model.ports import SwarmApi
+from zoea.model.values import Event, Lagged, MysisView, SwarmView
+
+SPARK_SECONDS = 5
+SPARK_POINTS = 24
+
+
+class Feed:
+    """Call `follow` once; then `myses`, `view` and `rate` are current within 50 ms.
+
+    Args:
+        changed: Told the ids of rows that changed or went.
+        happened: Told each event once, in order.
+    """
+
+    def __init__(self, changed: Callable[[frozenset[int]], None], happened: Callable[[Event], None]) -> None:
+        self.myses: dict[int, MysisView] = {}
+        self.view: SwarmView | None = None
+        self.lost: str = ""
+        self._changed = changed
+        self._happened = happened
+        self._spent: dict[int, deque[int]] = {}
+        self._last_tokens: dict[int, int] = {}
+
+    async def follow(self, api: SwarmApi) -> None:
+        """Read changes and events until cancelled; a swarm that ends is said, not raised."""
+        with suppress(asyncio.CancelledError):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._follow_changes(api))
+                    group.create_task(self._follow_events(api))
+                    group.create_task(self._measure())
+            except* NoRunningSwarm as group_error:
+                self.lost = str(group_error.exceptions[0])
+                self._changed(frozenset())
+
+    async def _follow_changes(self, api: SwarmApi) -> None:
+        async for view in api.changes():
+            self.take(view)
+
+    def take(self, view: SwarmView) -> None:
+        """Merge what changed."""
+        self.view = view
+        for mysis in view.myses:
+            self.myses[mysis.id] = mysis
+            self._last_tokens.setdefault(mysis.id, mysis.tokens)
+        for gone in view.removed:
+            self.myses.pop(gone, None)
+        self._changed(frozenset(mysis.id for mysis in view.myses) | frozenset(view.removed))
+
+    async def _follow_events(self, api: SwarmApi) -> None:
+        last = (await api.view()).event_id
+        while True:
+            async for item in api.events(last):
+                if isinstance(item, Lagged):
+                    break
+                last = item.id
+                self._happened(item)
+
+    async def _measure(self) -> None:
+        """Tokens spent in each five seconds, per mysis: what sparklines and rates are drawn from."""
+        while True:
+            await asyncio.sleep(SPARK_SECONDS)
+            self.tick()
+
+    def tick(self) -> None:
+        """Close one measuring interval."""
+        for mysis in self.myses.values():
+            points = self._spent.setdefault(mysis.id, deque(maxlen=SPARK_POINTS))
+            points.append(mysis.tokens - self._last_tokens.get(mysis.id, mysis.tokens))
+            self._last_tokens[mysis.id] = mysis.tokens
+
+    def spark(self, mysis_id: int) -> list[int]:
+        return list(self._spent.get(mysis_id, ()))
+
+    def rate(self, mysis_id: int | None = None) -> int:
+        """Tokens a minute over the last minute, of one mysis or of all."""
+        wanted = [self._spent.get(mysis_id, deque())] if mysis_id is not None else list(self._spent.values())
+        last_minute = 60 // SPARK_SECONDS
+        return sum(sum(list(points)[-last_minute:]) for points in wanted)
+
+    def in_order(self) -> list[MysisView]:
+        """Rows as they were created: they keep their place."""
+        return [self.myses[mysis_id] for mysis_id in sorted(self.myses)]

@@ -1,0 +1,84 @@
+"""Numbers, times and ages as the cockpit writes them. Pure; widths never jump where a column is fixed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+SECOND = 1_000_000
+UNKNOWN = "–"
+
+
+def tokens(count: int | None) -> str:
+    """999, 1k, 1.1k, 6.2k, 50k, 1.2M; unknown is shown as unknown. Source: planner.md, "Events and metrics"."""
+    if count is None:
+        return "?"
+    if count < 1000:
+        return str(count)
+    if count < 999_950:
+        return f"{count / 1000:.1f}".removesuffix(".0") + "k"
+    return f"{count / 1_000_000:.1f}".removesuffix(".0") + "M"
+
+
+def age(since: int, now: int) -> str:
+    """How long ago: 2s, 18s, 1m, 9m, 3h, 2d. A time that lies ahead, or never was, has no age."""
+    if since <= 0:
+        return UNKNOWN
+    seconds = max(0, (now - since) // SECOND)
+    return span(seconds)
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest unit: 2s, 1m, 3h, 2d."""
+    seconds = int(seconds)
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def clock(at: int, now: int, *, seconds: bool = False) -> str:
+    """Local time; with the date where that is not today."""
+    moment = datetime.fromtimestamp(at / SECOND)
+    time = moment.strftime("%H:%M:%S" if seconds else "%H:%M")
+    return time if moment.date() == datetime.fromtimestamp(now / SECOND).date() else f"{moment:%Y-%m-%d} {time}"
+
+
+def money(micros: int | None) -> str:
+    """Dollars; an unknown price is not zero."""
+    return "$?" if micros is None else f"${micros / 1_000_000:.2f}"
+
+
+def size(chars: int) -> str:
+    """Characters as people read sizes: 312 B, 2.1 kB, 1.2 MB."""
+    if chars < 1000:
+        return f"{chars} B"
+    if chars < 1_000_000:
+        return f"{chars / 1000:.1f} kB"
+    return f"{chars / 1_000_000:.1f} MB"
+
+
+def duration(us: int) -> str:
+    """0.4 s, 14 s, 2 min."""
+    seconds = us / SECOND
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"
+
+
+def bar(share: float, width: int, glyphs: tuple[str, str] = ("━", "─")) -> tuple[str, str]:
+    """The filled and the empty part of a bar of `width` cells; anything above nothing fills at least one."""
+    share = min(1.0, max(0.0, share))
+    filled = min(width, max(1, round(share * width))) if share > 0 else 0
+    return glyphs[0] * filled, glyphs[1] * (width - filled)
+
+
+def sparkline(values: list[int], glyphs: str, width: int) -> str:
+    """The newest `width` values as a line of bars, on the scale of the largest."""
+    shown = values[-width:]
+    top = max(shown, default=0)
+    if top <= 0:
+        return glyphs[0] * width
+    steps = len(glyphs) - 1
+    return "".join(glyphs[min(steps, round(value / top * steps))] for value in shown).rjust(width, glyphs[0])

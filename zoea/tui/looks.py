@@ -1,0 +1,186 @@
+"""Themes as files: colours, roles and glyphs read from TOML, all errors of a file in one message.
+
+Shipped ones stand in `themes/`, a person's own in the configuration directory; a
+file of the same name there wins. Widgets use roles, never colours.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textual.theme import Theme
+
+import zoea
+from zoea.model.errors import SettingsError
+
+COLOURS = (
+    "background",
+    "surface",
+    "panel",
+    "text",
+    "muted",
+    "primary",
+    "primary-text",
+    "secondary",
+    "accent",
+    "success",
+    "warning",
+    "error",
+)
+ROLES = (
+    "title",
+    "border",
+    "border-focus",
+    "cursor",
+    "idle",
+    "running",
+    "stopped",
+    "errored",
+    "asking",
+    "waiting",
+    "llm",
+    "tool",
+    "commander",
+    "mysis",
+    "reasoning",
+)
+GLYPHS = ("brand", "brand-full", "idle", "running", "stopped", "errored", "asking", "waiting", "tool", "spark")
+TEXT_ROLES = tuple(role for role in ROLES if role not in ("border", "border-focus", "cursor"))
+"""Roles that text is drawn in: each must be readable on the background."""
+
+ASCII_GLYPHS = {
+    "brand": "<>",
+    "brand-full": "<#>",
+    "idle": "o",
+    "running": "*",
+    "stopped": "-",
+    "errored": "x",
+    "asking": "?",
+    "waiting": "~",
+    "tool": ">",
+    "spark": " .:-=+*#",
+}
+_HEX = re.compile(r"#[0-9A-Fa-f]{6}")
+_ANSI = re.compile(r"ansi_(bright_)?(black|red|green|yellow|blue|magenta|cyan|white)|ansi_default")
+DEFAULT = "nova"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One theme, whole. `roles` are resolved to colours."""
+
+    name: str
+    title: str
+    dark: bool
+    colours: Mapping[str, str]
+    roles: Mapping[str, str]
+    glyphs: Mapping[str, str]
+
+    @property
+    def is_ansi(self) -> bool:
+        """True where it uses the terminal's own palette."""
+        return self.colours["background"].startswith("ansi")
+
+    def theme(self) -> Theme:
+        """The Textual theme: the base colours, and each role as the variable `$role-NAME`."""
+        colours = self.colours
+        return Theme(
+            name=self.name,
+            primary=colours["primary"],
+            secondary=colours["secondary"],
+            accent=colours["accent"],
+            foreground=colours["text"],
+            background=colours["background"],
+            surface=colours["surface"],
+            panel=colours["panel"],
+            success=colours["success"],
+            warning=colours["warning"],
+            error=colours["error"],
+            dark=self.dark,
+            ansi=self.is_ansi,
+            variables={
+                "text-quiet": colours["muted"],
+                "block-cursor-background": colours["panel"],
+                "block-cursor-foreground": colours["text"],
+                "input-selection-background": colours["primary"],
+                "footer-key-foreground": colours["secondary"],
+                **{f"role-{name}": colour for name, colour in self.roles.items()},
+            },
+        )
+
+
+def folders(config: Path) -> tuple[Path, ...]:
+    """Where themes stand, the shipped ones first. A wheel carries them inside the package."""
+    package = Path(zoea.__file__).parent
+    shipped = package / "themes" if (package / "themes").is_dir() else package.parent / "themes"
+    return (shipped, config / "themes")
+
+
+def load(config: Path) -> tuple[dict[str, Look], list[SettingsError]]:
+    """All themes by name, and an error for each file that is none: it names everything that is wrong in it."""
+    found: dict[str, Look] = {}
+    errors: list[SettingsError] = []
+    for folder in folders(config):
+        for file in sorted(folder.glob("*.toml")):
+            try:
+                look = read(file)
+            except SettingsError as error:
+                errors.append(error)
+            else:
+                found[look.name] = look
+    return found, errors
+
+
+def read(file: Path) -> Look:
+    """One theme file. Raises SettingsError with every problem of it."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{file}: {error}", title="Theme is wrong") from error
+    problems: list[str] = []
+    colours = _colours(table, problems)
+    roles = _roles(table, colours, problems)
+    glyphs = {**_strings(table, "glyphs", GLYPHS, problems)}
+    for name in ("name", "title"):
+        if not isinstance(table.get(name), str):
+            problems.append(f"{name} is missing")
+    if not isinstance(table.get("dark"), bool):
+        problems.append("dark must be true or false")
+    unknown = set(table) - {"name", "title", "dark", "colours", "roles", "glyphs"}
+    problems += [f"{name} is no key of a theme" for name in sorted(unknown)]
+    if problems:
+        raise SettingsError(
+            f"{file}: {'; '.join(problems)}", title="Theme is wrong", hint="Compare it with a shipped theme."
+        )
+    return Look(table["name"], table["title"], table["dark"], colours, roles, glyphs)
+
+
+def _strings(table: Mapping[str, Any], section: str, names: tuple[str, ...], problems: list[str]) -> dict[str, str]:
+    given = table.get(section)
+    if not isinstance(given, dict):
+        problems.append(f"[{section}] is missing")
+        return {}
+    problems += [f"{section}.{name} is missing" for name in names if not isinstance(given.get(name), str)]
+    problems += [f"{section}.{name} is not known" for name in sorted(set(given) - set(names))]
+    return {name: given[name] for name in names if isinstance(given.get(name), str)}
+
+
+def _colours(table: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
+    colours = _strings(table, "colours", COLOURS, problems)
+    for name, value in colours.items():
+        if not (_HEX.fullmatch(value) or _ANSI.fullmatch(value)):
+            problems.append(f"colours.{name}: {value!r} is neither #RRGGBB nor an ansi_ colour")
+    return colours
+
+
+def _roles(table: Mapping[str, Any], colours: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    roles = _strings(table, "roles", ROLES, problems)
+    for name, colour in roles.items():
+        if colour not in colours:
+            problems.append(f"roles.{name}: {colour!r} is no colour of this theme")
+    return {name: colours.get(colour, "#FFFFFF") for name, colour in roles.items()}

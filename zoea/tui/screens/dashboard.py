@@ -1,0 +1,307 @@
+"""The dashboard: the whole swarm at one glance, who needs the commander, and one key to act on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+
+from zoea.app.broadcasts import Broadcast, latest
+from zoea.model.errors import StoreError
+from zoea.model.values import Event, MysisView, Receipt, Recipients
+from zoea.model.words import MysisState
+from zoea.tui import figures
+from zoea.tui.actions import Place, Situation, bindings, of
+from zoea.tui.rows import Row, glyph, one_line, said
+from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.prompt import Prompt, Target
+from zoea.tui.widgets.swarm_table import SwarmTable
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+_FEED_EVENTS = ("message.", "delivery.", "turn.ended")
+_FEED_WAIT_S = 0.25
+
+
+class Dashboard(CockpitScreen[None]):
+    """Table, detail of the cursor's row, broadcasts with their receipts, and the prompt."""
+
+    CSS_PATH = "dashboard.tcss"
+    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.DASHBOARD)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(of(Place.DASHBOARD)),
+        Binding("j,down", "cursor(1)", show=False),
+        Binding("k,up", "cursor(-1)", show=False),
+        Binding("g,home", "edge(0)", show=False),
+        Binding("G,end", "edge(1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._broadcasts: tuple[Broadcast, ...] = ()
+        self._feed_task: asyncio.Task[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Line(id="top")
+        with Container(id="body"):
+            with Vertical(id="left"):
+                table = SwarmTable(self._row, self.cockpit.glyphs, id="swarm")
+                table.border_title = "SWARM"
+                yield table
+                detail = TextBlock(id="detail", classes="panel")
+                yield detail
+            feed = TextBlock(id="feed", classes="panel")
+            feed.border_title = "BROADCASTS"
+            yield feed
+        yield Prompt(id="prompt")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.table.focus()
+        self.feed_changed(frozenset())
+
+    @property
+    def table(self) -> SwarmTable:
+        return self.query_one(SwarmTable)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    def situation(self) -> Situation:
+        return self.cockpit.base_situation(self.targets())
+
+    def targets(self) -> tuple[MysisView, ...]:
+        """The marked myses, else the one under the cursor."""
+        marked = [view for view in self.cockpit.feed.in_order() if view.id in self.cockpit.marks]
+        if marked:
+            return tuple(marked)
+        cursor = self.table.cursor if self.is_mounted else None
+        return (cursor,) if cursor is not None else ()
+
+    def _row(self, view: MysisView) -> Row:
+        feed = self.cockpit.feed
+        spark = figures.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12) if feed.spark(view.id) else ""
+        return Row(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now())
+
+    # What changes.
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        if not self.is_mounted:
+            return
+        first = not self.table.shown and bool(self.cockpit.feed.myses)
+        self.table.show(self.cockpit.feed.in_order(), ids or None)
+        self._draw_detail()
+        super().feed_changed(ids)
+        if first or (self._feed_task is None and self.cockpit.opened is not None):
+            self._refresh_feed()
+
+    def feed_happened(self, event: Event) -> None:
+        if event.kind.startswith(_FEED_EVENTS):
+            self._refresh_feed()
+
+    def tick(self) -> None:
+        self.table.tick()
+        self._draw_detail()
+        super().tick()
+
+    def look_changed(self) -> None:
+        self.table.set_glyphs(self.cockpit.glyphs)
+        super().look_changed()
+
+    def on_swarm_table_cursor_moved(self, event: SwarmTable.CursorMoved) -> None:
+        self._draw_detail()
+        self.redraw_bars()
+
+    def on_swarm_table_chosen(self, event: SwarmTable.Chosen) -> None:
+        self.cockpit.action_do("mysis.focus")
+
+    def _refresh_feed(self) -> None:
+        """Read the broadcasts again, at most four times a second."""
+        if self._feed_task is None or self._feed_task.done():
+            self._feed_task = asyncio.create_task(self._read_feed())
+
+    async def _read_feed(self) -> None:
+        await asyncio.sleep(_FEED_WAIT_S)
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        try:
+            self._broadcasts = await asyncio.to_thread(latest, opened.database)
+        except StoreError as error:
+            self.cockpit.show_error(error)
+            return
+        self._draw_feed()
+
+    def _draw_feed(self) -> None:
+        lines: list[list[Piece]] = []
+        now = self.cockpit.now()
+        for said_to_all in self._broadcasts:
+            who = "commander" if said_to_all.sender == "you" else "mysis"
+            to = "you" if said_to_all.to_commander else str(said_to_all.recipients)
+            lines.append(
+                [
+                    (f"{figures.clock(said_to_all.created_at, now)} ", "quiet"),
+                    (one_line(said_to_all.sender), who),
+                    (f" → {to}  ", "quiet"),
+                    (one_line(said_to_all.text), ""),
+                ]
+            )
+            if not said_to_all.to_commander:
+                lines.append([("      " + _receipt(said_to_all), "quiet")])
+        self.query_one("#feed", TextBlock).put(lines or [[("nothing was broadcast yet: press b", "quiet")]])
+
+    def _draw_detail(self) -> None:
+        block = self.query_one("#detail", TextBlock)
+        view = self.table.cursor
+        if view is None:
+            block.border_title = ""
+            block.put(self._nobody())
+            return
+        block.border_title = one_line(view.name)
+        block.put(detail_lines(view, self.cockpit.now(), self.cockpit.glyphs))
+
+    def _nobody(self) -> list[list[Piece]]:
+        cockpit = self.cockpit
+        if cockpit.open_error is not None:
+            error = cockpit.open_error
+            return [[(error.title, "errored")], [(error.what, "")], [(error.hint, "quiet")]]
+        if cockpit.opened is None:
+            return [[("opening the swarm…", "quiet")]]
+        return [[("no mysis yet: press n to create one", "quiet")]]
+
+    # Moving.
+
+    def action_cursor(self, by: int) -> None:
+        self.table.move(by)
+
+    def action_edge(self, last: int) -> None:
+        self.table.move_to(len(self.table.shown) - 1 if last else 0)
+
+    def action_page(self, by: int) -> None:
+        self.table.move(by * self.table.page)
+
+    # Actions on myses.
+
+    def do_mysis_mark(self) -> None:
+        view = self.table.cursor
+        if view is not None:
+            self.cockpit.marks ^= {view.id}
+            self.table.move(1)
+            self.table.refresh()
+            self.redraw_bars()
+
+    def do_mysis_mark_all(self) -> None:
+        shown = {view.id for view in self.table.shown}
+        self.cockpit.marks = set() if shown <= self.cockpit.marks else shown
+        self.table.refresh()
+        self.redraw_bars()
+
+    def do_swarm_attention(self) -> None:
+        first = self.table.toggle_attention()
+        self.table.border_subtitle = "needs attention first" if first else ""
+
+    def do_mysis_stop(self) -> None:
+        for view in self.targets():
+            if view.state is not MysisState.STOPPED:
+                self.cockpit.ask_swarm(self.cockpit.api.stop(f"#{view.id}"))
+
+    def do_mysis_relaunch(self) -> None:
+        for view in self.targets():
+            if view.state is not MysisState.RUNNING:
+                self.cockpit.ask_swarm(self.cockpit.api.start(f"#{view.id}"))
+
+    def do_mysis_dismiss(self) -> None:
+        for view in self.targets():
+            if view.failure is not None:
+                self.cockpit.ask_swarm(self.cockpit.api.dismiss(f"#{view.id}"))
+
+    # Speaking.
+
+    def do_mysis_message(self) -> None:
+        view = self.targets()[0]
+        self.prompt.open(Target(f"mysis {view.id}", f"message to {one_line(view.name)}", (view.name,)))
+
+    def do_swarm_broadcast(self) -> None:
+        self.prompt.open(self._everybody())
+
+    def _everybody(self) -> Target:
+        marked = [view for view in self.cockpit.feed.in_order() if view.id in self.cockpit.marks]
+        views = marked or self.cockpit.feed.in_order()
+        hearing = [view for view in views if view.state.accepts_messages]
+        started = sum(1 for view in hearing if view.state is MysisState.IDLE)
+        skipped = len(views) - len(hearing)
+        notes = [f"{started} will be started" if started else "", f"{skipped} cannot hear it" if skipped else ""]
+        names = tuple(view.name for view in marked)
+        title = f"broadcast to {len(hearing)} marked" if marked else f"broadcast to {len(hearing)} of {len(views)}"
+        return Target("broadcast", title, names, is_broadcast=True, note=" · ".join(note for note in notes if note))
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        api = self.cockpit.api
+        if event.target.is_broadcast:
+            work = api.broadcast(event.text, to=Recipients(names=event.target.names), mode=event.mode)
+        else:
+            work = api.send(event.target.names[0], event.text, mode=event.mode)
+        self.cockpit.ask_swarm(work, done=self._sent)
+
+    def _sent(self, receipt: Receipt) -> None:
+        self.prompt.sent()
+        started = sum(1 for line in receipt.lines if line.status == "started")
+        skipped = sum(1 for line in receipt.lines if line.status == "skipped")
+        words = [f"delivered to {receipt.delivered}"]
+        words += [f"{started} started"] if started else []
+        words += [f"{skipped} skipped"] if skipped else []
+        self.notify(" · ".join(words), markup=False)
+
+    def on_prompt_closed(self, event: Prompt.Closed) -> None:
+        self.table.focus()
+
+    def do_app_back(self) -> None:
+        if self.prompt.is_open:
+            self.prompt.close()
+        elif self.cockpit.marks:
+            self.cockpit.marks.clear()
+            self.table.refresh()
+            self.redraw_bars()
+
+
+def detail_lines(view: MysisView, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:
+    """What the detail panel says of one mysis."""
+    state = glyph(view)
+    share = view.context_used / view.context_limit if view.context_limit else 0.0
+    filled, empty = figures.bar(share, 10)
+    first: list[Piece] = [
+        (f"{glyphs.get(state, '?')} {view.state}", state),
+        (f"  turn {view.turn_number}, request {view.iteration}  ", "quiet"),
+        (filled, "running"),
+        (empty, "quiet"),
+        (f" {figures.tokens(view.context_used)}/{figures.tokens(view.context_limit)}", ""),
+        (f"  {figures.tokens(view.tokens)} tokens in all, {figures.money(view.cost_micros)}", "quiet"),
+    ]
+    lines = [first]
+    if view.failure is not None:
+        lines.append([(view.failure.title, "errored"), (f"  {view.failure.what}", "")])
+        lines.append([(view.failure.hint, "quiet")])
+    elif view.streaming:
+        lines.append([(one_line(view.streaming)[-400:], "")])
+    else:
+        lines.append([(said(view, now), "")])
+    lines.append([(f"{view.template} · {view.model or 'its own model'} on {view.provider}", "quiet")])
+    return lines
+
+
+def _receipt(broadcast: Broadcast) -> str:
+    parts = [
+        (broadcast.answered, "answered"),
+        (broadcast.working, "working"),
+        (broadcast.queued, "queued"),
+        (broadcast.unanswered, "not answered"),
+        (broadcast.skipped, "skipped"),
+    ]
+    return " · ".join(f"{count} {word}" for count, word in parts if count)

@@ -1,0 +1,106 @@
+"""The first and the last line of every screen: who needs you, what it costs, and what the keys do here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+from zoea.tui.actions import Action, Situation
+
+KEY_NAMES = {
+    "question_mark": "?",
+    "colon": ":",
+    "slash": "/",
+    "comma": ",",
+    "full_stop": ".",
+    "asterisk": "*",
+    "escape": "esc",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+}
+
+
+def key_name(key: str) -> str:
+    """A key as people write it: `ctrl+f` -> `^f`, `question_mark` -> `?`."""
+    first = key.split(",")[0]
+    if first.startswith("ctrl+"):
+        return f"^{KEY_NAMES.get(first[5:], first[5:])}"
+    return KEY_NAMES.get(first, first)
+
+
+Piece = tuple[str, str]
+
+
+class Line(Widget):
+    """One line of pieces, left and right; what does not fit is left out from the middle."""
+
+    DEFAULT_CSS = "Line { height: 1; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._left: Sequence[Piece] = ()
+        self._right: Sequence[Piece] = ()
+
+    def put(self, left: Sequence[Piece], right: Sequence[Piece] = ()) -> None:
+        """Show these pieces; draws only where something changed."""
+        if (left, right) != (self._left, self._right):
+            self._left, self._right = left, right
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        """What stands there, for tests and screen readers."""
+        return "".join(text for text, _ in (*self._left, *self._right))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        plain = self.rich_style
+        right = [Segment(text, plain + self._style(role)) for text, role in self._right]
+        room = width - sum(cell_len(segment.text) for segment in right)
+        left: list[Segment] = []
+        used = 0
+        for text, role in self._left:
+            if used + cell_len(text) > room:
+                break
+            used += cell_len(text)
+            left.append(Segment(text, plain + self._style(role)))
+        middle = Segment(" " * max(0, room - used), plain)
+        return Strip([*left, middle, *right]).adjust_cell_length(width, plain)
+
+    def _style(self, role: str) -> Style:
+        if not role:
+            return Style()
+        if role == "strong":
+            return Style(bold=True)
+        variables = self.app.get_css_variables()
+        name = {"quiet": "text-quiet", "key": "footer-key-foreground"}.get(role, f"role-{role}")
+        colour = variables.get(name, "")
+        bold = role in ("title", "key", "asking")
+        if not colour or colour.startswith("ansi"):
+            return Style(bold=bold)
+        return Style(color=colour, bold=bold)
+
+
+class KeyLine(Line):
+    """The footer: the most useful keys of this place, disabled ones quiet."""
+
+    def describe(self, actions: Sequence[Action], situation: Situation, keys: dict[str, str], badge: str = "") -> None:
+        """Show the actions that have a footer rank; `keys` are the keys in force, by action id."""
+        pieces: list[Piece] = []
+        for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
+            off = bool(action.why_not(situation))
+            title = action.title
+            if action.id == "approval.oldest" and situation.approvals:
+                title = f"{title} {situation.approvals}"
+            if action.id == "swarm.hold" and situation.held:
+                title = "resume"
+            key = key_name(keys.get(action.id, action.key))
+            pieces += [(f" {key}", "quiet" if off else "key"), (f" {title} ", "quiet" if off else "")]
+        self.put(pieces, [(badge, "quiet")] if badge else ())

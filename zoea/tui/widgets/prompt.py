@@ -1,0 +1,236 @@
+"""Where a person writes: several lines, history, drafts, delivery mode, and who will hear it before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from zoea.model.words import DeliveryMode
+
+MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
+HISTORY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who is spoken to. `key` keeps drafts apart; `names` are empty for everybody.
+
+    `note` says what will happen besides: who is started, who is skipped, what a round may cost.
+    """
+
+    key: str
+    title: str
+    names: tuple[str, ...] = ()
+    is_broadcast: bool = False
+    note: str = ""
+
+
+class _Writing(TextArea):
+    """The text itself; hands enter, tab and the edges of the history to the prompt around it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "send", priority=True),
+        Binding("ctrl+j,alt+enter", "line", "new line", show=False, priority=True),
+        Binding("tab", "mode", "delivery mode", priority=True),
+        Binding("ctrl+o", "editor", "editor", priority=True),
+    ]
+
+    class Sent(Message):
+        """Enter was pressed."""
+
+    class ModeWanted(Message):
+        """Tab was pressed."""
+
+    class EditorWanted(Message):
+        """The person wants their own editor."""
+
+    class HistoryWanted(Message):
+        """Up on the first line, or down on the last."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
+    def action_send(self) -> None:
+        self.post_message(self.Sent())
+
+    def action_line(self) -> None:
+        self.insert("\n")
+
+    def action_mode(self) -> None:
+        self.post_message(self.ModeWanted())
+
+    def action_editor(self) -> None:
+        self.post_message(self.EditorWanted())
+
+    async def _on_key(self, event: events.Key) -> None:
+        row, _ = self.cursor_location
+        if event.key == "up" and row == 0:
+            event.prevent_default().stop()
+            self.post_message(self.HistoryWanted(-1))
+        elif event.key == "down" and row == self.document.line_count - 1:
+            event.prevent_default().stop()
+            self.post_message(self.HistoryWanted(1))
+        else:
+            await super()._on_key(event)
+
+
+class Prompt(Vertical):
+    """Hidden until `open`; a draft stays with its target when the prompt is left."""
+
+    class Submitted(Message):
+        """A text to send, to whom, and how it joins a running turn."""
+
+        def __init__(self, target: Target, text: str, mode: DeliveryMode) -> None:
+            super().__init__()
+            self.target = target
+            self.text = text
+            self.mode = mode
+
+    class Closed(Message):
+        """The prompt was left; its draft is kept."""
+
+    class EditorWanted(Message):
+        """The text should be edited outside."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.target: Target | None = None
+        self.mode = DeliveryMode.QUEUE
+        self._drafts: dict[str, str] = {}
+        self._history: list[str] = []
+        self._place = 0
+        self._unsent = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="prompt-title", markup=False)
+        yield _Writing("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
+        yield Static("", id="prompt-note", markup=False)
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    @property
+    def text(self) -> str:
+        return self._writing.text
+
+    @property
+    def _writing(self) -> _Writing:
+        return self.query_one(_Writing)
+
+    def remember(self, texts: Sequence[str]) -> None:
+        """What was sent before, oldest first."""
+        self._history = [text for text in texts if text.strip()][-HISTORY:]
+
+    def open(self, target: Target) -> None:
+        """Show the prompt for a target, with its draft, and take the focus."""
+        self._keep_draft()
+        self.target = target
+        self.mode = DeliveryMode.QUEUE
+        self._place = len(self._history)
+        self._set(self._drafts.get(target.key, ""))
+        self.display = True
+        self._describe()
+        self._writing.focus()
+
+    def close(self) -> None:
+        """Hide it and keep the draft."""
+        if not self.is_open:
+            return
+        self._keep_draft()
+        self.display = False
+        self.post_message(self.Closed())
+
+    def clear_into_history(self) -> bool:
+        """Empty a text that is not empty, keeping it in the history. True where there was something."""
+        if not self.text.strip():
+            return False
+        self._note_sent(self.text)
+        self._set("")
+        return True
+
+    def put(self, text: str) -> None:
+        """Replace the text, as an outside editor does."""
+        self._set(text)
+        self._writing.focus()
+
+    def sent(self) -> None:
+        """The text was taken: empty the prompt, remember it, and close."""
+        self._note_sent(self.text)
+        if self.target is not None:
+            self._drafts.pop(self.target.key, None)
+        self._set("")
+        self.close()
+
+    def retarget(self, target: Target) -> None:
+        """The same words for who is there now: what stands in the note changed."""
+        if self.target is not None and target.key == self.target.key:
+            self.target = target
+            self._describe()
+
+    def _note_sent(self, text: str) -> None:
+        if text.strip() and (not self._history or self._history[-1] != text):
+            self._history = [*self._history, text][-HISTORY:]
+        self._place = len(self._history)
+
+    def _keep_draft(self) -> None:
+        if self.target is None:
+            return
+        if self.text.strip():
+            self._drafts[self.target.key] = self.text
+        else:
+            self._drafts.pop(self.target.key, None)
+
+    def _set(self, text: str) -> None:
+        self._writing.load_text(text)
+        self._writing.move_cursor(self._writing.document.end)
+
+    def _describe(self) -> None:
+        if self.target is None:
+            return
+        title = self.query_one("#prompt-title", Static)
+        title.update(Content(f" {self.target.title} · {self.mode}"))
+        note = self.query_one("#prompt-note", Static)
+        note.update(Content(f" {self.target.note}" if self.target.note else ""))
+        note.display = bool(self.target.note)
+
+    def on__writing_sent(self, event: _Writing.Sent) -> None:
+        event.stop()
+        if self.target is not None and self.text.strip():
+            self.post_message(self.Submitted(self.target, self.text, self.mode))
+
+    def on__writing_mode_wanted(self, event: _Writing.ModeWanted) -> None:
+        event.stop()
+        self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        self._describe()
+
+    def on__writing_editor_wanted(self, event: _Writing.EditorWanted) -> None:
+        event.stop()
+        self.post_message(self.EditorWanted(self.text))
+
+    def on__writing_history_wanted(self, event: _Writing.HistoryWanted) -> None:
+        event.stop()
+        place = self._place + event.by
+        if not 0 <= place <= len(self._history):
+            return
+        if self._place == len(self._history):
+            self._unsent = self.text
+        self._place = place
+        self._set(self._unsent if place == len(self._history) else self._history[place])

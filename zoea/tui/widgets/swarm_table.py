@@ -1,0 +1,195 @@
+"""The swarm as lines: 10,000 rows scroll without a widget each, and only what changed is drawn again.
+
+A Line API view, because a list of widgets takes seconds at a thousand rows and a
+DataTable most of a core at a thousand updates a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from zoea.model.values import MysisView
+from zoea.tui import attention
+from zoea.tui.rows import Columns, Row, compose
+
+
+class SwarmTable(ScrollView, can_focus=True):
+    """Rows keep their order; `attention_first` puts those that need a person on top.
+
+    Args:
+        row_of: Gives the line of a view: marks, sparkline, rate and time come from outside.
+        glyphs: The theme's, by name.
+    """
+
+    class CursorMoved(Message):
+        """The cursor stands on another mysis, or on none."""
+
+        def __init__(self, view: MysisView | None) -> None:
+            super().__init__()
+            self.view = view
+
+    class Chosen(Message):
+        """A row was double-clicked."""
+
+        def __init__(self, view: MysisView) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, row_of: Callable[[MysisView], Row], glyphs: dict[str, str], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._row_of = row_of
+        self._glyphs = glyphs
+        self._all: dict[int, MysisView] = {}
+        self._shown: list[int] = []
+        self._places: dict[int, int] = {}
+        self._cursor = 0
+        self._filter = ""
+        self._attention_first = False
+        self._styles: dict[str, Style] = {}
+
+    # What others set and read.
+
+    def show(self, views: list[MysisView], changed: frozenset[int] | None = None) -> None:
+        """Show these rows; with `changed`, only the lines of those ids are drawn again."""
+        before = self._shown
+        self._all = {view.id: view for view in views}
+        self._arrange()
+        if changed is None or before != self._shown:
+            self._resize()
+            return
+        for mysis_id in changed:
+            place = self._places.get(mysis_id)
+            if place is not None:
+                self.refresh_line(place)
+
+    def set_filter(self, text: str) -> None:
+        """Show only names, templates, states and texts that hold this, in any case."""
+        self._filter = text.casefold()
+        self._arrange()
+        self._resize()
+
+    def toggle_attention(self) -> bool:
+        self._attention_first = not self._attention_first
+        self._arrange()
+        self._resize()
+        return self._attention_first
+
+    def set_glyphs(self, glyphs: dict[str, str]) -> None:
+        self._glyphs = glyphs
+        self._styles.clear()
+        self.refresh()
+
+    def tick(self) -> None:
+        """A second has passed: ages and waits of the visible lines."""
+        self.refresh()
+
+    @property
+    def cursor(self) -> MysisView | None:
+        return self._all.get(self._shown[self._cursor]) if self._shown else None
+
+    @property
+    def shown(self) -> list[MysisView]:
+        return [self._all[mysis_id] for mysis_id in self._shown]
+
+    def select(self, mysis_id: int) -> None:
+        """Put the cursor on a mysis, where it is shown."""
+        if mysis_id in self._places:
+            self.move_to(self._places[mysis_id])
+
+    def move(self, by: int) -> None:
+        self.move_to(self._cursor + by)
+
+    def move_to(self, place: int) -> None:
+        """Put the cursor on a line and bring it into sight."""
+        if not self._shown:
+            return
+        place = min(len(self._shown) - 1, max(0, place))
+        old, self._cursor = self._cursor, place
+        self.refresh_line(old)
+        self.refresh_line(place)
+        self.scroll_to_region(Region(0, place, max(1, self.size.width), 1), animate=False, force=True)
+        if old != place:
+            self.post_message(self.CursorMoved(self.cursor))
+
+    @property
+    def page(self) -> int:
+        return max(1, self.scrollable_content_region.height - 1)
+
+    # Drawing.
+
+    def _arrange(self) -> None:
+        kept = self.cursor.id if self._shown and self.cursor else None
+        views = [view for view in self._all.values() if self._matches(view)]
+        views.sort(key=(lambda v: (attention.rank(v), v.id)) if self._attention_first else (lambda v: (0, v.id)))
+        self._shown = [view.id for view in views]
+        self._places = {mysis_id: place for place, mysis_id in enumerate(self._shown)}
+        if kept in self._places:
+            self._cursor = self._places[kept]
+        else:
+            self._cursor = min(self._cursor, max(0, len(self._shown) - 1))
+            self.post_message(self.CursorMoved(self.cursor))
+
+    def _matches(self, view: MysisView) -> bool:
+        if not self._filter:
+            return True
+        hay = f"{view.name}\n{view.template}\n{view.state}\n{' '.join(view.tags)}\n{view.text}".casefold()
+        return self._filter in hay
+
+    def _resize(self) -> None:
+        self.virtual_size = Size(0, len(self._shown))
+        self.refresh()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        place = y + self.scroll_offset.y
+        plain = self.rich_style
+        if place >= len(self._shown):
+            return Strip.blank(width, plain)
+        row = self._row_of(self._all[self._shown[place]])
+        under = Style()
+        if place == self._cursor:
+            under = self._style("cursor", background=True)
+            if self.has_focus:
+                under += Style(bold=True)
+        segments = [
+            Segment(text, plain + self._style(role) + under)
+            for text, role in compose(row, Columns.of(width), self._glyphs)
+        ]
+        return Strip(segments).adjust_cell_length(width, plain + under)
+
+    def _style(self, role: str, *, background: bool = False) -> Style:
+        key = f"{role}|{background}"
+        if key not in self._styles:
+            self._styles[key] = self._make_style(role, background)
+        return self._styles[key]
+
+    def _make_style(self, role: str, background: bool) -> Style:
+        if not role:
+            return Style()
+        if role == "strong":
+            return Style(bold=True)
+        variables = self.app.get_css_variables()
+        colour = variables.get("text-quiet" if role in ("quiet", "idle") else f"role-{role}", "")
+        if not colour or colour.startswith("ansi"):
+            return Style(reverse=background, dim=role == "quiet")
+        return Style(bgcolor=colour) if background else Style(color=colour)
+
+    # The mouse.
+
+    def on_click(self, event: events.Click) -> None:
+        place = event.y + self.scroll_offset.y
+        if place < len(self._shown):
+            self.move_to(place)
+            if event.chain == 2 and self.cursor is not None:
+                self.post_message(self.Chosen(self.cursor))

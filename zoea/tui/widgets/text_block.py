@@ -1,0 +1,63 @@
+"""Lines of pieces in a box: text and role, never markup, never taller than its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content, Span
+from textual.widgets import Static
+
+from zoea.text.control import strip
+
+Piece = tuple[str, str]
+
+
+class TextBlock(Static):
+    """Shows lines of (text, role) pieces; what a model or person wrote is stripped of control characters."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__("", id=id, classes=classes, markup=False)
+        self._lines: Sequence[Sequence[Piece]] = ()
+
+    def put(self, lines: Sequence[Sequence[Piece]]) -> None:
+        """Show these lines; draws only where something changed."""
+        if lines != self._lines:
+            self._lines = lines
+            self.update(self._content())
+
+    @property
+    def plain(self) -> str:
+        return "\n".join("".join(text for text, _ in line) for line in self._lines)
+
+    def restyle(self) -> None:
+        """The theme changed."""
+        self.update(self._content())
+
+    def _content(self) -> Content:
+        text: list[str] = []
+        spans: list[Span] = []
+        at = 0
+        for number, line in enumerate(self._lines):
+            if number:
+                text.append("\n")
+                at += 1
+            for raw, role in line:
+                shown = strip(raw)
+                style = self._style(role)
+                if style and shown:
+                    spans.append(Span(at, at + len(shown), style))
+                text.append(shown)
+                at += len(shown)
+        return Content("".join(text), spans)
+
+    def _style(self, role: str) -> str:
+        match role:
+            case "":
+                return ""
+            case "strong":
+                return "bold"
+            case "quiet":
+                return "$text-quiet"
+            case "title" | "asking":
+                return f"bold $role-{role}"
+        return f"$role-{role}"
