@@ -32,6 +32,11 @@ class OwnerThread:
         assert self.loop is not None
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=10)
 
+    def loop_call_later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Do something on the swarm's loop in a while."""
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self.loop.call_later, seconds, callback)
+
     async def end(self) -> None:
         """Wish for the end, on the swarm's own loop."""
         assert self.owner is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from zoea.settings.paths import Places, places
 
 T = TypeVar("T")
 
+NOTICE_AFTER_S = 1.0
 OPENING_S = 5.0
 """How long an owner that holds the workspace may take until its socket answers."""
 
@@ -65,5 +67,10 @@ async def attach(where: Places) -> RemoteSwarm:
 
 
 async def _command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
-    async with await attach(where) as swarm:
-        return await work(swarm)
+    loop = asyncio.get_running_loop()
+    notice = loop.call_later(NOTICE_AFTER_S, sys.stderr.write, "zoea: waiting for the running swarm\n")
+    try:
+        async with await attach(where) as swarm:
+            return await work(swarm)
+    finally:
+        notice.cancel()

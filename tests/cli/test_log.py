@@ -1,0 +1,114 @@
+"""`zoea log`: the stored conversation, for people and for machines."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Zoea
+from tests.fakes.owner import OwnerThread
+from zoea.app.compose import Wishes, running_swarm
+from zoea.cli import reach
+from zoea.cli.messages import memory_text
+from zoea.model.values import Memory, ToolCall
+from zoea.model.words import Role, Source
+from zoea.settings.paths import places
+
+CALL = ToolCall(5, 0, "mine", '{"belt":"b2"}')
+
+
+def memory(role: Role, content: str, **fields: object) -> Memory:
+    return Memory(1, 1, 1, 3, 1, role, Source.DIRECT, content, created_at=1_700_000_000_000_000, **fields)  # type: ignore[arg-type]  # each test gives its own
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        ("shown", "who"),
+        [
+            (memory(Role.USER, "x"), "you"),
+            (memory(Role.USER, "x", label="[message from mysis beta]"), "message from mysis beta"),
+            (memory(Role.ASSISTANT, "x"), "mysis"),
+            (memory(Role.ASSISTANT, "x", partial=True), "mysis (cut off)"),
+            (memory(Role.TOOL, "x", tool_name="mine", is_error=True), "⚙ mine (failed)"),
+        ],
+    )
+    def test_each_memory_says_who_and_when(self, shown: Memory, who: str) -> None:
+        head, said = memory_text(shown, verbose=False).splitlines()
+        assert head.endswith(f"  turn 3  {who}")
+        assert said == "    x"
+
+    def test_calls_stand_below_what_was_said(self) -> None:
+        text = memory_text(memory(Role.ASSISTANT, "", calls=(CALL,)), verbose=False)
+        assert text.splitlines()[1:] == ['    ⚙ mine({"belt":"b2"})']
+
+    def test_a_long_result_is_cut_unless_asked_for(self) -> None:
+        long = memory(Role.TOOL, "y" * 5_000, tool_name="get_map")
+        assert "4,400 more characters; --verbose shows them" in memory_text(long, verbose=False)
+        assert "y" * 5_000 in memory_text(long, verbose=True)
+
+    def test_what_was_reasoned_is_shown_when_asked_for(self) -> None:
+        thought = memory(Role.ASSISTANT, "x", reasoning="hm")
+        assert "(hm)" in memory_text(thought, verbose=True)
+        assert "(hm)" not in memory_text(thought, verbose=False)
+
+    def test_nothing_that_was_said_moves_the_cursor(self) -> None:
+        assert "\x1b" not in memory_text(memory(Role.USER, "a\x1b[2Jb", label="[\x1b]0;x\x07]"), verbose=True)
+
+
+class TestStored:
+    @pytest.fixture(autouse=True)
+    def _stored(self) -> None:
+        async def talk() -> None:
+            wishes = Wishes(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+            where = places()
+            where.make_data()
+            async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+                await swarm.create("alpha")
+                await swarm.send("alpha", "Mine the belt")
+                await swarm.wait("alpha", timeout_s=20)
+
+        asyncio.run(talk())
+
+    def test_it_is_read_without_a_swarm(self, zoea: Zoea) -> None:
+        ran = zoea("log", "ALPHA")
+        assert ran.code == 0
+        assert "    Mine the belt" in ran.out
+        assert zoea("log", "alpha", "-n", "1").out.count("turn 1") == 1
+
+    def test_json_is_one_memory_a_line(self, zoea: Zoea) -> None:
+        lines = [json.loads(line) for line in zoea("log", "alpha", "--json").out.splitlines()]
+        assert [line["role"] for line in lines][:1] == ["user"]
+        assert all({"id", "turn_number", "seq", "content", "calls"} <= line.keys() for line in lines)
+
+    def test_nobody_has_no_log(self, zoea: Zoea) -> None:
+        assert zoea("log", "nobody").code == 6
+
+    def test_show_and_list_read_what_is_stored(self, zoea: Zoea) -> None:
+        assert "state     idle: Zoea was closed" in zoea("show", "alpha").out
+        assert "alpha" in zoea("list").out
+        assert zoea("list", "--workspace", "north", "--json").json == []
+
+
+class TestWaiting:
+    def test_an_owner_that_is_just_opening_is_waited_for_and_it_is_said(
+        self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reach, "NOTICE_AFTER_S", 0.0)
+        where = places()
+        hidden = where.socket.with_suffix(".hidden")
+        where.socket.rename(hidden)
+        beside.loop_call_later(0.3, lambda: hidden.rename(where.socket))
+        ran = zoea("show", "nobody")
+        assert ran.code == 6
+        assert ran.err.startswith("zoea: waiting for the running swarm\n")
+
+    def test_an_owner_that_never_answers_is_given_up(
+        self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reach, "OPENING_S", 0.1)
+        Path(places().socket).unlink()
+        assert zoea("list", "--json").code == 5
+        assert zoea("send", "alpha", "x").code == 5
