@@ -1,0 +1,260 @@
+"""`turn.step` under anything that may come from outside, and the requests that follow from it.
+
+A model driver (`model.py`) carries out the effects; hypothesis is everything
+outside: the model's answers, results in any order, twice or never, approvals,
+steers between any two steps, clocks that jump, budgets, cancels, crashes.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.context.histories import HOSTILE, texts
+from tests.swarm.invariants import check_requests
+from tests.swarm.model import TOOLS, Planned, Rows, Run, TurnRow, answered, prepared
+from zoea.context import Frozen
+from zoea.model.request import Answer, ToolResult
+from zoea.model.values import Failure, ToolCall
+from zoea.model.words import ApprovalAnswer, CallState, ErrorClass, Outcome
+from zoea.swarm import turn_types as t
+from zoea.swarm.rules import HOUR, SECOND, TurnRules
+from zoea.swarm.turn import step
+
+FROZEN = st.builds(
+    Frozen,
+    mysis_id=st.just(1),
+    turn_id=st.just(0),
+    turn_number=st.just(0),
+    system=st.just("You are a mysis."),
+    max_tokens=st.sampled_from((700, 2500, 8000, 50_000)),
+    max_result_chars=st.sampled_from((100_000, 2000)),
+    calibration=st.sampled_from((1.0, 0.7, 1.37)),
+    context_window=st.sampled_from((None, 8192)),
+    situation=st.sampled_from(("", "tick 7\nfuel low " * 9)),
+    keep_answer=st.booleans(),
+    tools_tokens=st.sampled_from((0, 60)),
+)
+RULES = st.builds(TurnRules, max_iterations=st.sampled_from((1, 2, 5, 20)), retries=st.sampled_from((0, 1, 4)))
+NUMBERS = ("6", "1e308", "-1e308", "1e999", "NaN", "true", '"6"', "1" * 400, "null")
+TIMED = st.builds(
+    lambda now, key, then: f'{{"current_tick": {now}, "{key}": {then}}}',
+    st.sampled_from(NUMBERS),
+    st.sampled_from(("arrival_tick", "cooldown_ticks", "other")),
+    st.sampled_from(NUMBERS),
+)
+RESULTS = st.one_of(texts(9000), st.sampled_from(("ok", "ok", "[" * 700 + "]" * 700)), TIMED)
+ARGUMENTS = st.sampled_from(("{}", "{}", '{"to": "a|b:c"}', '{"seconds": 1e999}', '{"seconds": 5}', "[]", "{broken"))
+CALLS = st.lists(
+    st.builds(
+        prepared,
+        st.sampled_from((*TOOLS, "look", "act")),
+        ARGUMENTS,
+        known=st.sampled_from((True, True, True, False)),
+        broken=st.sampled_from(("", "", "", "it ends too soon")),
+    ),
+    min_size=1,
+    max_size=4,
+)
+ANSWERS = st.one_of(
+    st.builds(Answer, text=st.sampled_from(("", "\n", "done", *HOSTILE)), reasoning=st.sampled_from(("", "hm " * 400))),
+    st.none(),
+    st.none(),
+    st.none(),
+)
+FAILURE = Failure("ProviderError", "The model's provider failed", "from the test")
+ODD_TIMES = st.sampled_from((0, 1, SECOND, 25 * SECOND, HOUR, -SECOND, -HOUR))
+
+
+class Outside:
+    """Everything beyond the machine, drawn from `data`."""
+
+    def __init__(self, data: st.DataObject, frozen: Frozen, rules: TurnRules) -> None:
+        self.data = data
+        self.frozen = frozen
+        self.rules = rules
+        self.rows = Rows()
+        self.planned: list[Planned] = []
+        self.row: TurnRow | None = None
+
+    def verdict(self, run: Run) -> t.Verdict:
+        at = run.rows.now
+        match self.data.draw(st.sampled_from(("go",) * 12 + ("rest", "held", "refused", "stopped")), "verdict"):
+            case "rest":
+                return t.Verdict(at, rest_until=at + self.data.draw(st.sampled_from((0, 50_000, 5 * SECOND))))
+            case "held":
+                return t.Verdict(at, held=True)
+            case "refused":
+                return t.Verdict(at, refused="Task budget exceeded: 2/1 tokens")
+            case "stopped":
+                return t.Verdict(at, refused="Mysis budget exceeded: 2/1 tokens", stops=True)
+            case _:
+                return t.Verdict(at)
+
+    def live(self, turns: int) -> None:
+        """Some turns, each opened, resumed or nudged as the life machine would."""
+        for _ in range(turns):
+            run = self._next_turn()
+            for _ in range(self.data.draw(st.integers(0, 14), "events")):
+                if run.end is not None:
+                    break
+                self._happen(run)
+            if run.end is None:
+                self._cancel(run)
+            self._after(run)
+
+    def _next_turn(self) -> Run:
+        if self.row is not None:
+            run = Run.restored(self.rows, self.row, self.rules, self.verdict)
+            self.rows = run.rows
+        else:
+            for _ in range(self.data.draw(st.sampled_from((0, 1, 1, 2)), "messages")):
+                self._arrive()
+            waiting = tuple(one.id for one in self.rows.inbox.values() if one.turn_id is None)
+            row = self.rows.open_turn(waiting, 0 if waiting else 1, self.frozen)
+            run = Run.opened(self.rows, row, self.rules, self.verdict)
+            run.begin()
+        return run
+
+    def _arrive(self) -> int:
+        label = self.data.draw(st.sampled_from(("", "[message from mysis alpha]", "[broadcast from mysis b]")))
+        return self.rows.arrive(self.data.draw(texts(400), "prompt"), label)
+
+    def _happen(self, run: Run) -> None:
+        if run.aborting is not None:
+            self._cancel(run, run.aborting)
+            return
+        options = ["steer", "now", "again"]
+        options += ["answer"] * 8 if run.calling else []
+        options += ["fail"] if run.calling else []
+        options += ["result"] * 8 if run.running else []
+        options += ["approve"] * 4 if run.asked else []
+        options += ["wake"] * 6 if run.sleeping is not None or run.held else []
+        options += ["cancel"] if self.data.draw(st.integers(0, 9), "cancel") == 0 else []
+        match self.data.draw(st.sampled_from(options), "event"):
+            case "steer":
+                known = self._arrive() if self.data.draw(st.booleans()) else 1
+                if known in self.rows.inbox:
+                    run.give(t.Steered(self.rows.now, (known, known)))
+            case "now":
+                self.rows.now += self.data.draw(ODD_TIMES)
+                progress = self.rows.now - self.data.draw(st.sampled_from((0, SECOND, 6 * 60 * SECOND)))
+                run.give(t.Now(self.rows.now, progress, excused=self.data.draw(st.booleans())))
+            case "again":
+                self._again(run)
+            case "answer":
+                run.give(self._answer())
+            case "fail":
+                run.give(self._failure())
+            case "result":
+                run.give(self._result(run, self.data.draw(st.sampled_from(run.running), "which")))
+            case "approve":
+                answer = self.data.draw(st.sampled_from(ApprovalAnswer))
+                which = self.data.draw(st.sampled_from(run.asked), "which")
+                run.give(t.Approved(self.rows.now, which, answer, self.data.draw(st.sampled_from(("", "no")))))
+            case "wake":
+                self.rows.now = max(self.rows.now, run.sleeping or 0)
+                run.give(t.Now(self.rows.now, self.rows.now))
+            case _:
+                self._cancel(run)
+
+    def _again(self, run: Run) -> None:
+        """Something that was answered is answered once more: nothing follows from it."""
+        done = [call.id for call in self._own_calls(run) if not call.state.is_open]
+        if done:
+            which = self.data.draw(st.sampled_from(done), "again")
+            assert run.give(self._result(run, which)) == ()
+            assert run.give(t.Approved(self.rows.now, which, ApprovalAnswer.ONCE)) == ()
+
+    def _own_calls(self, run: Run) -> list[ToolCall]:
+        return [call for memory in self.rows.of_turn(run.row.id) for call in memory.calls]
+
+    def _answer(self) -> t.Answered:
+        self.rows.now += SECOND
+        final = self.data.draw(ANSWERS, "answer")
+        if final is not None:
+            return t.Answered(self.rows.now, final)
+        text = self.data.draw(st.sampled_from(("", "I look.", *HOSTILE)), "text")
+        return answered(self.rows.now, text, *self.data.draw(CALLS, "calls"))
+
+    def _failure(self) -> t.CallFailed:
+        return t.CallFailed(
+            self.rows.now,
+            FAILURE,
+            self.data.draw(st.sampled_from(ErrorClass), "class"),
+            retry_after=self.data.draw(st.sampled_from((None, None, 0.0, 7.5))),
+            jitter=self.data.draw(st.sampled_from((0.0, 0.5, 0.99))),
+            partial=self.data.draw(st.sampled_from((None, Answer(text="half an ans")))),
+        )
+
+    def _result(self, run: Run, call_id: int) -> t.Finished:
+        self.rows.now += SECOND
+        result = ToolResult(
+            self.data.draw(RESULTS, "result"),
+            is_error=self.data.draw(st.sampled_from((False, False, False, True))),
+            is_unknown=self.data.draw(st.sampled_from((False, False, False, True))),
+        )
+        return t.Finished(self.rows.now, call_id, result)
+
+    def _cancel(self, run: Run, outcome: Outcome | None = None) -> None:
+        """What the driver gives when all in flight was cancelled: some results had come, maybe twice."""
+        reasons = (Outcome.CANCELLED, Outcome.INTERRUPTED, Outcome.CRASHED, Outcome.TIMEOUT)
+        outcome = outcome or self.data.draw(st.sampled_from(reasons), "outcome")
+        came = self.data.draw(st.lists(st.sampled_from(run.running), max_size=3), "came") if run.running else []
+        closed = [call.id for call in self._own_calls(run) if not call.state.is_open][:1]
+        finished = tuple(self._result(run, one) for one in (*came, *closed))
+        partial = Answer(text="I was about to") if run.calling and self.data.draw(st.booleans()) else None
+        run.give(t.Cancelled(self.rows.now, outcome, partial, finished))
+        assert run.end is not None
+
+    def _after(self, run: Run) -> None:
+        end = run.end
+        assert end is not None
+        for late in (t.Now(self.rows.now), t.Steered(self.rows.now, (1,)), self._answer(), self._failure()):
+            turn, effects = step(run.turn, late)
+            assert (turn, effects) == (run.turn, ())
+        row = run.row
+        assert (row.outcome is None) == (end.outcome.leaves_open and not end.final)
+        assert row.outcome in (None, end.outcome)
+        if row.outcome is not None:
+            assert not any(call.state.is_open for call in self._own_calls(run))
+        for request in self.rows.requests:
+            assert request.state != "reserved", "what was reserved is settled or given back"
+        self.planned += run.planned
+        self.row = row if row.outcome is None else None
+
+
+@given(st.data(), FROZEN, RULES)
+@settings(max_examples=150)
+def test_any_life_of_turns_keeps_every_invariant(data: st.DataObject, frozen: Frozen, rules: TurnRules) -> None:
+    outside = Outside(data, frozen, rules)
+    outside.live(data.draw(st.integers(1, 4), "turns"))
+    check_requests(outside.planned, outside.rows)
+
+
+@given(st.data(), FROZEN, RULES)
+def test_a_turn_never_asks_its_model_more_often_than_its_limits_allow(
+    data: st.DataObject, frozen: Frozen, rules: TurnRules
+) -> None:
+    outside = Outside(data, frozen, rules)
+    outside.live(1)
+    answers = [one for one in outside.rows.memories.values() if one.role == "assistant" and not one.partial]
+    assert len(answers) <= rules.max_iterations
+    # Each answer may be tried anew after a passing failure, once after silence, and once per turn with less.
+    assert len(outside.planned) <= rules.max_iterations + 1
+
+
+def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0))
+    run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    run.begin()
+    run.give(answered(rows.now, "", prepared("look", "{}"), prepared("get_map", "{}"), prepared("act", "{}")))
+    assert run.running == [1, 2]
+    run.give(t.Finished(rows.now, 2, ToolResult("second")))
+    run.give(t.Finished(rows.now, 1, ToolResult("first")))
+    assert run.running == [3]
+    run.give(t.Cancelled(rows.now, Outcome.CANCELLED))
+    results = [(one.content, one.seq) for one in rows.of_turn(row.id) if one.role == "tool"]
+    assert results == [("first", 3), ("second", 4), ("cancelled", 5)]
+    assert rows.calls[3].state is CallState.CANCELLED
