@@ -274,6 +274,7 @@ async def test_a_large_swarm_arrives_whole(server: SocketServer, swarm: FakeSwar
     async with await RemoteSwarm.connect(server.path) as remote:
         changes = remote.changes()
         assert len((await anext(changes)).myses) == socket_server.LARGE_SWARM + 1
+        assert len((await remote.view()).myses) == socket_server.LARGE_SWARM + 1
         await changes.aclose()  # type: ignore[attr-defined]  # a generator
 
 

@@ -202,7 +202,7 @@ class _Front:
             if method.streams:
                 async with contextlib.aclosing(getattr(self._api, method.name)(**arguments)) as items:
                     async for item in items:
-                        await self._write_item(request, item)
+                        await self._write(id=request, item=item)
                 await self._write(id=request, end=True)
             else:
                 await self._write(id=request, result=await getattr(self._api, method.name)(**arguments))
@@ -218,20 +218,14 @@ class _Front:
             log.exception("a front's %s failed", method.name)
             await self._refuse(request, ZoeaError(f"{method.name} failed inside Zoea", hint="See zoea.log."))
 
-    async def _write_item(self, request: int, item: Any) -> None:
-        if isinstance(item, SwarmView) and len(item.myses) > LARGE_SWARM:
-            self._writer.write(await asyncio.to_thread(frame, id=request, item=item))
-        else:
-            self._writer.write(frame(id=request, item=item))
-        await self._writer.drain()
-
     async def _refuse(self, request: int | None, error: ZoeaError) -> None:
         with contextlib.suppress(ConnectionError):
             await self._write(id=request, error=error.as_dict())
 
     async def _write(self, **parts: Any) -> None:
         """One whole frame. Waiting for a slow front blocks this request alone."""
-        self._writer.write(frame(**parts))
+        is_large = any(isinstance(part, SwarmView) and len(part.myses) > LARGE_SWARM for part in parts.values())
+        self._writer.write(await asyncio.to_thread(frame, **parts) if is_large else frame(**parts))
         await self._writer.drain()
 
 
