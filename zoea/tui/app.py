@@ -25,6 +25,7 @@ from zoea.model.values import Event, MysisView
 from zoea.tui import looks
 from zoea.tui.actions import ACTIONS, BY_ID, Place, Situation, bindings, of
 from zoea.tui.feed import Feed
+from zoea.tui.styles import Styles
 
 TITLE = "Zoea"
 
@@ -76,6 +77,7 @@ class Cockpit(App[str]):
         self.now = now
         self.looks, self.look_errors = looks.load(config)
         self.look = self.looks.get(theme_name) or self.looks[looks.DEFAULT]
+        self.styles_of_look = Styles(self.look)
         self.opened: Opened | None = None
         self.marks: set[int] = set()
         self.deleted: list[tuple[int, str]] = []
@@ -225,6 +227,7 @@ class Cockpit(App[str]):
     def use_look(self, name: str) -> None:
         """Show another theme at once."""
         self.look = self.looks[name]
+        self.styles_of_look = Styles(self.look)
         self.theme = name
         for screen in self.screen_stack:
             if hasattr(screen, "look_changed"):

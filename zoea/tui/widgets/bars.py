@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
 from zoea.tui.actions import Action, Situation
+from zoea.tui.styles import styles_of
 
 KEY_NAMES = {
     "question_mark": "?",
@@ -62,7 +62,8 @@ class Line(Widget):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         plain = self.rich_style
-        right = [Segment(text, plain + self._style(role)) for text, role in self._right]
+        styles = styles_of(self)
+        right = [Segment(text, plain + styles.of(role)) for text, role in self._right]
         room = width - sum(cell_len(segment.text) for segment in right)
         left: list[Segment] = []
         used = 0
@@ -70,22 +71,9 @@ class Line(Widget):
             if used + cell_len(text) > room:
                 break
             used += cell_len(text)
-            left.append(Segment(text, plain + self._style(role)))
+            left.append(Segment(text, plain + styles.of(role)))
         middle = Segment(" " * max(0, room - used), plain)
         return Strip([*left, middle, *right]).adjust_cell_length(width, plain)
-
-    def _style(self, role: str) -> Style:
-        if not role:
-            return Style()
-        if role == "strong":
-            return Style(bold=True)
-        variables = self.app.get_css_variables()
-        name = {"quiet": "text-quiet", "key": "footer-key-foreground"}.get(role, f"role-{role}")
-        colour = variables.get(name, "")
-        bold = role in ("title", "key", "asking")
-        if not colour or colour.startswith("ansi"):
-            return Style(bold=bold)
-        return Style(color=colour, bold=bold)
 
 
 class KeyLine(Line):

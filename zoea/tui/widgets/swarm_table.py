@@ -19,6 +19,7 @@ from textual.strip import Strip
 from zoea.model.values import MysisView
 from zoea.tui import attention
 from zoea.tui.rows import Columns, Row, compose
+from zoea.tui.styles import styles_of
 
 
 class SwarmTable(ScrollView, can_focus=True):
@@ -53,7 +54,6 @@ class SwarmTable(ScrollView, can_focus=True):
         self._cursor = 0
         self._filter = ""
         self._attention_first = False
-        self._styles: dict[str, Style] = {}
 
     # What others set and read.
 
@@ -84,7 +84,6 @@ class SwarmTable(ScrollView, can_focus=True):
 
     def set_glyphs(self, glyphs: dict[str, str]) -> None:
         self._glyphs = glyphs
-        self._styles.clear()
         self.refresh()
 
     def tick(self) -> None:
@@ -159,31 +158,14 @@ class SwarmTable(ScrollView, can_focus=True):
         row = self._row_of(self._all[self._shown[place]])
         under = Style()
         if place == self._cursor:
-            under = self._style("cursor", background=True)
+            under = styles.of("cursor", background=True)
             if self.has_focus:
                 under += Style(bold=True)
         segments = [
-            Segment(text, plain + self._style(role) + under)
+            Segment(text, plain + styles.of(role) + under)
             for text, role in compose(row, Columns.of(width), self._glyphs)
         ]
         return Strip(segments).adjust_cell_length(width, plain + under)
-
-    def _style(self, role: str, *, background: bool = False) -> Style:
-        key = f"{role}|{background}"
-        if key not in self._styles:
-            self._styles[key] = self._make_style(role, background)
-        return self._styles[key]
-
-    def _make_style(self, role: str, background: bool) -> Style:
-        if not role:
-            return Style()
-        if role == "strong":
-            return Style(bold=True)
-        variables = self.app.get_css_variables()
-        colour = variables.get("text-quiet" if role in ("quiet", "idle") else f"role-{role}", "")
-        if not colour or colour.startswith("ansi"):
-            return Style(reverse=background, dim=role == "quiet")
-        return Style(bgcolor=colour) if background else Style(color=colour)
 
     # The mouse.
 
