@@ -153,6 +153,7 @@ class SwarmTable(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         place = y + self.scroll_offset.y
         plain = self.rich_style
+        styles = styles_of(self)
         if place >= len(self._shown):
             return Strip.blank(width, plain)
         row = self._row_of(self._all[self._shown[place]])
