@@ -86,6 +86,15 @@ async def test_think_blocks_become_reasoning_and_a_full_window_is_told() -> None
     assert (last.text, last.reasoning, last.finish, last.usage) == ("so", "why", Finish.LENGTH, Usage())
 
 
+async def test_a_structured_call_that_was_cut_is_broken() -> None:
+    async with OllamaServer(Say('{"name": "scan", "arguments": {"amount": 3', reason="length")) as server:
+        source = provider("ollama", server.url, tool_mode=ToolMode.JSON_SCHEMA)
+        (cut,) = (await answer(source, ask(tools=(SCAN,)))).calls
+        await source.close()
+    assert (cut.name, cut.arguments) == ("scan", '{"amount": 3')
+    assert "the output limit was reached" in cut.broken
+
+
 async def test_a_model_without_tools_is_held_to_a_schema_instead() -> None:
     said = json.dumps({"name": "scan", "arguments": {"sector": "b"}})
     async with OllamaServer(Say(said), Say('{"answer": "done"}')) as server:

@@ -343,6 +343,21 @@ async def test_a_structured_answer_may_be_text() -> None:
     assert (found.text, found.calls, found.finish) == ("All is well.", (), Finish.STOP)
 
 
+@pytest.mark.parametrize(
+    ("cut", "text", "finish"),
+    [('{"answer": "All is', "All is", Finish.LENGTH), ('{"ans', "", Finish.LENGTH)],
+)
+async def test_a_structured_answer_that_was_cut_shows_no_json(cut: str, text: str, finish: Finish) -> None:
+    found = await say(Say(cut, finish="length"), tool_mode=ToolMode.JSON_SCHEMA)
+    assert (found.text, found.calls, found.finish) == (text, (), finish)
+
+
+async def test_a_structured_call_that_was_cut_is_broken() -> None:
+    found = await say(Say('{"name": "scan", "arguments": {"se', finish="length"), tool_mode=ToolMode.JSON_SCHEMA)
+    assert (found.text, found.calls[0].name, found.finish) == ("", "scan", Finish.CALLS)
+    assert "the output limit was reached" in found.calls[0].broken
+
+
 async def test_a_400_that_names_thinking_is_sent_again_without_it() -> None:
     refusal = Fail.error(400, "reasoning_content is not allowed here")
     async with OpenAIServer(refusal, Say("done")) as server:

@@ -9,7 +9,7 @@ import pytest
 from tests.llm.asking import SCAN, assistant, call, request, result, system, user
 from zoea.llm.config import ProviderConfig, ToolMode
 from zoea.llm.openai_wire import body_of
-from zoea.llm.structured import MAX_STRING, read, schema
+from zoea.llm.structured import MAX_STRING, as_text, read, schema
 from zoea.model.request import AnswerCall, ToolSpec
 
 LIST = "the arguments must be one JSON object, not a list"
@@ -59,3 +59,62 @@ def test_the_conversation_is_shown_in_the_same_form() -> None:
 )  # fmt: skip
 def test_an_answer_is_a_call_or_a_text(said: str, text: str, calls: tuple[AnswerCall, ...]) -> None:
     assert read(said) == (text, calls)
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+GO = ToolSpec("go", "Go.", {"type": "object", "properties": {"at": {"$ref": "#/$defs/P"}}, "$defs": {"P": POINT}})
+
+
+def test_a_schema_inside_another_keeps_no_references() -> None:
+    assert schema((GO,))["anyOf"][0]["properties"]["arguments"] == {"type": "object", "properties": {"at": POINT}}
+    told, _ = as_text("", (), (GO,))
+    assert told.endswith(f"- go: Go. Arguments: {json.dumps({'at': POINT})}")
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('{"answer": "All is w', "All is w"),
+        ('{"answer": "All is well."', "All is well."),
+        ('{ "answer" : "one\\ntwo \\u00e4 \\"three\\" \\', 'one\ntwo ä "three" '),
+        ('{"answer": "cut in \\u00', "cut in "),
+        ('{"answer": "a \\\\u12', "a \\u12"),
+        ('{"answer": "', ""),
+        ('{"answer"', ""),
+        ('{"na', ""),
+        ("{", ""),
+        ("plain words", "plain words"),
+    ],
+)
+def test_a_text_that_was_cut_is_what_there_is_of_it(said: str, text: str) -> None:
+    assert read(said, is_cut=True) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        ('{"name": "scan", "arguments": {"amount": 3', '{"amount": 3'),
+        ('{"name": "scan", "arguments": {"to": "the be', '{"to": "the be'),
+        ('{"name": "scan", "arguments":', "{}"),
+        ('{"name": "scan", "argu', "{}"),
+        ('{"name": "scan"', "{}"),
+    ],
+)
+def test_a_call_that_was_cut_is_broken_and_never_mended(said: str, arguments: str) -> None:
+    text, (cut,) = read(said, is_cut=True)
+    assert (text, cut.name, cut.arguments) == ("", "scan", arguments)
+    assert "the output limit was reached" in cut.broken
+
+
+@pytest.mark.parametrize("said", ['{"name": "Bob"} is my name.', '{"answer": "he said "no""} he', '{"half'])
+def test_what_was_not_cut_stays_the_text_it_is(said: str) -> None:
+    assert read(said) == (said, ())
+
+
+def test_a_call_that_ends_in_mid_string_is_broken_whatever_the_server_says_of_its_end() -> None:
+    _, (cut,) = read('{"name": "scan", "arguments": {"to": "the be')
+    assert (cut.arguments, bool(cut.broken)) == ('{"to": "the be', True)
+
+
+def test_an_object_that_was_complete_at_the_limit_is_taken() -> None:
+    assert read('{"name": "scan"}', is_cut=True) == ("", (AnswerCall("scan", "{}"),))

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from zoea.llm.config import ProviderConfig, ToolMode
 from zoea.llm.documents import fetch
-from zoea.llm.flat_schema import flat
 from zoea.llm.http import Http
 from zoea.llm.llamacpp import LlamaServer, ServerOptions, engine_is_installed, missing_extra
 from zoea.llm.local_models import LocalModel, LocalModels
@@ -77,8 +76,7 @@ class EmbeddedProvider:
         if not task.done():
             yield Held(f"loading {model.name}")
         loaded = await asyncio.shield(task)
-        tools = tuple(replace(tool, input_schema=flat(tool.input_schema)) for tool in request.tools)
-        named = replace(request, model=model.name, tools=tools)
+        named = replace(request, model=model.name)
         try:
             async with aclosing(cast("AsyncGenerator[StreamItem]", loaded.provider.stream(named))) as items:
                 async for item in items:

@@ -155,10 +155,10 @@ class LineFold:
         text, orphan = self._think.orphan("".join(self._text))
         reasoning = f"{''.join(self._reasoning)}{orphan}".strip()
         calls = tuple(self._calls)
-        if self._structured and not calls:
-            text, calls = structured.read(text)
         reason = self._last.get("done_reason") or "stop"
         finish = {"stop": Finish.STOP, "length": Finish.LENGTH}.get(reason, Finish.UNKNOWN)
+        if self._structured and not calls:
+            text, calls = structured.read(text, is_cut=finish is Finish.LENGTH)
         return Answer(
             text=text.strip("\n") if reasoning else text,
             reasoning=reasoning,

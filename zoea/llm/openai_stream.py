@@ -97,7 +97,7 @@ class ChatFold:
         reasoning = f"{reasoning}{orphan}".strip()
         calls = tuple(self._answer_call(call) for call in self._calls if call.name or call.arguments)
         if self._structured and not calls:
-            text, calls = structured.read(text)
+            text, calls = structured.read(text, is_cut=self._is_cut)
         finish = Finish.CALLS if calls else _FINISH.get(self._finish, Finish.UNKNOWN if self._finish else Finish.STOP)
         if finish is Finish.FILTER and not text.strip():
             raise failure(ErrorClass.CONTENT_FILTER, f"{self._provider} stopped the answer before its first word")
@@ -111,9 +111,12 @@ class ChatFold:
             model=self._named or self._model,
         )
 
+    @property
+    def _is_cut(self) -> bool:
+        return _FINISH.get(self._finish) is Finish.LENGTH
+
     def _answer_call(self, call: _Call) -> AnswerCall:
-        is_cut = call is self._calls[-1] and _FINISH.get(self._finish) is Finish.LENGTH
-        arguments, broken = repair(call.arguments, is_cut=is_cut)
+        arguments, broken = repair(call.arguments, is_cut=self._is_cut and call is self._calls[-1])
         return AnswerCall(call.name, arguments, call.id, broken)
 
     def _native(self) -> Native | None:

@@ -8,11 +8,13 @@ what the tools are for; earlier calls and results are shown in the same form.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from zoea.llm.arguments import repair
+from zoea.llm.flat_schema import flat
 from zoea.llm.messages import arguments_object, result_text
 from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
 from zoea.model.words import Role
@@ -23,6 +25,9 @@ _HOW = (
     '{"name": "<tool>", "arguments": {…}}; its result comes back as a message that begins with '
     '"Result of". When nothing is left to do answer {"answer": "<your text>"}.'
 )
+_STRING = r'"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*)'
+_CUT_ANSWER = re.compile(r'\{\s*"answer"\s*:\s*' + _STRING + r'(?:"\s*|\\(?:u[0-9a-fA-F]{0,3})?)?', re.DOTALL)
+_CUT_CALL = re.compile(r'\{\s*"name"\s*:\s*' + _STRING + r'"(?:\s*,\s*"arguments"\s*:\s*(.+)|.*)', re.DOTALL)
 
 
 def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
@@ -32,7 +37,7 @@ def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
 
 def schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
     options = [
-        _closed({"name": {"const": tool.name}, "arguments": _bounded(tool.input_schema or {"type": "object"})})
+        _closed({"name": {"const": tool.name}, "arguments": _bounded(flat(tool.input_schema) or {"type": "object"})})
         for tool in tools
     ]
     return {"anyOf": [*options, _closed({"answer": {"type": "string", "maxLength": MAX_STRING}})]}
@@ -60,7 +65,7 @@ def as_text(
     """The system text with the tools in it, and the messages without any tool roles."""
     lines = [_HOW, "", "Tools:"]
     for tool in tools:
-        parameters = json.dumps(tool.input_schema.get("properties", {}), ensure_ascii=False)
+        parameters = json.dumps(flat(tool.input_schema).get("properties", {}), ensure_ascii=False)
         lines.append(f"- {tool.name}: {' '.join(tool.description.split())} Arguments: {parameters}")
     told = "\n".join(lines)
     return (f"{system}\n\n{told}" if system else told), [_plain(message) for message in messages]
@@ -81,11 +86,15 @@ def _plain(message: RequestMessage) -> RequestMessage:
             return message
 
 
-def read(text: str) -> tuple[str, tuple[AnswerCall, ...]]:
-    """The answer text and the calls of a structured answer; text that is none of it stays text."""
-    mended, broken = repair(text)
+def read(text: str, *, is_cut: bool = False) -> tuple[str, tuple[AnswerCall, ...]]:
+    """The answer text and the calls of a structured answer; text that is none of it stays text.
+
+    `is_cut` says that the model was stopped at its output limit: then the text is
+    what there is of it, a call is broken, and what is neither yet is nothing.
+    """
+    mended, broken = repair(text, is_cut=is_cut)
     if broken:
-        return text, ()
+        return _read_part(text, broken, is_cut)
     value = json.loads(mended)
     if isinstance(value.get("name"), str):
         arguments, wrong = repair(json.dumps(value.get("arguments") or {}, ensure_ascii=False))
@@ -93,3 +102,18 @@ def read(text: str) -> tuple[str, tuple[AnswerCall, ...]]:
     if isinstance(value.get("answer"), str):
         return value["answer"], ()
     return text, ()
+
+
+def _read_part(text: str, broken: str, is_cut: bool) -> tuple[str, tuple[AnswerCall, ...]]:
+    """What an object that is not whole says so far."""
+    begun = text.strip()
+    if (answer := _CUT_ANSWER.fullmatch(begun)) is not None:
+        return _unescaped(answer.group(1)), ()
+    if (call := _CUT_CALL.fullmatch(begun)) is not None and (is_cut or call.group(2)):
+        return "", (AnswerCall(_unescaped(call.group(1)), call.group(2) or "{}", broken=broken),)
+    return ("" if is_cut and begun.startswith("{") else text), ()
+
+
+def _unescaped(written: str) -> str:
+    """What stands between the quotes of a JSON string."""
+    return str(json.loads(f'"{written}"', strict=False))
