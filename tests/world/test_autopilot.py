@@ -58,6 +58,11 @@ def earned(seeds: range, ticks: int, **options: Any) -> int:
 
 
 def test_five_that_share_earn_more_than_five_that_do_not_and_chance_little() -> None:
+    """Both fly by one policy: only the broadcasts differ.
+
+    How far they scout decides the margin: at 3, 4, 5, 6 scans each it is 1.33, 1.32, 1.32, 1.30 over
+    seeds 0-19 and 1.38, 1.35, 1.33, 1.26 over 20-39, as lone captains that scout further find more themselves.
+    """
     together = earned(SEEDS, 1_000, share=True)
     alone = earned(SEEDS, 1_000, share=False)
     chance = sum(Fleet(seed, NAMES, share=False, pilot=random_pilot(seed)).run(1_000) for seed in SEEDS)

@@ -12,10 +12,8 @@ from zoea.world.autopilot.findings import Finding, Haul, hauls, parse
 from zoea.world.autopilot.sight import Deed, Sight
 from zoea.world.goods import ORES
 
-MOST_SCANS = 4
-"""Systems a captain scouts alone before settling for the best found."""
-TEAM_SCANS = 6
-"""The same for one who can tell others: what is found is worth more to a swarm."""
+MOST_SCANS = 5
+"""Systems a captain scouts before settling for the best known; the same with and without others to tell."""
 GOOD_ENOUGH = 26.0
 BEST_PRICE = max(ORES.values())
 FEW_SCANS = 3
@@ -70,7 +68,6 @@ class Charter:
     pressed: dict[str, float]
     logged_pressed: frozenset[str]
     wish: str
-    in_team: bool
 
     @classmethod
     def of(cls, sight: Sight) -> Charter:
@@ -104,7 +101,6 @@ class Charter:
             pressed=logged_pressed | sales,
             logged_pressed=frozenset(logged_pressed),
             wish=wish[1].lower() if wish else "",
-            in_team=sight.has("zoea_broadcast"),
         )
 
     @property
@@ -154,8 +150,7 @@ class Charter:
         if any(f.price >= BEST_PRICE and f.belt not in self.heard for f in there):
             return False
         good = any(finding.price >= GOOD_ENOUGH for finding in there)
-        most = TEAM_SCANS if self.in_team else MOST_SCANS
-        return len(self.scanned) < (FEW_SCANS if good else most)
+        return len(self.scanned) < (FEW_SCANS if good else MOST_SCANS)
 
     def _rate(self, haul: Haul) -> float:
         usual = CROWDED if haul.finding.belt in self.heard else CALM
