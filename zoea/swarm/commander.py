@@ -139,6 +139,11 @@ class Commander:
         for row in found:
             mysis = rows.mysis(row)
             self._revive(mysis, tallies[mysis.id], inbox.get(mysis.id, []), mysis.id in open_turns)
+        for row in await self._store.read(rows.LAST_SAID):
+            live = self._view.row(row["mysis_id"])
+            if live.mysis.failure is None:
+                live.say(row["content"], row["created_at"])
+            live.progress_at = row["created_at"]
 
     def _revive(self, mysis: Mysis, tally: sqlite3.Row, inbox: list[Delivery], broken_off: bool) -> MysisRunner:
         live = LiveMysis(mysis, text_at=mysis.state_at)
