@@ -26,6 +26,7 @@ from zoea.swarm.driver import OpenedTurn, TurnDriver, broke_off, failure_of
 from zoea.swarm.restore import restore
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
+from zoea.swarm.turn import step as turn_step
 from zoea.swarm.view import LiveMysis
 
 _log = logging.getLogger(__name__)
@@ -349,7 +350,8 @@ class MysisRunner:
         self._driver = TurnDriver(self._services, agent, session, catalogue, about, self._taken)
         steers = tuple(p.delivery_id for p in self.life.pending if p.mode is DeliveryMode.STEER)
         if steers:
-            self._driver.post(t.Steered(self._now(), steers))
+            # Known to the turn before its first effect: they join the very next request.
+            turn, _ = turn_step(turn, t.Steered(self._now(), steers))
         if self._late_cancel is not None:
             self._driver.cancel(self._late_cancel)
             self._late_cancel = None
