@@ -1,0 +1,141 @@
+"""A run that is cut after any acknowledged op goes on with the requests of the run that was not cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults import checker
+from tests.faults.lives import Cut, Lived, Message, Request, Story, call, live
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer
+from zoea.model.words import DeliveryMode, ErrorClass
+from zoea.swarm.restore import MAY_HAVE_RUN, NEVER_RAN
+
+OPENING = 1  # op of each life before anything can be commanded
+LOST = {"pending": NEVER_RAN, "sent": MAY_HAVE_RUN}
+
+
+def broken(kind: ErrorClass, retry_after: float | None = None) -> ProviderError:
+    return ProviderError("the script says so", kind=kind, retry_after=retry_after)
+
+
+def rounds(*names: str) -> tuple[Answer, ...]:
+    return tuple(Answer(text=f"round {name}", calls=(call("act", name),)) for name in names)
+
+
+STORIES = {
+    "two prompts with tools": Story(
+        ("first", "second"), (*rounds("one", "two"), Answer(text="done"), *rounds("three"), Answer(text="done again"))
+    ),
+    "parallel and sequential calls in one message": Story(
+        ("go",),
+        (
+            Answer(calls=(call("look", "a"), call("look", "b"), call("act", "c"), call("act", "d"), call("look", "e"))),
+            Answer(text="seen"),
+        ),
+    ),
+    "a steer while a tool runs": Story(
+        ("go",),
+        (*rounds("one", "two", "three"), Answer(text="as you wish")),
+        during={"two": ("turn left", DeliveryMode.STEER)},
+    ),
+    "a message that waits for the next turn": Story(
+        ("go",),
+        (*rounds("one"), Answer(text="done"), *rounds("two"), Answer(text="that too")),
+        during={"one": ("and then this", DeliveryMode.QUEUE)},
+    ),
+    "an interrupt while a tool runs": Story(
+        ("go",),
+        (*rounds("one"), *rounds("two"), Answer(text="stopped at once")),
+        during={"one": ("no, that", DeliveryMode.INTERRUPT)},
+    ),
+    "the note of the loop guard, then the end": Story(
+        ("go",), tuple(Answer(calls=(call("act", "same"),)) for _ in range(6)), guarded=True
+    ),
+    "an empty answer, asked for again": Story(("go",), (Answer(), Answer(text="sorry"))),
+    "two empty answers": Story(("go", "still there?"), (Answer(), Answer(), Answer(text="yes"))),
+    "empty, then calls, then empty": Story(("go",), (Answer(), *rounds("one"), Answer(), Answer(text="so"))),
+    "failures that pass": Story(
+        ("go",),
+        (
+            broken(ErrorClass.TRANSIENT),
+            broken(ErrorClass.TRANSIENT, 2.0),
+            *rounds("one"),
+            broken(ErrorClass.TRANSIENT),
+            Answer(text="there"),
+        ),
+    ),
+    "failures that outlast the retries, and the recovery": Story(
+        ("go",),
+        (*(broken(ErrorClass.TRANSIENT) for _ in range(4)), *rounds("one"), Answer(text="there")),
+        settings={"llm": {"retries": 2}},
+    ),
+    "a failure that would repeat": Story(("go",), (*rounds("one"), broken(ErrorClass.BAD_REQUEST))),
+    "a context that is too long": Story(
+        ("go",),
+        (
+            Answer(calls=(call("act", "x" * 9000),)),
+            broken(ErrorClass.CONTEXT_LENGTH),
+            *rounds("one"),
+            Answer(text="fits"),
+        ),
+        settings={"budget": {"token_budget_per_agent": 7000}},
+    ),
+    "a context that stays too long": Story(
+        ("go",), (broken(ErrorClass.CONTEXT_LENGTH), broken(ErrorClass.CONTEXT_LENGTH))
+    ),
+    "a call that asks, between calls that do not": Story(
+        ("go",), (Answer(calls=(call("look", "a"), call("burn", "b"), call("act", "c"))), Answer(text="burnt"))
+    ),
+    "calls that cannot run": Story(
+        ("go",), (Answer(calls=(call("nothing", "a"), call("act", "b"))), Answer(text="well"))
+    ),
+    "the last round": Story(("go",), rounds("one", "two"), settings={"turn": {"max_iterations": 2}}),
+}
+
+
+def with_losses(request: Request, cut: Cut) -> Request:
+    """A request of the uncut run as it must be where calls were lost at the cut."""
+    return tuple(
+        (message[0], LOST[cut.open_calls[message[2]]], *message[2:]) if message[2] in cut.open_calls else message
+        for message in request
+    )
+
+
+def without_notes(request: Request) -> list[Message]:
+    return [message for message in request if not message[1].startswith("[note from Zoea]")]
+
+
+async def told(folder: Path, story: Story) -> Lived:
+    folder.mkdir()
+    lived = await live(folder, story)
+    checker.at_rest(folder / "zoea.db")
+    return lived
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("silent", [True, False], ids=["at once", "after what followed was begun"])
+@pytest.mark.parametrize("name", STORIES)
+async def test_a_cut_after_any_acknowledged_op_changes_no_request_that_follows(
+    tmp_path: Path, name: str, silent: bool
+) -> None:
+    story = STORIES[name]
+    whole = await told(tmp_path / "whole", story)
+    assert len(whole.requests) == len(story.replies) or story.guarded
+    for last in range(OPENING + 1, whole.acknowledged + 1):
+        folder = tmp_path / f"cut-{last}"
+        folder.mkdir()
+        path = folder / "zoea.db"
+        before = await live(folder, story, last=last, silent=silent)
+        checker.always(path)
+        cut = Cut.of(path)
+        assert before.requests == whole.requests[: len(before.requests)], f"cut after op {last}"
+        after = await live(folder, story, consumed=cut.consumed, life=1)
+        checker.at_rest(path)
+        expected = [with_losses(request, cut) for request in whole.requests[cut.consumed :]]
+        if story.guarded and cut.open_calls:
+            assert without_notes(after.requests[0]) == without_notes(expected[0]), f"cut after op {last}"
+        else:
+            assert after.requests == expected, f"cut after op {last}"
