@@ -42,7 +42,8 @@ FROM mysis y JOIN template p ON p.hash = y.template_hash
 # The newest text that each living mysis said or was told, by its index: one look-up a mysis.
 LAST_SAID = """
 SELECT m.mysis_id, m.content, m.created_at FROM mysis y JOIN memory m ON m.id =
-  (SELECT n.id FROM memory n WHERE n.mysis_id = y.id AND n.role <> 'tool' AND n.content <> '' ORDER BY n.id DESC LIMIT 1)
+  (SELECT n.id FROM memory n WHERE n.mysis_id = y.id AND n.role <> 'tool' AND n.content <> ''
+   ORDER BY n.id DESC LIMIT 1)
 WHERE y.deleted_at IS NULL
 """
 
