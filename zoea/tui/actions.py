@@ -219,7 +219,7 @@ def of(*places: Place) -> tuple[Action, ...]:
 def bindings(actions: Iterable[Action]) -> list[Binding | tuple[str, str] | tuple[str, str, str]]:
     """Textual bindings that carry the action's id, so that `set_keymap` can move them."""
     return [
-        Binding(action.key, f"do('{action.id}')", action.title, id=action.id, show=action.footer is not None)
+        Binding(action.key, f"app.do('{action.id}')", action.title, id=action.id, show=action.footer is not None)
         for action in actions
     ]
 

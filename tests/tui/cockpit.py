@@ -1,0 +1,169 @@
+"""The cockpit over a real swarm with a scripted model and a clock by hand, for every test of a screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import Swarm, swarm
+from zoea.llm.scripted import Rule
+from zoea.model.ports import SwarmApi
+from zoea.model.request import Answer
+from zoea.model.values import MysisView
+from zoea.settings import Settings
+from zoea.tui.app import Cockpit, Opened
+
+W = TypeVar("W", bound=Widget)
+START = 1_700_000_000_000_000
+WITHIN_S = 10.0
+
+QUIET = Settings.model_validate({"nudge": {"enabled": False}})
+
+
+def said(text: str = "done") -> Rule:
+    """A model that always answers this."""
+    return lambda request: Answer(text=text)
+
+
+@dataclass
+class Stage:
+    """What a test holds of a cockpit: the app, its pilot and, where there is one, the swarm behind it."""
+
+    app: Cockpit
+    pilot: Pilot[str]
+    clock: HandClock
+    inner: Swarm | None = None
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def swarm(self) -> Swarm:
+        assert self.inner is not None
+        return self.inner
+
+    @property
+    def api(self) -> SwarmApi:
+        return self.app.api
+
+    @property
+    def screen(self) -> Screen[Any]:
+        return self.app.screen
+
+    async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
+        """Wait for a predicate, in real time, while the hand clock stands."""
+        async with asyncio.timeout(within):
+            while not predicate():  # noqa: ASYNC110  a screen has no event for every predicate
+                await asyncio.sleep(0.005)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and let the screen take them."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def write(self, text: str) -> None:
+        """Type text, character by character."""
+        names = {" ": "space", "\n": "ctrl+j", "#": "number_sign", "/": "slash", ":": "colon", ".": "full_stop"}
+        names |= {"-": "minus", "_": "underscore", ",": "comma", "?": "question_mark", "!": "exclamation_mark"}
+        await self.press(*(names.get(char, char) for char in text))
+
+    def one(self, kind: type[W], selector: str = "") -> W:
+        """The one widget of this kind on the screen on top."""
+        return self.screen.query_one(selector, kind) if selector else self.screen.query_one(kind)
+
+    def view(self, name: str = "alpha") -> MysisView:
+        """The mysis as the cockpit knows it. Raises StopIteration where it knows none of that name."""
+        return next(view for view in self.app.feed.myses.values() if view.name == name)
+
+    def has(self, *names: str) -> bool:
+        return {view.name for view in self.app.feed.myses.values()} >= set(names)
+
+    def text(self) -> str:
+        """What stands on the screen on top, as plain lines."""
+        compositor = self.screen._compositor
+        return "\n".join(
+            "".join(segment.text for segment in strip) for strip in compositor.render_strips(self.screen.size)
+        )
+
+
+def _watch(app: Cockpit, notices: list[str]) -> None:
+    real = app.notify
+
+    def notify(message: str, **more: Any) -> None:
+        notices.append(f"{more.get('title', '')}: {message}" if more.get("title") else message)
+        real(message, **more)
+
+    app.notify = notify  # type: ignore[method-assign]  # what was said, beside saying it
+
+
+@asynccontextmanager
+async def cockpit_over(
+    api: SwarmApi,
+    database: Path,
+    *,
+    size: tuple[int, int] = (120, 40),
+    clock: HandClock | None = None,
+    is_owner: bool = True,
+    config: Path | None = None,
+    theme: str = "nova",
+    keymap: dict[str, str] | None = None,
+    calm: bool = True,
+    inner: Swarm | None = None,
+) -> AsyncIterator[Stage]:
+    """A cockpit over any `SwarmApi`; it is left, and what it opened closed, at the end."""
+    clock = clock or HandClock(START)
+
+    @asynccontextmanager
+    async def opener() -> AsyncIterator[Opened]:
+        yield Opened(api, database, is_owner, "reef-run")
+
+    app = Cockpit(
+        opener,
+        config=config or database.parent / "config",
+        theme_name=theme,
+        keymap=keymap,
+        calm=calm,
+        now=clock.now,
+    )
+    notices: list[str] = []
+    _watch(app, notices)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        stage = Stage(app, pilot, clock, inner, notices)
+        await stage.until(lambda: app.feed.view is not None)
+        await pilot.pause()
+        try:
+            yield stage
+        finally:
+            app._close.set()
+            if app._swarm is not None:
+                await asyncio.wait({app._swarm}, timeout=10)
+
+
+@asynccontextmanager
+async def cockpit(
+    folder: Path,
+    rules: Rule | Sequence[Rule] = (),
+    *,
+    names: Sequence[str] = ("alpha", "beta", "gamma"),
+    start: bool = False,
+    settings: Settings | None = None,
+    **more: Any,
+) -> AsyncIterator[Stage]:
+    """A cockpit over a running swarm of `names`, idle unless `start`, whose model follows `rules`.
+
+    `more` goes to `cockpit_over`. Nudges are off unless `settings` says otherwise.
+    """
+    async with swarm(folder, rules or said(), settings=settings or QUIET) as inner:
+        for name in names:
+            await inner.commander.create(name, start=start)
+        async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, **more) as stage:
+            await stage.until(lambda: stage.has(*names))
+            await stage.pilot.pause()
+            yield stage
