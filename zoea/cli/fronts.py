@@ -48,10 +48,17 @@ _PLAIN_WORDS = {
 }
 
 
-class Front(Protocol):
-    """Shows a swarm's events until its task is cancelled."""
+Seen = Callable[[Event], None]
 
-    async def show(self, swarm: SwarmApi, after: int) -> None: ...
+
+def ignore(_event: Event) -> None:
+    """Nobody counts."""
+
+
+class Front(Protocol):
+    """Shows a swarm's events until its task is cancelled; `seen` is told of each once it is written."""
+
+    async def show(self, swarm: SwarmApi, after: int, seen: Seen = ignore) -> None: ...
 
     async def say(self, text: str) -> None:
         """A line of Zoea's own, where the front has room for it."""
@@ -63,10 +70,11 @@ class Front(Protocol):
 class JsonFront:
     """`--json`: one event a line, and a summary as the last one."""
 
-    async def show(self, swarm: SwarmApi, after: int) -> None:
+    async def show(self, swarm: SwarmApi, after: int, seen: Seen = ignore) -> None:
         async for event in gapless(swarm, after):
             line = {"event": event.kind, "id": event.id, "at": event.created_at, "mysis_id": event.mysis_id}
             await write_line(json.dumps({**line, "data": encode(event.data)}, ensure_ascii=False))
+            seen(event)
 
     async def say(self, text: str) -> None:
         """Machines are told nothing that is not an event."""
@@ -86,12 +94,12 @@ class PlainFront:
         self._database = database
         self._names: dict[int, str] = {}
 
-    async def show(self, swarm: SwarmApi, after: int) -> None:
+    async def show(self, swarm: SwarmApi, after: int, seen: Seen = ignore) -> None:
         async for event in gapless(swarm, after):
-            if event.kind in _UNREMARKABLE:
-                continue
-            who = await self._name(swarm, event)
-            await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
+            if event.kind not in _UNREMARKABLE:
+                who = await self._name(swarm, event)
+                await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
+            seen(event)
 
     async def say(self, text: str) -> None:
         await write_line(strip(text))

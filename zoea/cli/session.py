@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from zoea.app.stored import newest_event
 from zoea.cli.console import Parting, converse
-from zoea.cli.fronts import Front, JsonFront, PlainFront, gapless, go_dark
+from zoea.cli.fronts import Front, JsonFront, PlainFront, go_dark
 from zoea.cli.reach import attach
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
-from zoea.model.values import MysisView
+from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
@@ -117,11 +117,14 @@ async def _show(
     swarm: SwarmApi, front: Front, options: RunOptions, after: int, *, ending: asyncio.Event, is_owner: bool
 ) -> Parting:
     """Show the swarm until the first reason to end; errors of the front are the run's."""
-    reasons: list[Coroutine[Any, Any, Any]] = [front.show(swarm, after), _never_mind(ending)]
+    turns = _Turns(options.turns)
+    reasons: list[Coroutine[Any, Any, Any]] = [
+        front.show(swarm, after, turns.seen),
+        _wait(ending),
+        _wait(turns.are_enough),
+    ]
     if options.seconds is not None:
         reasons.append(asyncio.sleep(options.seconds))
-    if options.turns is not None:
-        reasons.append(_turns(swarm, after, options.turns))
     if options.is_interactive:
         reasons.append(converse(swarm, front.say, is_owner=is_owner))
     tasks = [asyncio.create_task(reason) for reason in reasons]
@@ -137,16 +140,23 @@ async def _show(
     return Parting.QUIT
 
 
-async def _never_mind(ending: asyncio.Event) -> None:
-    await ending.wait()
+async def _wait(reason: asyncio.Event) -> None:
+    await reason.wait()
 
 
-async def _turns(swarm: SwarmApi, after: int, wanted: int) -> None:
-    ended = 0
-    async for event in gapless(swarm, after):
-        ended += event.kind == "turn.ended"
-        if ended >= wanted:
+class _Turns:
+    """Counts the turns that were shown to have ended, and says when enough are."""
+
+    def __init__(self, wanted: int | None) -> None:
+        self.are_enough = asyncio.Event()
+        self._left = wanted
+
+    def seen(self, event: Event) -> None:
+        if self._left is None or event.kind != "turn.ended":
             return
+        self._left -= 1
+        if self._left <= 0:
+            self.are_enough.set()
 
 
 def _front(options: RunOptions, where: Places) -> Front:
