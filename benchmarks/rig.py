@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.app.clock import SystemClock, SystemIds
+from zoea.app.collector import seldom_collected
 from zoea.model.ports import Provider, ToolSession
 from zoea.model.request import (
     Answer,
@@ -218,7 +219,8 @@ async def rig(
             tools.open()
         listener = Listener(commander)
         try:
-            yield Rig(commander, store, listener, where)
+            with seldom_collected():
+                yield Rig(commander, store, listener, where)
         finally:
             await listener.close()
             await commander.close()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from zoea.app.accounts import CredentialAccounts
 from zoea.app.clock import SystemClock, SystemIds
+from zoea.app.collector import seldom_collected
 from zoea.app.logs import logging_to
 from zoea.app.owner import within
 from zoea.app.providers import ProviderSet
@@ -85,6 +86,7 @@ async def running_swarm(
         stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
         toolbox.serve(commander.desk)
         toolbox.open()
+        stack.enter_context(seldom_collected())
         yield commander
 
 
