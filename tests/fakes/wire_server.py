@@ -49,7 +49,8 @@ class Outgoing:
 
     def begin(self, content_type: str, headers: Mapping[str, str] | None = None, status: int = 200) -> None:
         """The head of a chunked answer."""
-        given = {"content-type": content_type, **(headers or {}), "transfer-encoding": "chunked"}
+        kept = {"connection": "keep-alive", "transfer-encoding": "chunked"}
+        given = {"content-type": content_type, **(headers or {}), **kept}
         self._transport.write(self._head(status, given))
 
     def piece(self, data: bytes) -> None:
@@ -73,13 +74,16 @@ class Outgoing:
 class WireServer:
     """Base of the fakes: subclasses answer in `handle`.
 
-    Use as `async with FakeX() as server: server.url`.
+    Use as `async with FakeX() as server: server.url`. With `answers_per_connection`
+    the request after so many finds its connection closed, though every answer said
+    that it is kept: what a client sees whose request crosses the server's closing.
     """
 
     def __init__(self) -> None:
         self.received: list[Received] = []
         self.url = ""
         self.connections = 0
+        self.answers_per_connection: int | None = None
         self._server: asyncio.Server | None = None
         self._open: set[_Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -137,6 +141,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._buffer = b""
         self._request: Received | None = None
+        self._answered = 0
         self.task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -146,6 +151,8 @@ class _Connection(asyncio.Protocol):
         self._server._open.add(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         self._buffer += data
         while (cut := self._buffer.find(b"\r\n\r\n")) >= 0:
             head = self._buffer[:cut].decode("latin-1").split("\r\n")
@@ -155,6 +162,10 @@ class _Connection(asyncio.Protocol):
             end = cut + 4 + int(headers.get("content-length", "0"))
             if len(self._buffer) < end:
                 return
+            if self._answered == self._server.answers_per_connection:
+                self.transport.close()
+                return
+            self._answered += 1
             method, path, _ = head[0].split(" ", 2)
             body, self._buffer = self._buffer[cut + 4 : end], self._buffer[end:]
             self._request = Received(method, path, headers, body, time.monotonic())

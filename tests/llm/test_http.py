@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.llm_clock import LoopClock
-from tests.fakes.openai_server import Fail, OpenAIServer
+from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.fakes.wire_server import Outgoing, Received
-from tests.llm.asking import provider
+from tests.llm.asking import answer, provider
 from zoea.llm.documents import fetch
 from zoea.llm.http import Http, is_loopback, proxy_for
 from zoea.model.errors import ProviderError
@@ -100,6 +100,55 @@ async def test_a_client_that_was_closed_opens_again_when_it_is_used() -> None:
         await source.close()
         assert await source.models()
         await source.close()
+
+
+async def test_a_request_that_crosses_the_closing_of_its_connection_goes_out_on_a_new_one() -> None:
+    async with OpenAIServer() as server:
+        server.answers_per_connection = 1
+        source = provider("openai", server.base_url)
+        for _ in range(5):
+            assert (await answer(source)).text
+        assert (len(server.chats), server.connections) == (5, 5)
+        await source.close()
+
+
+async def test_a_new_connection_that_answers_nothing_is_not_tried_again() -> None:
+    async with OpenAIServer(Say("so"), Fail(0)) as server:
+        source = provider("openai", server.base_url)
+        server.answers_per_connection = 0
+        with pytest.raises(ProviderError) as caught:
+            await answer(source)
+        assert (caught.value.kind, server.connections) == (ErrorClass.TRANSIENT, 1)
+        server.answers_per_connection = 1
+        await answer(source)
+        with pytest.raises(ProviderError):  # the used connection was closed, then the new one
+            await answer(source)
+        assert server.connections == 3
+        await source.close()
+
+
+async def test_an_answer_that_began_is_never_asked_for_twice() -> None:
+    asked = 0
+
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        for head in (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", b"HTTP/1.1 200"):
+            await reader.readuntil(b"\r\n\r\n")
+            asked += 1
+            writer.write(head)
+            await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(half, "127.0.0.1", 0)
+    http = Http(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", name="reefnet")
+    assert (await http.document("GET", "/"))[2] == b"{}"
+    with pytest.raises(ProviderError) as caught:
+        await http.document("GET", "/")
+    assert (caught.value.kind, asked) == (ErrorClass.TRANSIENT, 2)
+    await http.close()
+    server.close()
+    await server.wait_closed()
 
 
 @pytest.fixture

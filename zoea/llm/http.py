@@ -87,16 +87,33 @@ class _LaneStream(httpx.AsyncByteStream):
 
 
 class _Lane(httpx.AsyncHTTPTransport):
-    """httpx's transport over a single connection of `sockets`; the library has no other way to say so."""
+    """httpx's transport over a single connection of `sockets`; the library has no other way to say so.
+
+    A server may close a connection it said it would keep (llama.cpp does so after each
+    stream) in the instant in which the next request leaves. When not one byte of an
+    answer has come on a connection that was used before, the request goes out once
+    more, on a new one.
+    """
 
     def __init__(self, context: ssl.SSLContext) -> None:
+        self._sockets = SocketBackend()
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
             max_connections=1,
             max_keepalive_connections=1,
             keepalive_expiry=KEEP_ALIVE_S,
-            network_backend=SocketBackend(),
+            network_backend=self._sockets,
         )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        used = self._sockets.newest
+        before = used.received if used is not None else 0
+        try:
+            return await super().handle_async_request(request)
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+            if used is None or used is not self._sockets.newest or used.received > before:
+                raise
+        return await super().handle_async_request(request)
 
 
 class Lanes(httpx.AsyncBaseTransport):

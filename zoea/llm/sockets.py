@@ -20,11 +20,15 @@ HAPPY_EYEBALLS_S = 0.25
 
 
 class SocketStream(httpcore.AsyncNetworkStream, asyncio.Protocol):
-    """One connection. Reads are answered from what has arrived; the peer is slowed down beyond 256 KiB of it."""
+    """One connection. Reads are answered from what has arrived; the peer is slowed down beyond 256 KiB of it.
+
+    `received` counts every byte that ever came.
+    """
 
     _transport: asyncio.Transport
 
     def __init__(self) -> None:
+        self.received = 0
         self._arrived: list[bytes] = []
         self._size = 0
         self._is_over = False
@@ -42,6 +46,7 @@ class SocketStream(httpcore.AsyncNetworkStream, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._arrived.append(data)
         self._size += len(data)
+        self.received += len(data)
         if self._size > HIGH_WATER and not self._is_full:
             self._is_full = True
             self._transport.pause_reading()
@@ -151,7 +156,10 @@ class SocketStream(httpcore.AsyncNetworkStream, asyncio.Protocol):
 
 
 class SocketBackend(httpcore.AsyncNetworkBackend):
-    """Opens `SocketStream`s."""
+    """Opens `SocketStream`s; `newest` is the one it opened last."""
+
+    def __init__(self) -> None:
+        self.newest: SocketStream | None = None
 
     async def connect_tcp(
         self,
@@ -171,6 +179,7 @@ class SocketBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout(error) from error
         except OSError as error:
             raise httpcore.ConnectError(error) from error
+        self.newest = stream
         return stream
 
     async def sleep(self, seconds: float) -> None:
