@@ -65,6 +65,16 @@ def test_a_schema_with_a_reference_at_its_root_is_filled_in() -> None:
     assert flat({"$ref": "#/$defs/P", "$defs": {"P": POINT}}) == POINT
 
 
+def test_where_anything_goes_stands_an_object() -> None:
+    schema = {"properties": {"a": True, "b": {"type": "array", "items": True, "maxItems": 2}}, "anyOf": [True]}
+    anything: dict[str, Any] = {"a": {}, "b": {"type": "array", "items": {}, "maxItems": 2}}
+    assert flat(schema) == {"properties": anything, "anyOf": [{}]}
+    assert flat({"additionalProperties": True, "uniqueItems": True}) == {
+        "additionalProperties": True,
+        "uniqueItems": True,
+    }
+
+
 def test_a_plain_schema_stays_as_it_is() -> None:
-    schema = {"type": "object", "properties": {"a": {"enum": [1, "x", None]}, "b": True}, "required": ["a"]}
+    schema = {"type": "object", "properties": {"a": {"enum": [1, "x", None]}, "b": {}}, "required": ["a"]}
     assert flat(schema) == schema

@@ -15,7 +15,7 @@ from zoea.model.request import AnswerCall, ToolSpec
 LIST = "the arguments must be one JSON object, not a list"
 ROLES = {
     "type": "object",
-    "properties": {"to": {"type": "string", "enum": ["a"]}, "many": {"anyOf": [{"type": "string"}]}},
+    "properties": {"to": {"type": "string", "enum": ["a"]}, "many": {"anyOf": [{"type": ["string", "null"]}]}},
 }
 
 

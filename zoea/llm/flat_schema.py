@@ -13,6 +13,7 @@ MAX_DEPTH = 8
 MAX_ITEMS = 32
 _UNSAID = frozenset({"$defs", "definitions", "$schema", "$id", "title", "default", "examples"})
 _NAMED = frozenset({"properties", "patternProperties"})
+_CHOICES = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 
 
 def flat(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,17 +39,24 @@ def _flat(node: Any, root: Mapping[str, Any], depth: int) -> Any:
     every = node.get("allOf")
     if isinstance(every, list) and len(every) == 1 and isinstance(every[0], Mapping):
         return _flat({**every[0], **{key: value for key, value in node.items() if key != "allOf"}}, root, depth)
-    made = {
-        key: {name: _flat(inner, root, depth) for name, inner in value.items()}
-        if key in _NAMED and isinstance(value, Mapping)
-        else _flat(value, root, depth)
-        for key, value in node.items()
-        if key not in _UNSAID
-    }
+    made = {key: _inner(key, value, root, depth) for key, value in node.items() if key not in _UNSAID}
     if made.get("type") == "array":
         least = made.get("minItems")
         made.setdefault("maxItems", max(MAX_ITEMS, least) if isinstance(least, int) else MAX_ITEMS)
     return made
+
+
+def _inner(key: str, value: Any, root: Mapping[str, Any], depth: int) -> Any:
+    if key in _NAMED and isinstance(value, Mapping):
+        return {name: _schema(inner, root, depth) for name, inner in value.items()}
+    if key in _CHOICES and isinstance(value, list):
+        return [_schema(inner, root, depth) for inner in value]
+    return _schema(value, root, depth) if key == "items" else _flat(value, root, depth)
+
+
+def _schema(node: Any, root: Mapping[str, Any], depth: int) -> Any:
+    """A schema inside another; where anything goes it is an object, as llama.cpp refuses `true`."""
+    return {} if node is True else _flat(node, root, depth)
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:

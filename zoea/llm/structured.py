@@ -54,7 +54,9 @@ def _bounded(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     bounded = {key: _bounded(value) for key, value in node.items()}
-    if bounded.get("type") == "string" and not bounded.keys() & {"maxLength", "enum", "const", "format"}:
+    kinds = bounded.get("type")
+    is_text = kinds == "string" or (isinstance(kinds, list) and "string" in kinds)
+    if is_text and not bounded.keys() & {"maxLength", "enum", "const", "format"}:
         bounded["maxLength"] = MAX_STRING
     return bounded
 
