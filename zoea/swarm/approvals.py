@@ -35,7 +35,7 @@ class _Waiting:
     mysis_id: int
     spec: ToolSpec
     post: Post
-    timer: Timer
+    timer: Timer | None = None
 
 
 class ApprovalDesk:
@@ -64,19 +64,33 @@ class ApprovalDesk:
 
     async def ask(self, call_id: int, mysis_id: int, spec: ToolSpec, post: Post) -> None:
         """Let a turn wait for the answer; `post` is called with it, once."""
-        found = await self._store.read("SELECT id, expires_at FROM approval WHERE tool_call_id = ?", (call_id,))
-        expires = found[-1]["expires_at"] if found else self._clock.now()
-        timer = self._clock.call_at(expires, lambda: self._expire(call_id))
-        self._waiting[call_id] = _Waiting(mysis_id, spec, post, timer)
+        # Waiting before reading: an answer that comes meanwhile is posted, an earlier one stands in the row.
+        waiting = self._waiting[call_id] = _Waiting(mysis_id, spec, post)
         self._count(mysis_id)
+        found = await self._store.read(
+            "SELECT expires_at, answer, sentence FROM approval WHERE tool_call_id = ? ORDER BY id DESC LIMIT 1",
+            (call_id,),
+        )
+        if self._waiting.get(call_id) is not waiting:
+            return
+        if found and found[0]["answer"] is not None:
+            self._post(call_id, ApprovalAnswer(found[0]["answer"]), found[0]["sentence"])
+            return
+        expires = found[0]["expires_at"] if found else self._clock.now()
+        waiting.timer = self._clock.call_at(expires, lambda: self._post(call_id, ApprovalAnswer.EXPIRED, ""))
 
     def forget(self, call_ids: frozenset[int]) -> None:
         """A turn that ended waits no more."""
         for call_id in call_ids:
-            waiting = self._waiting.pop(call_id, None)
-            if waiting is not None:
+            self._take(call_id)
+
+    def _take(self, call_id: int) -> _Waiting | None:
+        waiting = self._waiting.pop(call_id, None)
+        if waiting is not None:
+            if waiting.timer is not None:
                 waiting.timer.cancel()
-                self._count(waiting.mysis_id)
+            self._count(waiting.mysis_id)
+        return waiting
 
     def _count(self, mysis_id: int) -> None:
         self._touched(mysis_id, sum(1 for waiting in self._waiting.values() if waiting.mysis_id == mysis_id))
@@ -132,14 +146,9 @@ class ApprovalDesk:
             self._session_grants.add((row["mysis_id"], *tool))
         elif answer is ApprovalAnswer.TEMPLATE:
             self._template_grants.add((row["template"], *tool))
-        waiting = self._waiting.pop(row["tool_call_id"], None)
-        if waiting is not None:
-            waiting.timer.cancel()
-            self._count(waiting.mysis_id)
-            waiting.post(row["tool_call_id"], answer, clean(sentence))
+        self._post(row["tool_call_id"], answer, clean(sentence))
 
-    def _expire(self, call_id: int) -> None:
-        waiting = self._waiting.pop(call_id, None)
+    def _post(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
+        waiting = self._take(call_id)
         if waiting is not None:
-            self._count(waiting.mysis_id)
-            waiting.post(call_id, ApprovalAnswer.EXPIRED, "")
+            waiting.post(call_id, answer, sentence)

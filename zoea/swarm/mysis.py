@@ -330,6 +330,7 @@ class MysisRunner:
             at=self._now(),
             tick_length=self._tick_length,
             failures=stored.failures,
+            requests=stored.requests,
         )
         frozen = Frozen.from_json(stored.frozen, system=agent.template.prompt)
         about = OpenedTurn(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
 from zoea.model.request import Catalogue, ToolSpec
 from zoea.model.values import Delivery, Memory
-from zoea.model.words import ErrorClass, OpenedBy
+from zoea.model.words import ErrorClass, Finish, OpenedBy
 from zoea.store import Store
 from zoea.swarm import guard, rows
-from zoea.swarm.turn_types import PastCall
+from zoea.swarm.turn_types import PastCall, PastRequest
 
 # One read answers every need from before a turn, and shows the guard the turn before: rows are tagged by what wants
 # them. The slice is the newest assistant memory whose calls all have results; the order is found by its own index.
@@ -34,6 +34,12 @@ wanted AS (
   UNION ALL SELECT id, 'previous' FROM memory WHERE turn_id IN (SELECT turn_id FROM previous) AND role = 'assistant')
 SELECT w.need, x.* FROM wanted w JOIN ({rows.MEMORY} WHERE m.id IN (SELECT id FROM wanted)) x ON x.id = w.id
 ORDER BY x.turn_number, x.seq
+"""
+
+# A request that was cut off is settled as unknown; one that was answered with nothing says how the model ended.
+_UNANSWERED = """
+SELECT attempt, state, error_class, finish_reason FROM request WHERE turn_id = :turn AND state <> 'refused'
+AND id > coalesce((SELECT max(request_id) FROM memory WHERE turn_id = :turn AND partial = 0), 0) ORDER BY id
 """
 
 _LAST_CALLS = 10
@@ -92,6 +98,7 @@ class OpenTurnRow:
     notes: tuple[Note, ...]
     used_tokens: int
     failures: frozenset[ErrorClass]
+    requests: tuple[PastRequest, ...]
 
 
 async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
@@ -109,6 +116,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
         " group_concat(DISTINCT error_class) AS failures FROM request WHERE turn_id = ?",
         (row["id"],),
     )
+    unanswered = await store.read(_UNANSWERED, {"turn": row["id"]})
     return OpenTurnRow(
         turn_id=row["id"],
         number=row["number"],
@@ -119,6 +127,14 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
         notes=tuple(Note(each["after_seq"], each["kind"], each["content"]) for each in notes),
         used_tokens=spent[0]["used"],
         failures=frozenset(ErrorClass(kind) for kind in (spent[0]["failures"] or "").split(",") if kind),
+        requests=tuple(
+            PastRequest(
+                each["attempt"],
+                ErrorClass(each["error_class"]) if each["error_class"] else None,
+                each["state"] in ("settled", "estimated") and each["finish_reason"] != Finish.UNKNOWN,
+            )
+            for each in unanswered
+        ),
     )
 
 

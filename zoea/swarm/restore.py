@@ -12,7 +12,7 @@ from zoea.model.values import Memory
 from zoea.model.words import CallState, ErrorClass, Role
 from zoea.swarm.rules import TurnRules, WaitRules
 from zoea.swarm.turn import CONTEXT_RETRY
-from zoea.swarm.turn_types import Effect, Next, Resume, Store, StoreResult, Turn
+from zoea.swarm.turn_types import Effect, Next, PastRequest, Resume, Store, StoreResult, Turn
 
 NEVER_RAN = "cancelled: Zoea stopped before this ran"
 MAY_HAVE_RUN = "unknown: Zoea stopped while this ran; check before repeating it"
@@ -30,6 +30,7 @@ def restore(
     at: int,
     tick_length: int = 0,
     failures: frozenset[ErrorClass] = frozenset(),
+    requests: tuple[PastRequest, ...] = (),
 ) -> tuple[Turn, tuple[Effect, ...]]:
     """The machine as it stood after the last acknowledged row, and what it does first.
 
@@ -37,6 +38,7 @@ def restore(
         memories: Every memory of the turn, in conversation order.
         read_only: Names of tools that may overlap.
         failures: How requests of this turn have failed: one that was too long was planned anew with less.
+        requests: Those since the last answer, in order: retries go on counting where they were.
     """
     results = tuple(
         StoreResult(
@@ -63,6 +65,18 @@ def restore(
         responded=any(memory.role is Role.ASSISTANT and not memory.partial for memory in memories),
         next=Next.FETCH,
         shrink=CONTEXT_RETRY if ErrorClass.CONTEXT_LENGTH in failures else 1.0,
+        empty_retried=any(request.was_empty for request in requests),
+        attempt=_attempt(requests, rules),
         tick_length=tick_length,
     )
     return turn, (Store(Resume(turn_id, results)),)
+
+
+def _attempt(requests: tuple[PastRequest, ...], rules: TurnRules) -> int:
+    """The attempt that is due: the next one, the same one where it was cut off, the first after a turn broke off."""
+    if not requests:
+        return 1
+    last = requests[-1]
+    if last.error_class is None:
+        return last.attempt + last.was_empty
+    return last.attempt + 1 if last.error_class.is_transient and last.attempt <= rules.retries else 1

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from zoea.model.request import ToolResult
-from zoea.model.values import Failure, Memory, ToolCall
+from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.model.words import CallState, ErrorClass, Outcome, Role
 from zoea.swarm import guard, waits
 from zoea.swarm.turn_types import (
@@ -57,6 +57,7 @@ from zoea.swarm.turn_types import (
 )
 
 NO_RESPONSE = "(no response)"
+NOTHING_USED = Usage()
 CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
 
 Step = tuple[Turn, tuple[Effect, ...]]
@@ -145,7 +146,7 @@ def _request(turn: Turn) -> Step:
     if turn.steers:
         op = TakeSteers(turn.turn_id, turn.steers, next_seq(turn.memories))
         return replace(turn, steers=(), next=Next.REQUEST), (Store(op),)
-    turn = replace(turn, phase=Phase.PLANNING, iteration=iterations(turn.memories) + 1, attempt=1)
+    turn = replace(turn, phase=Phase.PLANNING, iteration=iterations(turn.memories) + 1)
     return turn, (Plan(turn.shrink),)
 
 
@@ -180,7 +181,7 @@ def _answered(turn: Turn, given: Answered) -> Step:
     if answer.is_empty:
         op = replace(op, outcome=Outcome.ANSWERED)
         return replace(turn, phase=Phase.ENDING, next=Next.END), (Store(op),)
-    turn = replace(turn, responded=True, empty_retried=False)
+    turn = replace(turn, responded=True, attempt=1, empty_retried=False)
     if not given.calls:
         op = replace(op, outcome=Outcome.ANSWERED)
         return replace(turn, phase=Phase.ENDING, outcome=Outcome.ANSWERED, next=Next.END), (Store(op),)
@@ -208,7 +209,6 @@ def _batch(calls: tuple[tuple[int, bool, bool], ...]) -> tuple[int, ...]:
 
 
 def _call_failed(turn: Turn, given: CallFailed) -> Step:
-    turn = replace(turn, phase=Phase.RESTING)
     op = FailRequest(turn.request_id, given.error_class, given.usage)
     rules = turn.rules
     if given.error_class is ErrorClass.TRANSIENT and turn.attempt <= rules.retries:
@@ -218,12 +218,16 @@ def _call_failed(turn: Turn, given: CallFailed) -> Step:
             ceiling = min(rules.backoff_max, rules.backoff_first * 2 ** (turn.attempt - 1))
             rest = int(ceiling * given.jitter)
         until = given.at + rest
-        return replace(turn, attempt=turn.attempt + 1, rest_until=until, next=Next.REST), (Store(op),)
+        turn = replace(turn, phase=Phase.RESTING, attempt=turn.attempt + 1, rest_until=until, next=Next.REST)
+        return turn, (Store(op),)
     if given.error_class is ErrorClass.CONTEXT_LENGTH and turn.shrink == 1.0:
-        return replace(turn, shrink=CONTEXT_RETRY, next=Next.REQUEST), (Store(op),)
-    lasting = given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER)
+        turn = replace(turn, phase=Phase.RESTING, shrink=CONTEXT_RETRY, attempt=1, next=Next.REQUEST)
+        return turn, (Store(op),)
+    # The failed request and what becomes of the turn are one op: after a crash between them it would be sent again.
     turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
-    return replace(turn, next=Next.CLOSE if lasting else Next.BREAK_OFF), (Store(op),)
+    if given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER):
+        return _close(turn, Outcome.FAILED, failure=given.failure, error_class=given.error_class, usage=given.usage)
+    return _break_off(turn, Outcome.FAILED, usage=given.usage)
 
 
 # Running tools.
@@ -324,10 +328,6 @@ def _stored(turn: Turn, given: Stored) -> Step:
             return _run_more(turn)
         case Next.FETCH:
             return turn, (Fetch(),)
-        case Next.CLOSE:
-            return _close(turn, Outcome.FAILED, failure=turn.failure, error_class=turn.error_class)
-        case Next.BREAK_OFF:
-            return _break_off(turn, Outcome.FAILED)
         case Next.END:
             return _end(turn, given.at)
         case _:
@@ -417,6 +417,7 @@ def _close(
     error_class: ErrorClass | None = None,
     stops: bool = False,
     finished: tuple[StoreResult, ...] = (),
+    usage: Usage = NOTHING_USED,
 ) -> Step:
     """End the turn for good; what was still open gets the result `cancelled`."""
     done = {op.call_id for op in finished}
@@ -440,6 +441,8 @@ def _close(
         results=(*finished, *rest),
         failure=failure,
         unsent=_is_resting_before_call(turn),
+        error_class=error_class,
+        usage=usage,
     )
     turn = replace(
         turn,
@@ -455,7 +458,9 @@ def _close(
     return turn, (Store(op),)
 
 
-def _break_off(turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] = ()) -> Step:
+def _break_off(
+    turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
+) -> Step:
     """Leave the turn open: it goes on from its stored records."""
     op = BreakOff(
         turn_id=turn.turn_id,
@@ -466,6 +471,8 @@ def _break_off(turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] =
         results=finished,
         failure=turn.failure,
         unsent=_is_resting_before_call(turn),
+        error_class=turn.error_class,
+        usage=usage,
     )
     return replace(turn, phase=Phase.ENDING, outcome=outcome, next=Next.END), (Store(op),)
 

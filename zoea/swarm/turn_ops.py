@@ -408,6 +408,8 @@ def _leave(conn: WriterConnection, keeper: Keeper, op: Close | BreakOff) -> Stor
     partial: tuple[Memory, ...] = ()
     if op.unsent:
         spend_ops.fail(conn, keeper, op.request_id, Usage(), ErrorClass.CANCELLED)
+    elif op.request_id and op.error_class is not None:
+        spend_ops.fail(conn, keeper, op.request_id, op.usage, op.error_class)
     elif op.request_id:
         spend_ops.settle(
             conn, keeper, op.request_id, op.partial.usage if op.partial else Usage(), finish=Finish.UNKNOWN

@@ -37,8 +37,6 @@ class Next(StrEnum):
     CALL = "call"
     RUN = "run"
     RUN_STARTED = "run_started"
-    CLOSE = "close"
-    BREAK_OFF = "break_off"
     END = "end"
 
 
@@ -49,6 +47,15 @@ class PastCall:
     name: str
     fingerprint: bytes
     result_fingerprint: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastRequest:
+    """A request of this turn that gave no answer: it failed, was answered with nothing, or was cut off."""
+
+    attempt: int
+    error_class: ErrorClass | None
+    was_empty: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +308,11 @@ class FailRequest:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End the turn for good. `request_id` is one still in flight, 0 if none; `unsent` if it never left."""
+    """End the turn for good.
+
+    `request_id` is one that gave no answer, 0 if none: it failed with `error_class`,
+    is still in flight where that is None, or is `unsent` if it never left.
+    """
 
     turn_id: int
     outcome: Outcome
@@ -311,11 +322,13 @@ class Close:
     results: tuple[StoreResult, ...]
     failure: Failure | None
     unsent: bool = False
+    error_class: ErrorClass | None = None
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
 class BreakOff:
-    """Leave the turn open for later; calls keep the state they have."""
+    """Leave the turn open for later; calls keep the state they have. The fields are those of `Close`."""
 
     turn_id: int
     outcome: Outcome
@@ -325,6 +338,8 @@ class BreakOff:
     results: tuple[StoreResult, ...]
     failure: Failure | None
     unsent: bool = False
+    error_class: ErrorClass | None = None
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
