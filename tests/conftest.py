@@ -30,6 +30,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("ZOEA_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")  # a person's own model server is none of a test's business
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     monkeypatch.chdir(work)
 

@@ -100,7 +100,8 @@ def test_check_works_where_the_file_is_no_toml_at_all() -> None:
         run("config", "check")
 
 
-def test_check_says_which_layers_there_are() -> None:
+def test_check_says_which_layers_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ZOEA_SWARM__DISCOVER")
     assert "at their defaults" in run("config", "check").output
     write_user("[swarm]\nmax_myses = 3\n")
     assert "settings from user" in run("config", "check").output

@@ -38,12 +38,14 @@ async def owned(options: RunOptions, where: Places) -> int:
         ZoeaError: where it cannot be opened.
     """
     from zoea.app.compose import Wishes, running_swarm
+    from zoea.app.found import best_overrides
     from zoea.app.owner import own
     from zoea.app.scores import credits_earned
 
     front = _front(options, where)
     parting = Parting.QUIT
-    swarm_of = partial(running_swarm, wishes=Wishes(world=options.world))
+    wishes = Wishes(world=options.world, overrides={} if options.provider else await best_overrides(where))
+    swarm_of = partial(running_swarm, wishes=wishes)
     async with _until_open(own(where, swarm_of)) as owner:
         owner.be_the_process(on_hangup=go_dark)
         swarm = owner.api

@@ -40,6 +40,11 @@ class SwarmSettings(Section):
         "Provider of new myses",
         "Used where the template names none; empty is the only or first configured provider, else the autopilot.",
     )
+    discover: bool = item(
+        True,
+        "Look for a model",
+        "Where no provider is configured, use a model server found on this machine; else the autopilot.",
+    )
     messages_per_hour: Whole = item(
         20, "Messages an hour", "Direct messages that one mysis may send to others in an hour.", ge=0
     )

@@ -124,6 +124,8 @@ class Commander:
 
         await self._store.write(recover)
         await self._approvals.load()
+        newest = await self._store.read("SELECT max(id) AS id FROM event")
+        self._hub.last_id = newest[0]["id"] or 0
         hold = await self._store.read("SELECT value FROM setting WHERE key = 'hold'")
         if hold:
             value = json.loads(hold[0]["value"])
