@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,18 +18,26 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.events import Resize
 from textual.screen import Screen
 
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView
+from zoea.settings.paths import Places
 from zoea.tui import looks
+from zoea.tui.acting import Acting
 from zoea.tui.actions import ACTIONS, BY_ID, Place, Situation, bindings, of
+from zoea.tui.arming import Arming
+from zoea.tui.asked import Asked
 from zoea.tui.feed import Feed
 from zoea.tui.styles import Styles
+from zoea.tui.terminal import Terminal, title_of
 
 TITLE = "Zoea"
+LEAVE_S = 9.5
+"""What an end may take before it is left behind; the process has ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +48,13 @@ class Opened:
     database: Path
     is_owner: bool
     workspace: str = ""
+    places: Places | None = None
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Opened]]
 
 
-class Cockpit(App[str]):
+class Cockpit(Acting, App[str]):
     """The app.
 
     Args:
@@ -57,7 +68,10 @@ class Cockpit(App[str]):
     TITLE = TITLE
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings(of(Place.EVERYWHERE)))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(of(Place.EVERYWHERE)),
+        Binding("ctrl+c", "interrupt", "copy, clear or quit", show=False, priority=True),
+    ]
 
     def __init__(
         self,
@@ -82,8 +96,12 @@ class Cockpit(App[str]):
         self.marks: set[int] = set()
         self.deleted: list[tuple[int, str]] = []
         self.feed = Feed(self._feed_changed, self._feed_happened)
+        self.asked = Asked(lambda: self.api.approvals(), lambda: self._tell_screens("asked_changed"))
+        self.arming = Arming(time.monotonic, lambda: self._tell_screens("redraw_bars"))
+        self.terminal = Terminal(self.write_raw, self.bell)
         self._swarm: asyncio.Task[None] | None = None
         self._close = asyncio.Event()
+        self._end_by = math.inf
         self.open_error: ZoeaError | None = None
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]
         self.VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]
@@ -97,6 +115,7 @@ class Cockpit(App[str]):
     # Opening and closing.
 
     def on_mount(self) -> None:
+        self.terminal.open()
         self.set_keymap({name: key for name, key in self.keys.items() if key != BY_ID[name].key})
         from zoea.tui.screens.dashboard import Dashboard
 
@@ -123,11 +142,26 @@ class Cockpit(App[str]):
             self._feed_changed(frozenset())
 
     async def leave(self, how: str = "stop") -> None:
-        """Close what was opened, then the app, which returns `how`; an attached swarm runs on."""
+        """Close what was opened, then the app, which returns `how`; an attached swarm runs on. Within ten seconds."""
         self._close.set()
-        if self._swarm is not None:
-            await asyncio.wait({self._swarm}, timeout=10)
+        self._end_by = min(self._end_by, time.monotonic() + LEAVE_S)
+        await self._swarm_ended()
+        self.asked.close()
+        self.terminal.close()
         self.exit(how)
+
+    def leave_now(self) -> None:
+        """The person will not wait any longer: whatever still closes is left behind."""
+        self._close.set()
+        self._end_by = 0.0
+        self.terminal.close()
+        self.exit("stop")
+
+    async def _swarm_ended(self) -> None:
+        left = self._end_by - time.monotonic()
+        if self._swarm is not None and left > 0:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({self._swarm}, timeout=min(left, LEAVE_S))
 
     @property
     def api(self) -> SwarmApi:
@@ -140,14 +174,37 @@ class Cockpit(App[str]):
 
     def _feed_changed(self, ids: frozenset[int]) -> None:
         self.marks &= set(self.feed.myses)
+        if self.opened is not None:
+            self.asked.take_views(self.feed.myses)
+            views = self.feed.myses.values()
+            self.terminal.take(views, focused=self.app_focus)
+            self.terminal.show_title(title_of(self.opened.workspace, views))
         for screen in self.screen_stack:
             if hasattr(screen, "feed_changed"):
                 screen.feed_changed(ids)
 
     def _feed_happened(self, event: Event) -> None:
+        self.asked.take_event(event)
         for screen in self.screen_stack:
             if hasattr(screen, "feed_happened"):
                 screen.feed_happened(event)
+
+    def _tell_screens(self, method: str) -> None:
+        for screen in self.screen_stack if self._screen_stacks else ():
+            tell = getattr(screen, method, None)
+            if tell is not None:
+                tell()
+
+    def write_raw(self, sequence: str) -> None:
+        """Tell the terminal something beside the screen; nothing while another program has it."""
+        if self._driver is not None and not self._batch_count:
+            self._driver.write(sequence)
+
+    def on_resize(self, event: Resize) -> None:
+        from zoea.tui.screens.too_small import TooSmall, is_too_small
+
+        if is_too_small(event.size) and not any(isinstance(screen, TooSmall) for screen in self.screen_stack):
+            self.push_screen(TooSmall())
 
     def _tick(self) -> None:
         if hasattr(self.screen, "tick"):
@@ -250,6 +307,4 @@ async def run(cockpit: Cockpit) -> str:
         return await cockpit.run_async() or "stop"
     finally:
         cockpit._close.set()
-        if cockpit._swarm is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({cockpit._swarm}, timeout=10)
+        await cockpit._swarm_ended()

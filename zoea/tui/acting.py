@@ -1,0 +1,85 @@
+"""What the app itself does for actions that are everywhere, whichever screen is on top.
+
+A mixin of the app: screens carry out what is theirs, and everything here works
+over any of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.widgets import Input, TextArea
+
+if TYPE_CHECKING:
+    from zoea.tui.app import Cockpit
+
+
+class Acting:
+    """Approvals, stop-all, the palette, the `:` prompt, ctrl+c."""
+
+    @property
+    def _cockpit(self) -> Cockpit:
+        return cast("Cockpit", self)
+
+    def do_approval_oldest(self) -> None:
+        from zoea.tui.screens.approvals import ApprovalPanel
+
+        self._cockpit.push_screen(ApprovalPanel())
+
+    def do_swarm_stop_all(self) -> None:
+        cockpit = self._cockpit
+        count = sum(1 for view in cockpit.feed.myses.values() if view.state != "stopped")
+        if cockpit.arming.press("stop-all", f"press {cockpit.keys['swarm.stop-all']} again to stop all {count}"):
+            cockpit.stop_all()
+
+    def stop_all(self) -> None:
+        """Stop every mysis; the person has confirmed it."""
+        cockpit = self._cockpit
+        cockpit.ask_swarm(cockpit.api.stop_all(), done=lambda count: cockpit.notify(f"{count} stopped", markup=False))
+
+    def do_app_command(self) -> None:
+        from zoea.tui.screens.command_line import CommandLine
+
+        self._cockpit.push_screen(CommandLine())
+
+    def do_app_palette(self) -> None:
+        from zoea.tui.palette import open_palette
+
+        open_palette(self._cockpit)
+
+    async def action_quit(self) -> None:
+        self._cockpit.action_do("app.quit")
+
+    def action_interrupt(self) -> None:
+        """ctrl+c: copy what is selected, else empty the input that has the focus, else arm the end."""
+        cockpit = self._cockpit
+        selected = _selected(cockpit)
+        if selected:
+            cockpit.copy_to_clipboard(selected)
+            cockpit.notify("copied", markup=False, timeout=1.5)
+            return
+        if _cleared(cockpit.focused):
+            return
+        if cockpit.arming.press("quit", "press ctrl+c again to quit"):
+            cockpit.do_app_quit()
+
+
+def _selected(cockpit: Cockpit) -> str:
+    focused = cockpit.focused
+    if isinstance(focused, TextArea | Input) and focused.selected_text:
+        return focused.selected_text
+    return cockpit.screen.get_selected_text() or ""
+
+
+def _cleared(focused: Any) -> bool:
+    """True where the input that has the focus held something; a prompt keeps it in its history."""
+    from zoea.tui.widgets.prompt import Prompt
+
+    if isinstance(focused, TextArea):
+        prompt = next((node for node in focused.ancestors if isinstance(node, Prompt)), None)
+        if prompt is not None:
+            return prompt.clear_into_history()
+    if isinstance(focused, Input) and focused.value:
+        focused.value = ""
+        return True
+    return False

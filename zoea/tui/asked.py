@@ -1,0 +1,63 @@
+"""The questions that wait for the commander, whole: read again whenever their number or an event says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from zoea.model.errors import ZoeaError
+from zoea.model.values import ApprovalView, Event, MysisView
+
+
+class Asked:
+    """`open` holds what waits, the oldest first.
+
+    Args:
+        read: Asks the swarm. May raise ZoeaError; what was known then stays.
+        changed: Told after `open` changed.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[tuple[ApprovalView, ...]]], changed: Callable[[], None]) -> None:
+        self.open: tuple[ApprovalView, ...] = ()
+        self._read = read
+        self._changed = changed
+        self._counts: dict[int, int] = {}
+        self._is_stale = False
+        self._task: asyncio.Task[None] | None = None
+
+    def take_views(self, myses: Mapping[int, MysisView]) -> None:
+        """Rows changed: read again where somebody asks more, or less, than before."""
+        counts = {view.id: view.approvals for view in myses.values() if view.approvals}
+        if counts != self._counts:
+            self._counts = counts
+            self.refresh()
+
+    def take_event(self, event: Event) -> None:
+        if event.kind.startswith("approval."):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Read again, one reading at a time; a wish that comes meanwhile is read after it."""
+        self._is_stale = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while self._is_stale:
+            self._is_stale = False
+            try:
+                found = await self._read()
+            except ZoeaError:
+                return  # the swarm is going; the feed says so
+            found = tuple(sorted(found, key=lambda one: (one.asked_at, one.id)))
+            if found != self.open:
+                self.open = found
+                self._changed()
+
+    def of(self, mysis_id: int) -> ApprovalView | None:
+        """The oldest question of one mysis."""
+        return next((one for one in self.open if one.mysis_id == mysis_id), None)

@@ -1,0 +1,42 @@
+"""Below 80x20 nothing can be read or pressed safely: this screen says so until there is room again."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.events import Resize
+from textual.geometry import Size
+from textual.screen import ModalScreen
+
+from zoea.tui.widgets.text_block import TextBlock
+
+MINIMUM = Size(80, 20)
+
+
+def is_too_small(size: Size) -> bool:
+    return size.width < MINIMUM.width or size.height < MINIMUM.height
+
+
+class TooSmall(ModalScreen[None]):
+    """Takes every key, so that nothing is pressed blindly; goes by itself."""
+
+    CSS_PATH = "too_small.tcss"
+
+    def compose(self) -> ComposeResult:
+        yield TextBlock(id="words")
+
+    def on_mount(self) -> None:
+        self._say(self.app.size)
+
+    def on_resize(self, event: Resize) -> None:
+        if is_too_small(event.size):
+            self._say(event.size)
+        elif self.is_current:
+            self.dismiss()
+
+    def on_screen_resume(self) -> None:
+        if not is_too_small(self.app.size):
+            self.call_after_refresh(self.dismiss)
+
+    def _say(self, size: Size) -> None:
+        needs = f"needs {MINIMUM.width}x{MINIMUM.height}"
+        self.query_one(TextBlock).put([[(f"too small: {size.width}x{size.height}", "title")], [(needs, "quiet")]])
