@@ -13,12 +13,13 @@ import os
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from zoea.app.codec import encode
+from zoea.app.sentences import UNREMARKABLE, Text, sentence, text_of, who
 from zoea.app.stored import answer_text, message_text
 from zoea.cli.rows import one_line
 from zoea.model.errors import MysisMissing, StoreError
@@ -27,26 +28,6 @@ from zoea.model.values import Event, Lagged
 from zoea.text.control import strip
 
 LINE_WIDTH = 200
-
-_UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
-"""Events that another line already says."""
-
-_PLAIN_WORDS = {
-    "turn.opened": "turn {number} opens",
-    "turn.resumed": "goes on where it was",
-    "turn.broke_off": "turn broke off: {why}",
-    "turn.note": "Zoea notes: {note}",
-    "delivery.withdrawn": "a queued message is withdrawn",
-    "mysis.deleted": "is deleted",
-    "mysis.undeleted": "is back",
-    "mysis.dismissed": "error dismissed",
-    "hold.set": "on hold: {reason}",
-    "hold.lifted": "hold lifted",
-    "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
-    "approval.asked": "asks for approval {approval}: `zoea approve {approval}` or `zoea deny {approval}`",
-    "approval.answered": "approval {approval}: {answer}",
-}
-
 
 Seen = Callable[[Event], None]
 
@@ -96,7 +77,7 @@ class PlainFront:
 
     async def show(self, swarm: SwarmApi, after: int, seen: Seen = ignore) -> None:
         async for event in gapless(swarm, after):
-            if event.kind not in _UNREMARKABLE:
+            if event.kind not in UNREMARKABLE:
                 who = await self._name(swarm, event)
                 await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
             seen(event)
@@ -115,44 +96,23 @@ class PlainFront:
 
     async def _name(self, swarm: SwarmApi, event: Event) -> str:
         mysis_id = event.mysis_id
-        if mysis_id is None:
-            return "commander" if event.kind == "message.sent" else "swarm"
-        if mysis_id not in self._names:
-            try:
+        if mysis_id is not None and mysis_id not in self._names:
+            with suppress(MysisMissing):
                 self._names[mysis_id] = strip((await swarm.mysis(f"#{mysis_id}")).name)
-            except MysisMissing:
-                return f"#{mysis_id}"
-        return self._names[mysis_id]
+        return who(event, self._names)
 
     async def _sentence(self, event: Event) -> str:
-        match event.kind:
-            case "turn.ended":
-                return await self._ended(event)
-            case "message.sent":
-                said = one_line(await self._text(message_text, event.data.get("message")), LINE_WIDTH)
-                return f"{'to all' if event.data.get('kind') == 'broadcast' else 'says'}: {said}"
-            case "mysis.state":
-                reasons = [str(event.data[key]) for key in ("error", "reason") if event.data.get(key)]
-                return f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
-        words = _PLAIN_WORDS.get(event.kind)
-        if words is not None:
-            try:
-                return words.format(**event.data)
-            except KeyError:
-                return words.partition(" {")[0]
-        return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
+        match text_of(event):
+            case Text.ANSWER, turn:
+                return sentence(event, await self._text(answer_text, turn))
+            case Text.MESSAGE, message:
+                return sentence(event, await self._text(message_text, message))
+        return sentence(event)
 
-    async def _ended(self, event: Event) -> str:
-        outcome = str(event.data.get("outcome", ""))
-        said = one_line(await self._text(answer_text, event.data.get("turn")), LINE_WIDTH)
-        return said if outcome == "answered" and said else f"turn ended: {outcome}. {said}".rstrip()
-
-    async def _text(self, read: Callable[[Path, int], str], row: object) -> str:
-        """A text by its id, or empty where it cannot be read now: a front goes on without it."""
-        if not isinstance(row, int):
-            return ""
+    async def _text(self, read: Callable[[Path, int], str], row: int) -> str:
+        """A text by its id on one line; what cannot be read now is said, as a front goes on without it."""
         try:
-            return await asyncio.to_thread(read, self._database, row)
+            return one_line(await asyncio.to_thread(read, self._database, row), LINE_WIDTH)
         except StoreError:
             return "(its text cannot be read now)"
 

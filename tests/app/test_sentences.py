@@ -1,0 +1,62 @@
+"""What an event says, and to whom it is trouble."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zoea.app.sentences import Text, is_trouble, sentence, text_of, who
+from zoea.model.values import Event
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "needs"),
+    [
+        ("turn.ended", {"turn": 7}, (Text.ANSWER, 7)),
+        ("message.sent", {"message": 4}, (Text.MESSAGE, 4)),
+        ("message.sent", {}, None),
+        ("turn.opened", {"turn": 7}, None),
+    ],
+)
+def test_an_event_names_the_text_it_needs(kind: str, data: dict[str, Any], needs: tuple[Text, int] | None) -> None:
+    assert text_of(Event(1, kind, 1, data)) == needs
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("turn.ended", {"outcome": "answered"}, "hello {0} [/]"),
+        ("turn.ended", {"outcome": "loop"}, "turn ended: loop. hello {0} [/]"),
+        ("message.sent", {"said": "broadcast"}, "to all: hello {0} [/]"),
+        ("message.sent", {"said": "direct"}, "says: hello {0} [/]"),
+        ("budget.refused", {"scope": "swarm", "used": 5, "limit": 4}, "budget of swarm is spent: 5 of 4 tokens"),
+        ("hold.set", {"reason": "{x}"}, "on hold: {x}"),
+    ],
+)
+def test_a_text_is_quoted_as_it_is(kind: str, data: dict[str, Any], said: str) -> None:
+    assert sentence(Event(1, kind, 1, data), "hello {0} [/]") == said
+
+
+def test_who_it_is_about_has_a_name_or_a_number() -> None:
+    names = {1: "alpha"}
+    assert who(Event(1, "turn.opened", 1), names) == "alpha"
+    assert who(Event(1, "turn.opened", 2), names) == "#2"
+    assert who(Event(1, "message.sent", None), names) == "commander"
+    assert who(Event(1, "hold.set", None), names) == "swarm"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "bad"),
+    [
+        ("mysis.state", {"state": "errored"}, True),
+        ("mysis.state", {"state": "idle"}, False),
+        ("turn.ended", {"outcome": "loop"}, True),
+        ("turn.ended", {"outcome": "answered"}, False),
+        ("turn.broke_off", {}, True),
+        ("budget.refused", {}, True),
+        ("hold.set", {}, False),
+    ],
+)
+def test_trouble_is_told_apart(kind: str, data: dict[str, Any], bad: bool) -> None:
+    assert is_trouble(Event(1, kind, 1, data)) is bad

@@ -1,0 +1,85 @@
+"""Events as sentences for people: what happened, to whom, and how bad it is. Pure.
+
+Events hold ids, never texts, so a sentence is made in two steps: `text_of` says
+which text it needs, and `sentence` is given that text by whoever can read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from zoea.model.values import Event
+from zoea.model.words import Outcome
+
+UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
+"""Events that another line already says."""
+
+_WORDS = {
+    "turn.opened": "turn {number} opens",
+    "turn.resumed": "goes on where it was",
+    "turn.broke_off": "turn broke off: {why}",
+    "turn.note": "Zoea notes: {note}",
+    "delivery.withdrawn": "a queued message is withdrawn",
+    "mysis.deleted": "is deleted",
+    "mysis.undeleted": "is back",
+    "mysis.dismissed": "error dismissed",
+    "hold.set": "on hold: {reason}",
+    "hold.lifted": "hold lifted",
+    "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
+    "approval.asked": "asks for approval {approval}: `zoea approve {approval}` or `zoea deny {approval}`",
+    "approval.answered": "approval {approval}: {answer}",
+}
+
+_GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
+
+
+class Text(StrEnum):
+    """Where the text of an event stands."""
+
+    ANSWER = "answer"
+    MESSAGE = "message"
+
+
+def text_of(event: Event) -> tuple[Text, int] | None:
+    """The text that an event's sentence needs, as its place and the row's id: of a turn, or of a message."""
+    wanted = {"turn.ended": (Text.ANSWER, "turn"), "message.sent": (Text.MESSAGE, "message")}.get(event.kind)
+    row = event.data.get(wanted[1]) if wanted is not None else None
+    return (wanted[0], row) if wanted is not None and isinstance(row, int) else None
+
+
+def sentence(event: Event, text: str = "") -> str:
+    """What happened. `text` is what `text_of` asked for, on one line; it is quoted as it is."""
+    match event.kind:
+        case "turn.ended":
+            outcome = str(event.data.get("outcome", ""))
+            return text if outcome == Outcome.ANSWERED and text else f"turn ended: {outcome}. {text}".rstrip()
+        case "message.sent":
+            return f"{'to all' if event.data.get('said') == 'broadcast' else 'says'}: {text}"
+        case "mysis.state":
+            reasons = [str(event.data[key]) for key in ("error", "reason") if event.data.get(key)]
+            return f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
+    words = _WORDS.get(event.kind)
+    if words is None:
+        return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
+    try:
+        return words.format(**event.data)
+    except KeyError:
+        return words.partition(" {")[0]
+
+
+def who(event: Event, names: Mapping[int, str]) -> str:
+    """Who an event is about: a mysis by name or `#id`, the commander, or the swarm as a whole."""
+    if event.mysis_id is None:
+        return "commander" if event.kind == "message.sent" else "swarm"
+    return names.get(event.mysis_id, f"#{event.mysis_id}")
+
+
+def is_trouble(event: Event) -> bool:
+    """True where something went wrong: an error, a spent budget, a turn that did not end well."""
+    match event.kind:
+        case "mysis.state":
+            return event.data.get("state") == "errored"
+        case "turn.ended":
+            return event.data.get("outcome") not in _GOOD_ENDS
+    return event.kind in ("turn.broke_off", "budget.refused")
