@@ -44,15 +44,15 @@ def call(name: str, text: str) -> AnswerCall:
 class Story:
     """What a person says, and what the model replies, one after the other.
 
-    `during` is what the person says while the tool call of that text runs. `guarded`
-    stories count results, so a result that was lost changes what follows.
+    `during` is what the person says while the tool call of that text runs. Where Zoea
+    counts or measures results (`counts_results`), one that was lost changes what follows.
     """
 
     prompts: tuple[str, ...]
     replies: tuple[Answer | ProviderError, ...]
     during: dict[str, tuple[str, DeliveryMode]] = field(default_factory=dict)
     settings: dict[str, dict[str, object]] = field(default_factory=dict)
-    guarded: bool = False
+    counts_results: bool = False
 
 
 class MortalStore(Store):

@@ -148,9 +148,14 @@ class TurnDriver:
         return t.Cancelled(self._now(), outcome, partial, finished)
 
     async def _carry(self, effects: deque[t.Effect]) -> None:
-        """Carry out effects in order; what one answers at once is fed back before the next."""
+        """Carry out effects in order; what one answers at once is fed back before the next.
+
+        Where the turn is to be cancelled, only what must be stored is still carried out.
+        """
         while effects:
             effect = effects.popleft()
+            if self._cancel is not None and not self._cancelled and not isinstance(effect, t.Store | t.End):
+                return
             given = await self._carry_out(effect)
             if given is None:
                 continue

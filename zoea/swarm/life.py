@@ -325,7 +325,11 @@ def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple
         return life, (*effects, WakeAt(life.retry_at))
     if life.broken_off:
         life = replace(life, open_turn=True, broken_off=False)
-        return life, (*effects, WakeAt(None), OpenTurn(resume=True))
+        cut: tuple[Effect, ...] = ()
+        if any(p.mode is DeliveryMode.INTERRUPT and wakes(life, p) for p in life.pending):
+            # It was to be interrupted, and a restart does not change that: what it left gets its results, and it ends.
+            cut = (Cancel(Outcome.INTERRUPTED),)
+        return life, (*effects, WakeAt(None), OpenTurn(resume=True), *cut)
     if any(wakes(life, p) for p in life.pending):
         return _open(life, effects)
     if life.rules.run_once:

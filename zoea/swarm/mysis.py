@@ -61,6 +61,7 @@ class MysisRunner:
         self._current: _Told | None = None
         # Nobody can tell whether a turn exists while the op that opens it is on its way: a cancel waits for its end.
         self._is_opening = False
+        self._is_resuming = False
         self._late_cancel: Outcome | None = None
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
@@ -164,6 +165,8 @@ class MysisRunner:
             case lf.SetState():
                 await self._set_state(effect)
             case lf.OpenTurn():
+                self._late_cancel = None
+                self._is_resuming = effect.resume
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
             case lf.WakeAt():
                 self._clear_timer()
@@ -174,7 +177,7 @@ class MysisRunner:
             case lf.Cancel():
                 if self._driver is not None:
                     self._driver.cancel(effect.outcome)
-                elif self._is_opening:
+                elif self._is_opening or (self._is_resuming and effect.outcome is Outcome.INTERRUPTED):
                     self._late_cancel = effect.outcome
                 elif self._turn is not None:
                     self._turn.cancel()
