@@ -11,7 +11,9 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from zoea.app.running import RunOptions
     from zoea.model.errors import ZoeaError
+    from zoea.settings.paths import Places
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -35,6 +37,8 @@ def run(arguments: list[str]) -> int:
     try:
         from zoea.cli import run as run_command
 
+        if arguments[:1] == ["run"]:
+            _offer_screen()
         code = run_command(arguments)
         sys.stdout.flush()
         return code
@@ -47,6 +51,18 @@ def run(arguments: list[str]) -> int:
         # Whoever read us has what it wanted. The interpreter flushes once more at its end: give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+
+
+def _offer_screen() -> None:
+    """Let `zoea run` open the cockpit: the two fronts know nothing of each other, only this module knows both."""
+    from zoea.cli import running
+
+    def start(options: RunOptions, where: Places) -> int:
+        from zoea.tui.start import start
+
+        return start(options, where)
+
+    running.open_screen = start
 
 
 def as_text(error: ZoeaError) -> str:

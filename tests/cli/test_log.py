@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
+from zoea.app import running
 from zoea.app.compose import Wishes, running_swarm
 from zoea.cli import reach
 from zoea.cli.messages import memory_text
@@ -108,7 +109,7 @@ class TestWaiting:
     def test_an_owner_that_never_answers_is_given_up(
         self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(reach, "OPENING_S", 0.1)
+        monkeypatch.setattr(running, "OPENING_S", 0.1)
         Path(places().socket).unlink()
         assert zoea("list", "--json").code == 5
         assert zoea("send", "alpha", "x").code == 5

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from zoea.app.lock import holder
-from zoea.app.remote import RemoteSwarm, connect_to
+from zoea.app.running import attach
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
 from zoea.settings.paths import Places, places
@@ -16,8 +16,6 @@ from zoea.settings.paths import Places, places
 T = TypeVar("T")
 
 NOTICE_AFTER_S = 1.0
-OPENING_S = 5.0
-"""How long an owner that holds the workspace may take until its socket answers."""
 
 
 def command(workspace: str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
@@ -47,23 +45,6 @@ def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Call
             if holder(where.data) is not None:
                 raise
     return stored(where)
-
-
-async def attach(where: Places) -> RemoteSwarm:
-    """A connection to the running swarm; one that is just opening is waited for.
-
-    Raises:
-        NoRunningSwarm: where nobody holds the workspace, or its holder does not answer.
-    """
-    deadline = asyncio.get_running_loop().time() + OPENING_S
-    while True:
-        found = holder(where.data)
-        try:
-            return await connect_to(found)
-        except NoRunningSwarm:
-            if found is None or asyncio.get_running_loop().time() > deadline:
-                raise
-        await asyncio.sleep(0.1)
 
 
 async def _command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from zoea.app.lock import holder
+from zoea.app.running import RunOptions
 from zoea.cli.options import Workspace
 from zoea.model.errors import UsageError, WorkspaceHeld
 from zoea.settings.paths import Places, places
 
+open_screen: Callable[[RunOptions, Places], int] | None = None
+"""The cockpit, put here by `zoea.__main__`: this package and the screen know nothing of each other."""
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What the command line asked of a run. Seconds; None where nothing was asked."""
-
-    headless: bool = False
-    as_json: bool = False
-    myses: int | None = None
-    template: str = ""
-    provider: str = ""
-    model: str = ""
-    world: str = ""
-    seconds: float | None = None
-    turns: int | None = None
-    start_swarm: bool = False
-    workspace: str = ""
-
-    @property
-    def is_interactive(self) -> bool:
-        return not (self.headless or self.as_json) and sys.stdin.isatty()
 
 
 def run(
@@ -62,7 +44,8 @@ def run(
 ) -> int:
     """Run the swarm here, or attach to the one that runs.
 
-    Beside a running swarm this attaches to it, and quitting leaves it running.
+    In a terminal this opens the cockpit, unless --plain, --json, --headless, --for or --turns
+    ask for something else. Beside a running swarm this attaches to it, and quitting leaves it running.
     SIGINT and SIGTERM end a swarm cleanly; SIGHUP leaves it running without a screen.
     """
     if plain and as_json:
@@ -79,9 +62,12 @@ def run(
         world=world,
         seconds=seconds_of(duration) if duration else None,
         turns=turns,
+        plain=plain,
         start_swarm=start_swarm or headless,
         workspace=workspace,
     )
+    if options.wants_screen and open_screen is not None:
+        return open_screen(options, places(workspace))
     return run_or_attach(options, places(workspace))
 
 

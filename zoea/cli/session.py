@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from zoea.app.running import RunOptions, attach, leave_running, prepare
 from zoea.app.stored import newest_event
 from zoea.cli.console import Parting, converse
 from zoea.cli.fronts import Front, JsonFront, PlainFront, go_dark
-from zoea.cli.reach import attach
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
-
-if TYPE_CHECKING:
-    from zoea.cli.running import RunOptions
 
 PROGRESS_AFTER_S = 1.0
 
@@ -60,7 +56,8 @@ async def owned(options: RunOptions, where: Places) -> int:
         # A world that did not get as far as its own file has paid nobody.
         await front.summary(summary(myses, {} if earned is None and options.world else earned))
     if parting is Parting.LEAVE:
-        _leave_running(options)
+        leave_running(options)
+        sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return 0
 
 
@@ -82,22 +79,6 @@ async def attached(options: RunOptions, where: Places) -> int:
         except NoRunningSwarm:
             await front.say("The running swarm has ended")
     return 0
-
-
-async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
-    """Create the myses that are missing to `--myses N`, and start the idle ones where that was asked."""
-    if options.myses is not None:
-        there = len((await swarm.view()).myses)
-        for _ in range(options.myses - there):
-            await swarm.create(
-                "",
-                template=options.template or ("miner" if options.world else ""),
-                provider=options.provider,
-                model=options.model,
-                start=False,
-            )
-    if options.start_swarm:
-        await swarm.start_all()
 
 
 def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None) -> list[dict[str, Any]]:
@@ -177,20 +158,3 @@ async def _until_open(opening: Any) -> AsyncIterator[Any]:
             notice = loop.call_later(PROGRESS_AFTER_S, sys.stderr.write, "zoea: ending the swarm\n")
     finally:
         notice.cancel()
-
-
-def _leave_running(options: RunOptions) -> None:
-    """Hand the workspace to a process without a terminal; open turns are resumed there."""
-    command = [sys.executable, "-m", "zoea", "run", "--headless"]
-    for name in ("world", "workspace"):
-        if value := getattr(options, name):
-            command += [f"--{name}", value]
-    subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        close_fds=True,
-    )
-    sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")

@@ -1,0 +1,94 @@
+"""What `zoea run` was asked, and what every front does with it: attach, prepare the swarm, leave it running."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from zoea.app.lock import holder
+from zoea.app.remote import RemoteSwarm, connect_to
+from zoea.model.errors import NoRunningSwarm
+from zoea.model.ports import SwarmApi
+from zoea.settings.paths import Places
+
+OPENING_S = 5.0
+"""How long an owner that holds the workspace may take until its socket answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line asked of a run. Seconds; None where nothing was asked."""
+
+    headless: bool = False
+    as_json: bool = False
+    myses: int | None = None
+    template: str = ""
+    provider: str = ""
+    model: str = ""
+    world: str = ""
+    seconds: float | None = None
+    turns: int | None = None
+    plain: bool = False
+    start_swarm: bool = False
+    workspace: str = ""
+
+    @property
+    def is_interactive(self) -> bool:
+        return not (self.headless or self.as_json) and sys.stdin.isatty()
+
+    @property
+    def wants_screen(self) -> bool:
+        """True where a person sits at a terminal and asked for nothing that only lines can give."""
+        bounded = self.seconds is not None or self.turns is not None
+        return self.is_interactive and not self.plain and not bounded and sys.stdout.isatty()
+
+
+async def attach(where: Places) -> RemoteSwarm:
+    """A connection to the running swarm; one that is just opening is waited for.
+
+    Raises:
+        NoRunningSwarm: where nobody holds the workspace, or its holder does not answer.
+    """
+    deadline = asyncio.get_running_loop().time() + OPENING_S
+    while True:
+        found = holder(where.data)
+        try:
+            return await connect_to(found)
+        except NoRunningSwarm:
+            if found is None or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(0.1)
+
+
+async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
+    """Create the myses that are missing to `--myses N`, and start the idle ones where that was asked."""
+    if options.myses is not None:
+        there = len((await swarm.view()).myses)
+        for _ in range(options.myses - there):
+            await swarm.create(
+                "",
+                template=options.template or ("miner" if options.world else ""),
+                provider=options.provider,
+                model=options.model,
+                start=False,
+            )
+    if options.start_swarm:
+        await swarm.start_all()
+
+
+def leave_running(options: RunOptions) -> None:
+    """Hand the workspace to a process without a terminal; open turns are resumed there."""
+    command = [sys.executable, "-m", "zoea", "run", "--headless"]
+    for name in ("world", "workspace"):
+        if value := getattr(options, name):
+            command += [f"--{name}", value]
+    subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        close_fds=True,
+    )

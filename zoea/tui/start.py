@@ -1,0 +1,67 @@
+"""From `zoea run` in a terminal to the cockpit: own the workspace, or attach to whoever does."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import ModuleType
+
+from zoea.app.clock import SystemClock
+from zoea.app.lock import holder
+from zoea.app.running import RunOptions, attach, leave_running, prepare
+from zoea.model.errors import WorkspaceHeld
+from zoea.settings.paths import Places
+from zoea.tui.app import Cockpit, Opened, run
+
+
+def start(options: RunOptions, where: Places) -> int:
+    """Show the cockpit until the person leaves it. The exit code."""
+    cockpit = Cockpit(lambda: opened(options, where), config=where.config, now=SystemClock().now)
+    how = asyncio.run(run(cockpit))
+    if cockpit.open_error is not None:
+        raise cockpit.open_error
+    if how == "leave":
+        leave_running(options)
+        sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
+    return 0
+
+
+@asynccontextmanager
+async def opened(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
+    """The workspace's swarm: this process's own, or the one that another process runs.
+
+    Raises ZoeaError where neither can be had.
+    """
+    if holder(where.data) is None:
+        try:
+            async with _owned(options, where) as swarm:
+                yield swarm
+                return
+        except WorkspaceHeld:
+            # Somebody was quicker: attach to them.
+            if holder(where.data) is None:
+                raise
+    async with await attach(where) as remote:
+        await prepare(remote, options)
+        yield Opened(remote, where.database, is_owner=False, workspace=where.workspace)
+
+
+@asynccontextmanager
+async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
+    # Everything below takes longer to import than the first paint may: it comes after it.
+    compose, found, owner = await asyncio.to_thread(_heavy)
+    overrides = {} if options.provider else await found.best_overrides(where)
+    wishes = compose.Wishes(world=options.world, overrides=overrides)
+
+    async with owner.own(where, lambda *given: compose.running_swarm(*given, wishes=wishes)) as owned:
+        await prepare(owned.api, options)
+        yield Opened(owned.api, where.database, is_owner=True, workspace=where.workspace)
+
+
+def _heavy() -> tuple[ModuleType, ModuleType, ModuleType]:
+    """The composition root and what it pulls in."""
+    from zoea.app import compose, found, owner
+
+    return compose, found, owner
