@@ -52,6 +52,7 @@ class Message:
     id: int
     text: str
     label: str = ""
+    steers: bool = False
     turn_id: int | None = None
 
 
@@ -87,8 +88,8 @@ class Rows:
     requests: list[RequestRow] = field(default_factory=list)
     now: int = 1_000_000 * SECOND
 
-    def arrive(self, text: str, label: str = "") -> int:
-        message = Message(len(self.inbox) + 1, text, label)
+    def arrive(self, text: str, label: str = "", *, steers: bool = False) -> int:
+        message = Message(len(self.inbox) + 1, text, label, steers)
         self.inbox[message.id] = message
         return message.id
 
@@ -349,6 +350,8 @@ class Run:
             at=rows.now,
             failures=frozenset(failures),
         )
+        # As the runner does: a steer that waits joins the very next request.
+        turn = replace(turn, steers=tuple(one.id for one in rows.inbox.values() if one.turn_id is None and one.steers))
         for request in rows.requests:
             if request.state == "reserved":
                 request.state = "estimated"

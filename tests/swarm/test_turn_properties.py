@@ -27,7 +27,7 @@ FROZEN = st.builds(
     turn_id=st.just(0),
     turn_number=st.just(0),
     system=st.just("You are a mysis."),
-    max_tokens=st.sampled_from((700, 2500, 8000, 50_000)),
+    max_tokens=st.sampled_from((100, 700, 2500, 8000, 50_000)),
     max_result_chars=st.sampled_from((100_000, 2000)),
     calibration=st.sampled_from((1.0, 0.7, 1.37)),
     context_window=st.sampled_from((None, 8192)),
@@ -36,14 +36,14 @@ FROZEN = st.builds(
     tools_tokens=st.sampled_from((0, 60)),
 )
 RULES = st.builds(TurnRules, max_iterations=st.sampled_from((1, 2, 5, 20)), retries=st.sampled_from((0, 1, 4)))
-NUMBERS = ("6", "1e308", "-1e308", "1e999", "NaN", "true", '"6"', "1" * 400, "null")
+NUMBERS = ("5", "6", "9", "2.5", "1e308", "-1e308", "1e999", "NaN", "true", '"6"', "1" * 400, "null")
 TIMED = st.builds(
     lambda now, key, then: f'{{"current_tick": {now}, "{key}": {then}}}',
     st.sampled_from(NUMBERS),
     st.sampled_from(("arrival_tick", "cooldown_ticks", "other")),
     st.sampled_from(NUMBERS),
 )
-RESULTS = st.one_of(texts(9000), st.sampled_from(("ok", "ok", "[" * 700 + "]" * 700)), TIMED)
+RESULTS = st.one_of(texts(9000), st.sampled_from(("ok", "ok", "[" * 450 + "]" * 450)), TIMED)
 ARGUMENTS = st.sampled_from(("{}", "{}", '{"to": "a|b:c"}', '{"seconds": 1e999}', '{"seconds": 5}', "[]", "{broken"))
 CALLS = st.lists(
     st.builds(
@@ -76,6 +76,7 @@ class Outside:
         self.rows = Rows()
         self.planned: list[Planned] = []
         self.row: TurnRow | None = None
+        self.calls: list[t.Prepared] = []
 
     def verdict(self, run: Run) -> t.Verdict:
         at = run.rows.now
@@ -126,7 +127,7 @@ class Outside:
             return
         options = ["steer", "now", "again"]
         options += ["answer"] * 8 if run.calling else []
-        options += ["fail"] if run.calling else []
+        options += ["fail"] * 2 if run.calling else []
         options += ["result"] * 8 if run.running else []
         options += ["approve"] * 4 if run.asked else []
         options += ["wake"] * 6 if run.sleeping is not None or run.held else []
@@ -175,7 +176,9 @@ class Outside:
         if final is not None:
             return t.Answered(self.rows.now, final)
         text = self.data.draw(st.sampled_from(("", "I look.", *HOSTILE)), "text")
-        return answered(self.rows.now, text, *self.data.draw(CALLS, "calls"))
+        if not self.calls or self.data.draw(st.booleans(), "anew"):
+            self.calls = self.data.draw(CALLS, "calls")
+        return answered(self.rows.now, text, *self.calls)
 
     def _failure(self) -> t.CallFailed:
         return t.CallFailed(
@@ -190,7 +193,7 @@ class Outside:
     def _result(self, run: Run, call_id: int) -> t.Finished:
         self.rows.now += SECOND
         result = ToolResult(
-            self.data.draw(RESULTS, "result"),
+            self.data.draw(RESULTS, "result") if self.data.draw(st.booleans(), "telling") else "ok",
             is_error=self.data.draw(st.sampled_from((False, False, False, True))),
             is_unknown=self.data.draw(st.sampled_from((False, False, False, True))),
         )

@@ -1,0 +1,256 @@
+"""A run that is cut after any acknowledged row and restored goes on as if nothing had happened.
+
+What is outside is decided by a script alone (by iteration and by call), so the
+cut run and the uncut one meet the same world. Source: design.md, "Two machines", Restore.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.context.histories import HOSTILE, texts
+from tests.swarm.invariants import check_requests
+from tests.swarm.model import ASKING, Rows, Run, answered, prepared
+from zoea.context import Frozen
+from zoea.model.request import Answer, RequestMessage, ToolResult
+from zoea.model.values import Failure
+from zoea.model.words import ApprovalAnswer, CallState, ErrorClass, Role
+from zoea.swarm import turn_types as t
+from zoea.swarm.restore import MAY_HAVE_RUN, NEVER_RAN
+from zoea.swarm.rules import SECOND, TurnRules
+
+NAMES = ("get_status", "get_map", "look", "mine", "act", "login", "burn", "nowhere")
+RULES = TurnRules(max_iterations=6)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What the world does in one iteration: failures first, then an answer; steers arrive before it."""
+
+    tools: tuple[str, ...]
+    text: str
+    fails: tuple[ErrorClass, ...]
+    is_silent_once: bool
+    steers: tuple[str, ...]
+
+
+ITERATIONS = st.builds(
+    Iteration,
+    tools=st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(tuple),
+    text=st.sampled_from(("", "I go on.", *HOSTILE)),
+    fails=st.sampled_from(
+        (
+            (),
+            (),
+            (),
+            (ErrorClass.TRANSIENT,),
+            (ErrorClass.TRANSIENT, ErrorClass.TRANSIENT),
+            (ErrorClass.CONTEXT_LENGTH,),
+        )
+    ),
+    is_silent_once=st.sampled_from((False, False, False, True)),
+    steers=st.lists(st.sampled_from(("hurry", *HOSTILE)).filter(str.strip), max_size=1).map(tuple),
+)
+
+
+@dataclass
+class World:
+    """Everything outside, from the script. A copy of it goes on from where it was."""
+
+    script: Sequence[Iteration]
+    results: Sequence[str]
+    denies: bool
+    failed: int = 0
+    silent: int = 0
+
+    def live(self, run: Run, *, until: int | None = None) -> None:
+        """Let the run go on to its end, or through so many events."""
+        while run.end is None and (until is None or until > 0):
+            self.event(run)
+            until = None if until is None else until - 1
+
+    def event(self, run: Run) -> None:
+        run.rows.now += SECOND
+        if run.calling:
+            run.give(self.answer(run))
+        elif run.asked:
+            answer = ApprovalAnswer.DENIED if self.denies else ApprovalAnswer.ONCE
+            run.give(t.Approved(run.rows.now, run.asked[0], answer))
+        elif run.running:
+            # The first that was started ends first.
+            call_id = run.running[0]
+            run.give(t.Finished(run.rows.now, call_id, ToolResult(self.results[call_id % len(self.results)])))
+        else:
+            assert run.sleeping is not None
+            run.rows.now = max(run.rows.now, run.sleeping)
+            run.give(t.Now(run.rows.now, run.rows.now))
+
+    def answer(self, run: Run) -> t.Input:
+        at = run.rows.now
+        if run.turn.iteration > len(self.script):
+            return t.Answered(at, Answer(text="done"))
+        now = self.script[run.turn.iteration - 1]
+        if self.failed < sum(len(one.fails) for one in self.script[: run.turn.iteration]):
+            before = sum(len(one.fails) for one in self.script[: run.turn.iteration - 1])
+            kind = now.fails[self.failed - before]
+            self.failed += 1
+            return t.CallFailed(at, Failure("ProviderError", "failed"), kind, jitter=0.5)
+        if now.is_silent_once and self.silent < sum(one.is_silent_once for one in self.script[: run.turn.iteration]):
+            self.silent += 1
+            return t.Answered(at, Answer())
+        number = run.turn.iteration * 10
+        calls = [
+            prepared(name, f'{{"n": {number + place}}}', known=name != "nowhere")
+            for place, name in enumerate(now.tools)
+        ]
+        self.steer(run, now.steers)
+        return answered(at, now.text, *calls)
+
+    def steer(self, run: Run, texts: tuple[str, ...]) -> None:
+        for text in texts:
+            run.give(t.Steered(run.rows.now, (run.rows.arrive(text, steers=True),)))
+
+
+def only_one_that_is_too_long(script: list[Iteration]) -> list[Iteration]:
+    """The second context-length error of a turn ends it, which is another story."""
+    seen = False
+    out = []
+    for one in script:
+        if ErrorClass.CONTEXT_LENGTH in one.fails and seen:
+            one = replace(one, fails=())
+        seen = seen or ErrorClass.CONTEXT_LENGTH in one.fails
+        out.append(one)
+    return out
+
+
+SCRIPTS = st.lists(ITERATIONS, max_size=4).map(only_one_that_is_too_long)
+FROZEN = st.builds(
+    Frozen,
+    mysis_id=st.just(1),
+    turn_id=st.just(0),
+    turn_number=st.just(0),
+    system=st.just("You are a mysis."),
+    max_tokens=st.sampled_from((1200, 3000, 50_000)),
+    max_result_chars=st.sampled_from((100_000, 2000)),
+)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows and world right after an acknowledgement, and how many requests had been sent by then."""
+
+    rows: Rows
+    world: World
+    sent: int
+
+
+def sent(run: Run) -> list[tuple[RequestMessage, ...]]:
+    """The requests, each once however often it was tried."""
+    out: list[tuple[RequestMessage, ...]] = []
+    for one in run.planned:
+        if not out or out[-1] != one.plan.messages:
+            out.append(one.plan.messages)
+    return out
+
+
+@given(SCRIPTS, st.lists(texts(3000), min_size=1, max_size=5), st.booleans(), FROZEN, st.booleans())
+def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
+    script: list[Iteration], results: list[str], denies: bool, frozen: Frozen, nudged: bool
+) -> None:
+    world = World(script, results, denies)
+    cuts: list[Cut] = []
+
+    def remember(run: Run) -> None:
+        cuts.append(Cut(copy.deepcopy(run.rows), copy.copy(world), len(sent(run))))
+
+    def go(run: Run) -> t.Verdict:
+        remember(run)
+        return t.Verdict(run.rows.now)
+
+    rows = Rows()
+    deliveries = () if nudged else (rows.arrive("old order"), rows.arrive("go", "[message from mysis alpha]"))
+    row = rows.open_turn(deliveries, int(nudged), frozen)
+    uncut = Run.opened(rows, row, RULES, go, at_each_store=remember)
+    remember(uncut)
+    uncut.begin()
+    world.live(uncut)
+    check_requests(uncut.planned, uncut.rows)
+    whole = sent(uncut)
+    for cut in cuts:
+        if cut.rows.turns[row.id].outcome is None:
+            goes_on_as(whole, cut, row.id)
+
+
+def goes_on_as(whole: list[tuple[RequestMessage, ...]], cut: Cut, turn_id: int) -> None:
+    stood = {call.id: call.state for memory in cut.rows.of_turn(turn_id) for call in memory.calls}
+    lost = {one: state for one, state in stood.items() if state in (CallState.PENDING, CallState.SENT)}
+    run = Run.restored(cut.rows, cut.rows.turns[turn_id], RULES, lambda r: t.Verdict(r.rows.now))
+    cut.world.live(run)
+    check_requests(run.planned, run.rows)
+    for call_id, state in lost.items():
+        memory_id = run.rows.calls[call_id].result_memory_id
+        assert memory_id is not None
+        assert run.rows.memories[memory_id].content == (MAY_HAVE_RUN if state is CallState.SENT else NEVER_RAN)
+        assert run.rows.calls[call_id].state is (CallState.UNKNOWN if state is CallState.SENT else CallState.CANCELLED)
+    after = sent(run)
+    if not lost:
+        # A request that was on the wire at the cut is sent again.
+        again = whole[cut.sent - 1 :] if cut.sent and after[:1] == whole[cut.sent - 1 : cut.sent] else whole[cut.sent :]
+        assert [shape(one) for one in after] == [shape(one) for one in again]
+
+
+def shape(messages: Sequence[RequestMessage]) -> list[tuple[object, ...]]:
+    return [(one.role, one.content, one.calls, one.call_id, one.is_error, one.memory_id) for one in messages]
+
+
+def test_what_was_never_sent_and_what_was_on_the_wire_are_told_apart() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run.begin()
+    run.give(answered(rows.now, "", prepared("act", '{"n": 1}'), prepared("act", '{"n": 2}')))
+    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    results = [(one.content, one.is_error) for one in again.planned[0].plan.messages if one.role is Role.TOOL]
+    assert results == [
+        ("unknown: Zoea stopped while this ran; check before repeating it", True),
+        ("cancelled: Zoea stopped before this ran", True),
+    ]
+
+
+def test_an_approval_that_nobody_answered_is_asked_again() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run.begin()
+    [tool] = ASKING
+    run.give(answered(rows.now, "", prepared(tool, "{}")))
+    assert run.asked == [1]
+    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    assert again.asked == [1]
+    assert again.planned == []
+
+
+def test_a_note_that_was_stored_is_not_written_twice() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    cuts: list[Rows] = []
+    run = Run.opened(
+        rows,
+        row,
+        TurnRules(),
+        lambda r: t.Verdict(r.rows.now),
+        at_each_store=lambda r: cuts.append(copy.deepcopy(r.rows)),
+    )
+    run.begin()
+    for number in (1, 2, 3):
+        run.give(answered(rows.now, "", prepared("act", "{}")))
+        run.give(t.Finished(rows.now, number, ToolResult("same")))
+    assert [note.kind for note in row.notes] == ["loop"]
+    again = Run.restored(cuts[-1], row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    assert len(again.row.notes) == 1
+    assert again.planned[0].plan.messages == run.planned[-1].plan.messages
