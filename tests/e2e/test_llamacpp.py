@@ -183,6 +183,15 @@ async def test_requests_back_to_back_all_succeed_though_the_server_ends_each_con
         assert isinstance(answer, Answer)
 
 
+async def test_a_server_that_would_drop_tools_without_a_word_is_found_out(server: LlamaServer) -> None:
+    provider = make_openai("local", ProviderConfig("openai", f"{server.address}/v1", server.key), SystemClock())
+    answer = (await items(provider, asked("Use the tool mine now: 3 gold.", tools=TOOLS)))[-1]
+    assert isinstance(answer, Answer)
+    valid_call(answer)
+    assert (await provider.info("any name")).context_window == 4096
+    await provider.close()
+
+
 async def test_nobody_else_on_the_machine_can_use_the_server(server: LlamaServer) -> None:
     config = ProviderConfig("openai", f"{server.address}/v1", "a guess")
     stranger = make_openai("stranger", config, SystemClock())

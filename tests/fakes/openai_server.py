@@ -117,6 +117,8 @@ class OpenAIServer(WireServer):
         self.script: deque[Step] = deque(steps)
         self.otherwise = otherwise
         self.models: list[dict[str, Any]] = [{"id": "reef-1", "object": "model", "created": 1, "owned_by": "reef"}]
+        self.list_fails: Fail | None = None
+        self.list_after = 0.0
         self.props: dict[str, Any] | None = None
         self.key = ""
         self._outage: tuple[float, Fail] = (0.0, Fail(500))
@@ -140,6 +142,9 @@ class OpenAIServer(WireServer):
         if self.key and request.headers.get("authorization") != f"Bearer {self.key}":
             return fail(out, Fail.error(401, f"Incorrect API key provided: {request.headers.get('authorization')}."))
         if path.endswith("/models"):
+            await asyncio.sleep(self.list_after)
+            if self.list_fails is not None:
+                return fail(out, self.list_fails)
             return out.json(200, {"object": "list", "data": self.models})
         if path == "/props" and self.props is not None:
             return out.json(200, self.props)

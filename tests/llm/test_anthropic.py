@@ -299,3 +299,18 @@ async def test_models_and_windows_come_from_the_vendor_the_setting_or_the_table(
         small = provider("anthropic", server.url, api_key="reef-key", context_window=5)
         assert (await small.info("claude-reef-1")).context_window == 5
         await small.close()
+
+
+async def test_a_compatible_server_without_a_list_says_nothing_of_its_models() -> None:
+    async with AnthropicServer() as server:
+        source = provider("anthropic", f"{server.url}/elsewhere")
+        assert (await source.info("reef-9")).context_window is None
+        assert (await source.info("claude-opus-5-5")).max_output == 128_000
+        assert len(server.received) == 1
+        await source.close()
+        server.key = "reef-key"
+        refused = provider("anthropic", server.url, api_key="wrong")
+        with pytest.raises(ProviderError) as caught:
+            await refused.info("claude-reef-1")
+        assert caught.value.kind is ErrorClass.AUTH
+        await refused.close()

@@ -119,6 +119,7 @@ async def test_a_new_connection_that_answers_nothing_is_not_tried_again() -> Non
         with pytest.raises(ProviderError) as caught:
             await answer(source)
         assert (caught.value.kind, server.connections) == (ErrorClass.TRANSIENT, 1)
+        assert caught.value.title == "The connection to the provider broke"
         server.answers_per_connection = 1
         await answer(source)
         with pytest.raises(ProviderError):  # the used connection was closed, then the new one

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.llm_clock import HandClock
 from tests.fakes.openai_server import NEVER, Call, Fail, OpenAIServer, Say
 from tests.llm.asking import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
+from zoea.llm import documents
 from zoea.llm.config import ProviderConfig, Timeouts, ToolMode
+from zoea.llm.documents import FAILED_FOR_US, UNLISTED_FOR_US
 from zoea.llm.openai_stream import ChatFold
+from zoea.llm.registry import make
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, AnswerCall, Delta, Held
+from zoea.model.request import Answer, AnswerCall, Delta, Held, ModelInfo
 from zoea.model.values import Usage
 from zoea.model.words import ErrorClass, Finish
 
@@ -203,7 +207,6 @@ async def test_an_answer_that_was_not_streamed_is_taken() -> None:
         (Fail.html(502), ErrorClass.TRANSIENT, "The model's provider did not answer"),
         (Fail.html(200), ErrorClass.BAD_REQUEST, "The provider sent no answer"),
         (Fail(200, "[]"), ErrorClass.TRANSIENT, "The connection to the provider broke"),
-        (Fail(0), ErrorClass.TRANSIENT, "The connection to the provider broke"),
         (Fail.error(401, "Incorrect API key provided: reef-key"), ErrorClass.AUTH, "The provider refused the key"),
         (Say("All is well.", cut_after=2), ErrorClass.TRANSIENT, "The connection to the provider broke"),
         (Say("All is well.", error_after=2), ErrorClass.TRANSIENT, "The model's provider did not answer"),
@@ -215,7 +218,6 @@ async def test_an_answer_that_was_not_streamed_is_taken() -> None:
         "502 page",
         "200 page",
         "no object",
-        "closed",
         "key",
         "cut",
         "error inside",
@@ -458,11 +460,121 @@ async def test_a_failed_list_is_not_asked_for_again_by_everybody() -> None:
         await source.close()
 
 
-async def test_a_server_without_a_list_says_nothing_of_its_models() -> None:
+@pytest.mark.parametrize(
+    "page",
+    [
+        Fail.error(404, "Not Found"),
+        Fail(405),
+        Fail.error(501, "Not Implemented"),
+        Fail.error(403, "Missing scopes"),
+        Fail.html(404),
+        Fail.html(200),
+        Fail(200, "7"),
+        Fail(200, '{"data": "none"}'),
+    ],
+    ids=["404", "405", "501", "403", "404 page", "200 page", "a number", "no list"],
+)
+async def test_a_server_without_a_list_says_nothing_of_its_models(page: Fail) -> None:
     async with OpenAIServer() as server:
-        source = provider("openai", f"{server.url}/v1/elsewhere?")
-        assert (await source.info("reef-1")).context_window is None
+        server.list_fails = page
+        source = provider("openai", server.base_url)
+        assert await source.info("reef-1") == ModelInfo("reef-1")
         assert (await source.info("gpt-4o")).context_window == 128_000
+        assert len(server.received) == 1
+        await source.close()
+
+
+async def test_a_server_that_is_not_there_or_not_ready_may_be_asked_again() -> None:
+    async with OpenAIServer() as server:
+        url = server.base_url
+    gone = provider("openai", url)
+    with pytest.raises(ProviderError) as caught:
+        await gone.info("reef-1")
+    assert caught.value.kind is ErrorClass.TRANSIENT
+    async with OpenAIServer() as server:
+        clock = HandClock()
+        server.models = [{"id": "reef-1", "max_model_len": 4096}]
+        server.list_fails = Fail.error(503, "Loading model")
+        source = make("reefnet", ProviderConfig("openai", base_url=server.base_url), clock=clock)
+        with pytest.raises(ProviderError) as caught:
+            await source.info("reef-1")
+        assert caught.value.kind is ErrorClass.TRANSIENT
+        server.list_fails = None
+        clock.by(FAILED_FOR_US / 1e6)
+        assert (await source.info("reef-1")).context_window == 4096
+        await source.close()
+
+
+async def test_a_missing_list_is_looked_for_again_later() -> None:
+    async with OpenAIServer() as server:
+        clock = HandClock()
+        server.models = [{"id": "reef-1", "max_model_len": 4096}]
+        server.list_fails = Fail.html(404)
+        source = make("reefnet", ProviderConfig("openai", base_url=server.base_url), clock=clock)
+        assert (await source.info("reef-1")).context_window is None
+        server.list_fails = None
+        clock.by(FAILED_FOR_US / 1e6)
+        assert (await source.info("reef-1")).context_window is None
+        clock.by(UNLISTED_FOR_US / 1e6)
+        assert (await source.info("reef-1")).context_window == 4096
+        await source.close()
+
+
+async def test_a_list_that_never_comes_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "DOCUMENT_S", 0.05)
+    async with OpenAIServer() as server:
+        server.list_after = NEVER
+        source = provider("openai", server.base_url)
+        with pytest.raises(ProviderError) as caught:
+            await source.info("reef-1")
+        assert (caught.value.kind, caught.value.title) == (ErrorClass.TRANSIENT, "The provider fell silent")
+        await source.close()
+
+
+def llamacpp(server: OpenAIServer, caps: Any) -> None:
+    server.models = [{"id": "reef.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131072}}]
+    server.props = {"default_generation_settings": {"n_ctx": 16384}, "chat_template_caps": caps}
+
+
+async def test_a_llama_cpp_that_would_drop_tools_is_held_to_a_schema_from_the_first_request_on() -> None:
+    async with OpenAIServer(otherwise=lambda _: Say('{"answer": "done"}')) as server:
+        llamacpp(server, {"supports_tools": False})
+        source = provider("openai", server.base_url)
+        asked = request(tools=(SCAN,), model="whatever it is called")
+        found = await asyncio.gather(*(answer(source, asked) for _ in range(5)))
+        assert {one.text for one in found} == {"done"}
+        assert all("tools" not in chat.json and "response_format" in chat.json for chat in server.chats)
+        assert sum(one.path == "/props" for one in server.received) == 1
+        told = await source.info("whatever it is called")
+        assert (told.context_window, told.tools) == (16384, False)
+        await source.close()
+
+
+@pytest.mark.parametrize("caps", [{"supports_tools": True}, {}, None, {"supports_tools": "perhaps"}])
+async def test_a_llama_cpp_that_knows_tools_or_says_nothing_gets_them(caps: Any) -> None:
+    async with OpenAIServer() as server:
+        llamacpp(server, caps)
+        source = provider("openai", server.base_url)
+        assert (await answer(source, request(tools=(SCAN,)))).calls
+        assert "tools" in server.chats[0].json
+        await source.close()
+
+
+@pytest.mark.parametrize("mode", [ToolMode.NATIVE, ToolMode.JSON_SCHEMA])
+async def test_nothing_is_asked_first_where_the_setting_decides(mode: ToolMode) -> None:
+    async with OpenAIServer(Say('{"answer": "done"}')) as server:
+        llamacpp(server, {"supports_tools": False})
+        source = provider("openai", server.base_url, tool_mode=mode)
+        await answer(source, request(tools=(SCAN,)))
+        assert ["tools" in one.json for one in server.received] == [mode is ToolMode.NATIVE]
+        await source.close()
+
+
+async def test_a_list_that_fails_keeps_no_request_back() -> None:
+    async with OpenAIServer() as server:
+        server.list_fails = Fail.error(503, "busy")
+        source = provider("openai", server.base_url)
+        assert (await answer(source, request(tools=(SCAN,)))).calls
         await source.close()
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from zoea.llm.anthropic_stream import MessageFold
 from zoea.llm.anthropic_wire import Quirk, Quirks, body_of
 from zoea.llm.attempt import Fold, HttpProvider
 from zoea.llm.config import ProviderConfig
-from zoea.llm.documents import Remembered, fetch
+from zoea.llm.documents import UNLISTED_FOR_US, Remembered, fetch, is_absent
 from zoea.llm.gate import Gate
 from zoea.llm.http import Http
 from zoea.llm.messages import encode
 from zoea.llm.model_table import known
 from zoea.llm.openai_stream import whole_number
+from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
 
@@ -29,7 +31,7 @@ class AnthropicProvider(HttpProvider):
     def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
-        self._listed = Remembered(clock, self._list)
+        self._listed = Remembered(clock, self._list, absent_us=UNLISTED_FOR_US)
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         quirks = self._quirks.get(self._model(request), frozenset())
@@ -58,32 +60,40 @@ class AnthropicProvider(HttpProvider):
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """The vendor's list, asked anew each time."""
-        self._listed = Remembered(self._clock, self._list)
-        return tuple((await self._listed.get()).values())
+        asked = Remembered(self._clock, self._list, absent_us=UNLISTED_FOR_US)
+        listed = await asked.get()
+        self._listed = asked
+        return tuple(listed.values())
 
     async def _list(self) -> dict[str, ModelInfo]:
-        listed = await fetch(
+        told = await fetch(
             self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self._secrets
         )
-        entries = listed.get("data") if isinstance(listed, dict) else None
-        infos = tuple(
-            ModelInfo(
-                str(entry["id"]),
-                whole_number(entry.get("max_input_tokens")),
-                whole_number(entry.get("max_tokens")),
-                True,
-            )
-            for entry in entries or ()
-        )
+        entries = told.get("data") if isinstance(told, dict) else None
+        found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        infos = (_read(entry) for entry in found if entry.get("id"))
         return {info.name: info for info in infos}
 
     async def info(self, model: str) -> ModelInfo:
-        """What the settings, the vendor or the table of well-known models say, in that order."""
-        listed = (await self._listed.get()).get(model, ModelInfo(model))
+        """What the settings, the vendor or the table of well-known models say, in that order.
+
+        A compatible server that keeps no list says nothing; one that refuses the key, or is not there, raises.
+        """
+        try:
+            listed = (await self._listed.get()).get(model, ModelInfo(model))
+        except ProviderError as error:
+            if not is_absent(error):
+                raise
+            listed = ModelInfo(model)
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
         return ModelInfo(model, window, output, listed.tools)
+
+
+def _read(entry: dict[str, Any]) -> ModelInfo:
+    window, output = whole_number(entry.get("max_input_tokens")), whole_number(entry.get("max_tokens"))
+    return ModelInfo(str(entry["id"]), window, output, True)
 
 
 def headers(config: ProviderConfig) -> dict[str, str]:

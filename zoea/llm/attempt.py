@@ -46,7 +46,8 @@ class HttpProvider:
     """The common part of the providers that speak HTTP.
 
     Subclasses say how a request looks (`_form`), what reads its answer (`_fold`),
-    where it goes (`path`, `stream_type`), and what a refusal teaches (`_learn`).
+    where it goes (`path`, `stream_type`), what must be known first (`_prepare`), and
+    what a refusal teaches (`_learn`).
     """
 
     kind = ""
@@ -65,6 +66,9 @@ class HttpProvider:
 
     def _model(self, request: ModelRequest) -> str:
         return request.model or self._config.model
+
+    async def _prepare(self, request: ModelRequest) -> None:
+        """Find out what the request's form depends on. Never fails: the request itself will tell."""
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         """The body. `plain` without thinking."""
@@ -88,6 +92,7 @@ class HttpProvider:
             while not place.is_in:
                 yield place.held()
                 await place.moved()
+            await self._prepare(request)
             reply = await self._open(request, place)
             fold = self._fold(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
