@@ -42,7 +42,7 @@ class RunOptions:
     def wants_screen(self) -> bool:
         """True where a person sits at a terminal and asked for nothing that only lines can give."""
         bounded = self.seconds is not None or self.turns is not None
-        return self.is_interactive and not self.plain and not bounded and sys.stdout.isatty()
+        return self.is_interactive and not self.plain and not bounded and sys.stdout.isatty() and sys.stderr.isatty()
 
 
 async def attach(where: Places) -> RemoteSwarm:
