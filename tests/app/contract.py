@@ -151,6 +151,18 @@ class SwarmApiContract:
         assert {view.name for view in second.myses} == {"beta"}
         await changes.aclose()  # type: ignore[attr-defined]  # a generator in every body
 
+    async def test_every_provider_in_use_is_tried(self, swarm: SwarmApi) -> None:
+        found = await swarm.providers()
+        assert [view.name for view in found] == ["scripted"]
+        assert found[0].models is not None
+
+    async def test_a_swarm_without_upstreams_has_none_to_show_mend_or_try(self, swarm: SwarmApi) -> None:
+        assert await swarm.upstreams() == ()
+        with pytest.raises(UsageError, match="no upstream nothing"):
+            await swarm.reconnect("nothing")
+        with pytest.raises(UsageError, match="no upstream nothing"):
+            await swarm.try_tool("nothing", "look", "{}")
+
     async def test_waiting_returns_the_mysis_once_it_has_nothing_to_do(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         assert (await swarm.wait("alpha", timeout_s=5.0)).name == "alpha"

@@ -17,11 +17,14 @@ from zoea.model.values import (
     Event,
     Lagged,
     MysisView,
+    ProviderView,
     Receipt,
     ReceiptLine,
     Recipients,
     Sender,
     SwarmView,
+    ToolTrial,
+    UpstreamView,
 )
 from zoea.model.words import Activity, ApprovalAnswer, DeliveryMode, MysisState
 
@@ -55,6 +58,11 @@ class FakeSwarm:
         self.shutdowns = 0
         self.asked: dict[int, ApprovalView] = {}
         self.answers: list[tuple[int, ApprovalAnswer, str]] = []
+        self.given_upstreams: tuple[UpstreamView, ...] = ()
+        self.given_providers: tuple[ProviderView, ...] = (ProviderView("scripted", "scripted", "scripted", models=()),)
+        self.reconnected: list[str] = []
+        self.tried: list[tuple[str, str, str]] = []
+        self.trial = ToolTrial("done", False, 1_000)
         self._myses: dict[int, MysisView] = {}
         self._deleted: dict[int, MysisView] = {}
         self._events: list[Event] = []
@@ -237,6 +245,28 @@ class FakeSwarm:
                     await subscriber.ready.wait()
         finally:
             self._subscribers.discard(subscriber)
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]:
+        return self.given_upstreams
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        return self.given_providers
+
+    async def reconnect(self, name: str) -> None:
+        self._upstream(name)
+        self.reconnected.append(name)
+
+    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
+        if all(one.name != tool for one in self._upstream(upstream).tools):
+            raise UsageError(f"upstream {upstream} has no tool {tool}")
+        self.tried.append((upstream, tool, arguments))
+        return self.trial
+
+    def _upstream(self, name: str) -> UpstreamView:
+        for view in self.given_upstreams:
+            if view.name == name:
+                return view
+        raise UsageError(f"no upstream {name}")
 
     async def shutdown(self) -> None:
         self.shutdowns += 1

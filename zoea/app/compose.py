@@ -16,6 +16,7 @@ from zoea.app.accounts import CredentialAccounts
 from zoea.app.clock import SystemClock, SystemIds
 from zoea.app.collector import seldom_collected
 from zoea.app.logs import logging_to
+from zoea.app.outside import LiveOutside
 from zoea.app.owner import within
 from zoea.app.providers import ProviderSet
 from zoea.app.upstreams import policies_of, upstreams_of, world_upstream
@@ -82,6 +83,7 @@ async def running_swarm(
             providers=providers,
             tools=toolbox,
             on_shutdown=on_shutdown,
+            outside=LiveOutside(toolbox, providers),
         )
         stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
         toolbox.serve(commander.desk)

@@ -50,6 +50,15 @@ class ProviderSet:
             self._made[name] = self._make(name)
         return self._made[name]
 
+    def names(self) -> tuple[str, ...]:
+        """Every configured provider, the default one, and those in use."""
+        return tuple(dict.fromkeys([*self._settings.provider, self.default, *self._made]))
+
+    @property
+    def default(self) -> str:
+        """The provider that a mysis gets where nothing else is said."""
+        return self._settings.provider_name()
+
     def metered(self) -> dict[str, bool]:
         """Whose tokens count against budgets, for every name that settings know."""
         configured = {name: given.type for name, given in self._settings.provider.items()}

@@ -24,10 +24,13 @@ from zoea.model.values import (
     Event,
     Lagged,
     MysisView,
+    ProviderView,
     Receipt,
     Recipients,
     Sender,
     SwarmView,
+    ToolTrial,
+    UpstreamView,
 )
 from zoea.model.words import ApprovalAnswer, DeliveryMode
 
@@ -230,6 +233,18 @@ class RemoteSwarm:
 
     def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         return self._stream("events", after=after)
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]:
+        return await self._ask(tuple[UpstreamView, ...], "upstreams")
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        return await self._ask(tuple[ProviderView, ...], "providers")
+
+    async def reconnect(self, name: str) -> None:
+        await self._do("reconnect", name=name)
+
+    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
+        return await self._ask(ToolTrial, "try_tool", upstream=upstream, tool=tool, arguments=arguments)
 
     async def shutdown(self) -> None:
         await self._do("shutdown")

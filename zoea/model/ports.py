@@ -24,10 +24,13 @@ from zoea.model.values import (
     Event,
     Lagged,
     MysisView,
+    ProviderView,
     Receipt,
     Recipients,
     Sender,
     SwarmView,
+    ToolTrial,
+    UpstreamView,
 )
 from zoea.model.words import ApprovalAnswer, DeliveryMode
 
@@ -143,6 +146,18 @@ class SwarmDesk(Protocol):
         ...
 
 
+class Outside(Protocol):
+    """What a swarm reaches beyond itself, as a person looks at it and mends it. `SwarmApi` says what each does."""
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]: ...
+
+    async def providers(self) -> tuple[ProviderView, ...]: ...
+
+    async def reconnect(self, name: str) -> None: ...
+
+    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial: ...
+
+
 class SwarmApi(Protocol):
     """What any front can ask of a running swarm: here, or over the socket.
 
@@ -233,6 +248,26 @@ class SwarmApi(Protocol):
 
     def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         """Events after the given id, as they are committed; `Lagged` where a reader was too slow."""
+        ...
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]:
+        """Every upstream as it stands now, with its tools, in the order of the settings."""
+        ...
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        """Every configured provider and every one in use, each tried now, within seconds, at no cost."""
+        ...
+
+    async def reconnect(self, name: str) -> None:
+        """Close an upstream's sessions and open it anew; calls in flight there are cut off. Returns at once."""
+        ...
+
+    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
+        """Call a tool as its upstream names it, once, with a JSON object as text.
+
+        A failing tool is a result. Raises UsageError where the arguments are no
+        JSON object, or there is no such upstream or tool.
+        """
         ...
 
     async def shutdown(self) -> None:

@@ -310,6 +310,75 @@ class ApprovalView:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolView:
+    """A tool as its upstream lists it. `schema` is its input schema as JSON text, whole.
+
+    `injected` names the arguments that Zoea fills in for a mysis and no model sees.
+    """
+
+    name: str
+    description: str
+    schema: str
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    injected: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamView:
+    """An upstream as fronts show it. Milliseconds; None where nothing was measured yet.
+
+    `state` is opening, open, lost (being re-opened), down (retries spent, still
+    tried slowly) or closed. `log` is the file with its children's stderr, empty
+    where there are none.
+    """
+
+    name: str
+    transport: str
+    state: str
+    tools: tuple[ToolView, ...] = ()
+    sessions: int = 0
+    in_flight: int = 0
+    calls: int = 0
+    errors: int = 0
+    latency_ms: float | None = None
+    open_ms: float | None = None
+    last_error: str = ""
+    server: str = ""
+    log: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderView:
+    """A provider, tried just now by asking for its models, which costs nothing.
+
+    `models` is None where it did not answer; then `problem` says why and `hint`
+    what to do. `latency_ms` is how long the answer took.
+    """
+
+    name: str
+    kind: str
+    label: str
+    latency_ms: float | None = None
+    models: tuple[str, ...] | None = None
+    problem: str = ""
+    hint: str = ""
+    metered: bool = True
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTrial:
+    """What a tool gave when a person tried it by hand."""
+
+    content: str
+    is_error: bool
+    took_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """A durable fact: ids, numbers and fixed texts, never what anyone said."""
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Self, TypeVar
 
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
-from zoea.model.ports import Clock, Ids, ToolFactory
+from zoea.model.ports import Clock, Ids, Outside, ToolFactory
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -23,10 +23,13 @@ from zoea.model.values import (
     Lagged,
     Mysis,
     MysisView,
+    ProviderView,
     Receipt,
     Recipients,
     Sender,
     SwarmView,
+    ToolTrial,
+    UpstreamView,
 )
 from zoea.model.words import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.settings import Settings, Template, Templates
@@ -40,6 +43,7 @@ from zoea.swarm.events import EventHub
 from zoea.swarm.gate import TurnGate
 from zoea.swarm.hold import HoldSwitch
 from zoea.swarm.mysis import MysisRunner, pending_of
+from zoea.swarm.outside import Nothing
 from zoea.swarm.services import DISK_FULL, Services
 from zoea.swarm.view import LiveMysis, LiveView
 
@@ -63,6 +67,7 @@ class Commander:
         providers: Providers,
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
+        outside: Outside,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -71,6 +76,7 @@ class Commander:
         self._templates = templates
         self._providers = providers
         self._on_shutdown = on_shutdown
+        self._outside = outside
         self._runners: dict[int, MysisRunner] = {}
         self._leaving: set[int] = set()  # being deleted: nobody may command them any more
         self._bodies: dict[bytes, str] = {}
@@ -93,6 +99,7 @@ class Commander:
             view=self._view,
             approvals=self._approvals,
             hold_swarm=self._hold_for,
+            tell_hold=self._hold_changed,
         )
         self.desk = Desk(store, self._view, self._say_for_mysis)
 
@@ -108,9 +115,10 @@ class Commander:
         providers: Providers,
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
+        outside: Outside | None = None,
     ) -> Self:
         """Bring the swarm to life as it was left; what was running is idle, its open turns wait to be resumed."""
-        commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown)
+        commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown, outside or Nothing())
         await commander._load()
         return commander
 
@@ -237,6 +245,7 @@ class Commander:
 
     async def start(self, ref: str) -> MysisView:
         runner = self._runner(ref)
+        self._check_disk()
         if runner.life.state is MysisState.RUNNING:
             raise StateRefused("mysis already running", hint=f"stop {runner.mysis.name} first to start it anew")
         await runner.tell(lf.Start(self._clock.now()))
@@ -244,16 +253,19 @@ class Commander:
 
     async def stop(self, ref: str) -> MysisView:
         runner = self._runner(ref)
+        self._check_disk()
         await runner.tell(lf.Stop(self._clock.now()))
         await runner.stopped()
         return self._row(runner)
 
     async def start_all(self) -> int:
+        self._check_disk()
         idle = [runner for runner in self._runners.values() if runner.life.state is MysisState.IDLE]
         await self._tell(idle, lambda _: lf.Start(self._clock.now()))
         return len(idle)
 
     async def stop_all(self) -> int:
+        self._check_disk()
         running = [runner for runner in self._runners.values() if runner.life.state is not MysisState.STOPPED]
         await self._tell(running, lambda _: lf.Stop(self._clock.now()))
         await asyncio.gather(*(runner.stopped() for runner in running))
@@ -262,6 +274,7 @@ class Commander:
     async def delete(self, ref: str) -> MysisView:
         runner = self._runner(ref)
         mysis_id = runner.mysis.id
+        self._check_disk()
         self._leaving.add(mysis_id)
         try:
             await runner.tell(lf.Stop(self._clock.now(), "deleted"))
@@ -396,9 +409,12 @@ class Commander:
             return
         await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason))
         self._hold.set_swarm(True, reason)
+        self._hold_changed()
+
+    def _hold_changed(self) -> None:
         now = self._clock.now()
         for runner in self._runners.values():
-            runner.tell(lf.Hold(now, True))
+            runner.tell(lf.Hold(now, self._hold.holds(runner.mysis.id)))
         self._view.touch()
 
     async def _tell_hold(self, runners: list[MysisRunner]) -> None:
@@ -410,7 +426,11 @@ class Commander:
         return await self._approvals.open()
 
     async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
-        await self._approvals.answer(approval_id, answer, sentence, "commander")
+        try:
+            await self._approvals.answer(approval_id, answer, sentence, "commander")
+        except StoreFull as error:
+            self._services.disk_trouble(error)
+            raise
 
     def _show_approvals(self, mysis_id: int, waiting: int) -> None:
         if mysis_id in self._runners:
@@ -446,11 +466,26 @@ class Commander:
         async for item in self._hub.listen(after):
             yield item
 
+    # What lies outside.
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]:
+        return await self._outside.upstreams()
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        return await self._outside.providers()
+
+    async def reconnect(self, name: str) -> None:
+        await self._outside.reconnect(name)
+
+    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
+        return await self._outside.try_tool(upstream, tool, arguments)
+
     async def shutdown(self) -> None:
         self._on_shutdown()
 
     async def close(self) -> None:
         """End every mysis within a few seconds; open turns stay open, to be resumed."""
+        await self._services.close()
         closing = [asyncio.create_task(runner.close()) for runner in self._runners.values()]
         if closing:
             _, late = await asyncio.wait(closing, timeout=CLOSE_WITHIN_S)
@@ -490,12 +525,17 @@ class Commander:
             raise MysisMissing(f"{runner.mysis.name} was deleted meanwhile")
         return self._view.row(runner.mysis.id).freeze()
 
+    def _check_disk(self) -> None:
+        """What changes a state cannot be acknowledged now, so it is refused instead of kept waiting."""
+        if self._services.is_disk_full:
+            raise StoreFull(DISK_FULL, hint="Free some space, or check the disk; Zoea tries again by itself.")
+
     async def _command(self, op: Callable[[WriterConnection], T]) -> T:
         """Write for a person: a full disk is their error at once, and puts the swarm on hold."""
         try:
             return await self._store.write(op)
         except StoreFull as error:
-            asyncio.ensure_future(self._services.disk_trouble(error))  # noqa: RUF006  ends when the disk does, or with the loop
+            self._services.disk_trouble(error)
             raise
 
     async def _read_spend(self) -> None:

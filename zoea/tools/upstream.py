@@ -97,6 +97,17 @@ class Upstream:
         self._started = time.monotonic()
         self._links[_SPARE] = self._link(_SPARE)
 
+    async def reopen(self) -> None:
+        """End every session and begin to open anew; calls in flight are cut off. Raises UpstreamLost once closed."""
+        if self._closed:
+            raise UpstreamLost(f"upstream {self.name} is closed", was_sent=False)
+        old, self._links = tuple(self._links.values()), {}
+        for link in old:
+            self._retire(link)
+        self._last_error = ""
+        self.open()
+        self._beat()
+
     async def settled(self) -> bool:
         """Wait until its tools are known, it is down, or `start_timeout` since `open` is over; True where known."""
         until = self._started + self.config.start_timeout
