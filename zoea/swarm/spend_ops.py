@@ -171,7 +171,8 @@ def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, 
         ),
     )
     _release(conn, payer, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
-    if usage.input_tokens and row["estimated_tokens"]:
+    # Only a real model's count says how far estimates are off.
+    if payer.metered and usage.input_tokens and row["estimated_tokens"]:
         _calibrate(conn, payer, usage.input_tokens / row["estimated_tokens"])
 
 
@@ -221,6 +222,14 @@ def _calibrate(conn: WriterConnection, payer: Payer, ratio: float) -> None:
         " samples = samples + 1, updated_at = excluded.updated_at",
         (payer.provider, payer.model, ratio, conn.now(), _CALIBRATION_WEIGHT),
     )
+
+
+def calibration(conn: WriterConnection, provider: str, model: str) -> float:
+    """How many reported tokens an estimated one comes to; 1.0 until a few samples are in."""
+    row = conn.execute(
+        "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= 3", (provider, model)
+    ).fetchone()
+    return float(row["ratio"]) if row else 1.0
 
 
 def store_catalogue(conn: WriterConnection, catalogue_hash: str, tools: tuple[ToolSpec, ...]) -> None:
