@@ -75,6 +75,20 @@ def table(value: Any) -> Any:
     return value
 
 
+def keys(value: Any) -> Any:
+    """Action ids hold a dot, which TOML reads as a table in a table: both spellings are one key."""
+    value = table(value)
+    if not isinstance(value, Mapping):
+        return value
+    flat: dict[str, Any] = {}
+    for name, one in value.items():
+        if isinstance(one, Mapping):
+            flat.update({f"{name}.{inner}": key for inner, key in one.items()})
+        else:
+            flat[str(name)] = one
+    return flat
+
+
 def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     try:
         found = json.loads(text)
@@ -102,3 +116,4 @@ Bound = Annotated[
     BeforeValidator(bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
 ]
 Words = Annotated[tuple[str, ...], BeforeValidator(words, json_schema_input_type=list[str] | str)]
+Keys = Annotated[dict[str, str], BeforeValidator(keys)]

@@ -216,4 +216,9 @@ def _blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
 
 def _all_origins(settings: Settings, origins: Mapping[KeyPath, Origin]) -> dict[str, Origin]:
     plain = settings.model_dump()
-    return {dotted(path): origins.get(path, DEFAULT) for path, _ in leaves(plain)}
+    return {dotted(path): origins.get(path) or _as_written(path, origins) for path, _ in leaves(plain)}
+
+
+def _as_written(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
+    """The origin of a key whose last part holds a dot, where the file has it as a table in a table."""
+    return origins.get((*path[:-1], *path[-1].split(".")), DEFAULT)

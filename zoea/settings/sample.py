@@ -56,5 +56,5 @@ def _section(name: str, section: type[BaseModel]) -> str:
     lines = [f"# {(section.__doc__ or '').strip()}", f"[{name}]"]
     for key, field in section.model_fields.items():
         default = "none" if field.default is None else field.default
-        lines += [f"# {field.description} ({kind(field)})", f"#{key} = {toml(default)}"]
+        lines += [f"# {field.description} ({kind(field)})", f"#{key} = {toml(default) or '{}'}"]
     return "\n".join(lines) + "\n"

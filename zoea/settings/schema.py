@@ -23,6 +23,7 @@ from zoea.settings.sections import (
     RecoverySettings,
     SwarmSettings,
     ToolSettings,
+    TuiSettings,
     TurnSettings,
     UpstreamDefaults,
     WaitSettings,
@@ -65,6 +66,7 @@ class Settings(Section):
     upstream: dict[Name, UpstreamSettings] = Field({}, title="Upstreams", description="MCP servers, by name.")
     world: WorldSettings = Field(WorldSettings(), title="World")
     log: LogSettings = Field(LogSettings(), title="Log")
+    tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
 
     def provider_named(self, name: str) -> ProviderSettings | None:
         """A provider's settings; a type's own name works without configuration. None where unknown."""

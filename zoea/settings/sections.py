@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from zoea.settings.fields import NAME_PATTERN, Bound, Number, Seconds, Section, Whole, Words, item
+from zoea.settings.fields import NAME_PATTERN, Bound, Keys, Number, Seconds, Section, Whole, Words, item
 
 NOVA = "Zoea Nova"
 SHANNON = "Shannon"
@@ -234,3 +234,14 @@ class LogSettings(Section):
     """The log file."""
 
     level: Literal["debug", "info", "warning", "error"] = item("info", "Level", "What is written to the log file.")
+
+
+class TuiSettings(Section):
+    """How the cockpit looks, and which keys it listens to."""
+
+    theme: str = item(
+        "nova", "Theme", "A shipped theme, or a file of your own in themes/ beside config.toml.", pattern=NAME_PATTERN
+    )
+    reduced_motion: bool = item(False, "Reduced motion", "Nothing blinks and nothing is animated.")
+    bell: bool = item(True, "Bell", "Ring and notify when a mysis needs you while the terminal is not looked at.")
+    keys: Keys = item({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
