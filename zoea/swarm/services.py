@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from zoea.model.errors import StoreFull
+from zoea.model.errors import StoreClosed, StoreError, StoreFull
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection
@@ -27,7 +27,11 @@ DISK_FULL = "disk full or failing: nothing can be stored"
 
 @dataclass(slots=True)
 class Services:
-    """Shared parts. `hold_swarm` puts everything on hold with a reason, durably where that is possible."""
+    """Shared parts.
+
+    `hold_swarm` puts everything on hold with a reason, durably; `tell_hold` makes
+    every mysis hear that the hold changed, so that its clocks stand still.
+    """
 
     store: Store
     clock: Clock
@@ -40,8 +44,14 @@ class Services:
     view: LiveView
     approvals: ApprovalDesk
     hold_swarm: Callable[[str], Awaitable[None]]
+    tell_hold: Callable[[], None]
     known_catalogues: set[str] = field(default_factory=set)
-    _disk: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _trial: asyncio.Task[None] | None = None
+    _closing: bool = False
+
+    @property
+    def is_disk_full(self) -> bool:
+        return self._trial is not None and not self._trial.done()
 
     async def write(self, op: Callable[[WriterConnection], T]) -> T:
         """Write for the swarm itself: on a full disk it holds, and tries again until it can go on.
@@ -52,23 +62,41 @@ class Services:
             try:
                 return await self.store.write(op)
             except StoreFull as error:
-                await self.disk_trouble(error)
+                if self._closing:
+                    raise
+                trial = self.disk_trouble(error)
+                await asyncio.wait({trial})
+                if self._closing:
+                    raise
 
-    async def disk_trouble(self, error: StoreFull) -> None:
+    def disk_trouble(self, error: StoreFull) -> asyncio.Task[None]:
         """Hold the swarm until a trial write succeeds. Whoever comes meanwhile waits for the same trial."""
-        _log.error("%s: %s", error.title, error.what)
-        first = not self._disk.locked()
-        async with self._disk:
-            if first and not self.hold.swarm:
-                self.hold.set_swarm(True, DISK_FULL)
-                self.view.touch()
-            while True:
-                try:
-                    await self.store.probe()
-                except StoreFull:
-                    await self.clock.sleep_until(self.clock.now() + int(RETRY_DISK_S * 1_000_000))
-                else:
-                    break
-            if self.hold.reason == DISK_FULL:
-                self.hold.set_swarm(False, "")
-                self.view.touch()
+        if self._trial is None or self._trial.done():
+            _log.error("%s: %s", error.title, error.what)
+            self._trial = asyncio.create_task(self._try_again(self.hold.swarm, self.hold.reason), name="disk trial")
+            self.hold.set_swarm(True, DISK_FULL)
+            self.tell_hold()
+        return self._trial
+
+    async def _try_again(self, was_held: bool, reason: str) -> None:
+        """Every ten seconds, until it works; then the hold is what it was before."""
+        while True:
+            await self.clock.sleep_until(self.clock.now() + int(RETRY_DISK_S * 1_000_000))
+            try:
+                await self.store.probe()
+            except StoreClosed:
+                return
+            except StoreError as error:
+                _log.warning("still nothing can be stored: %s", error.what)
+            else:
+                break
+        if self.hold.reason == DISK_FULL:
+            self.hold.set_swarm(was_held, reason)
+            self.tell_hold()
+
+    async def close(self) -> None:
+        """Nothing waits for the disk any more: what could not be stored by now fails."""
+        self._closing = True
+        if self._trial is not None:
+            self._trial.cancel()
+            await asyncio.wait({self._trial})
