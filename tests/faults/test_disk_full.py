@@ -1,0 +1,194 @@
+"""A disk that is full stops the swarm, loses nothing, and hides nothing; with space it goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.faults import checker
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.llm.scripts import builtin
+from zoea.model.errors import StoreFull, ZoeaError
+from zoea.model.request import Answer
+from zoea.model.values import Event
+from zoea.model.words import DeliveryMode
+from zoea.settings import Settings
+from zoea.store import Store
+from zoea.swarm.services import DISK_FULL, RETRY_DISK_S
+
+ROUNDS = 200 if os.environ.get("ZOEA_SOAK") else 8
+PLENTY = 1_000_000
+SETTINGS = Settings.model_validate(
+    {
+        "nudge": {"enabled": False},
+        "context": {"context_window": 200_000},
+        "budget": {"token_budget_per_agent": 100_000, "swarm_per_day": "none"},
+    }
+)
+LONG = "x" * 50_000
+
+
+async def leave(store: Store, spare: int) -> None:
+    """Let the database grow by so many pages and no more."""
+    pages = (await store.read("PRAGMA page_count"))[0][0]
+    await store.write(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + spare}"))
+
+
+async def on_hold(s: Swarm) -> bool:
+    view = await s.commander.view()
+    assert view.hold_reason in ("", DISK_FULL)
+    return view.held
+
+
+async def test_a_message_that_finds_no_space_is_refused_and_the_swarm_says_why_it_holds(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="heard")), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        await leave(s.store, 0)
+        events = await s.value("SELECT max(id) FROM event")
+        with pytest.raises(StoreFull) as caught:
+            await s.commander.send("alpha", LONG)
+        assert "Free some space" in caught.value.hint
+        assert await on_hold(s)
+        assert await s.value("SELECT count(*) FROM message") == 0
+        assert await s.value("SELECT count(*) FROM delivery") == 0
+        assert (await s.commander.mysis("alpha")).text == ""
+        with pytest.raises(StoreFull):
+            await s.commander.start("alpha")
+        await leave(s.store, PLENTY)
+        assert (await s.commander.view()).event_id == await s.value("SELECT max(id) FROM event") == events
+
+
+async def test_it_goes_on_by_itself_within_one_interval_once_there_is_space(tmp_path: Path) -> None:
+    replies = script(Answer(text=LONG, calls=(call("act"),)), Answer(text="done"))
+    async with swarm(tmp_path, replies, settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        block = s.provider.block()
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        await leave(s.store, 0)
+        block.release()
+        await s.until(lambda: s.commander._hold.swarm)
+        for _ in range(3):
+            s.clock.by(RETRY_DISK_S)
+            await asyncio.sleep(0.02)
+            assert await on_hold(s)
+        assert s.peer.seen == []
+        assert await s.value("SELECT count(*) FROM memory") == 1
+        assert (await s.commander.mysis("alpha")).tool_calls == 0
+        await leave(s.store, PLENTY)
+        s.clock.by(RETRY_DISK_S)
+        await s.settled()
+        assert not await on_hold(s)
+        assert s.peer.seen == [("act", "x")]
+        assert s.provider.calls == 2
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="heard")), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.hold(True, reason="lunch")
+        await leave(s.store, 0)
+        with pytest.raises(StoreFull):
+            await s.commander.send("alpha", LONG)
+        assert (await s.commander.view()).hold_reason == DISK_FULL
+        await leave(s.store, PLENTY)
+        s.clock.by(RETRY_DISK_S)
+        await s.until(lambda: s.commander._hold.reason == "lunch")
+        assert (await s.commander.view()).held
+
+
+async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text=LONG), Answer(text="again")), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        block = s.provider.block()
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        await leave(s.store, 0)
+        block.release()
+        await s.until(lambda: s.commander._hold.swarm)
+        async with asyncio.timeout(2):
+            await s.commander.close()
+        await leave(s.store, PLENTY)
+    async with swarm(tmp_path, script(Answer(text="again")), settings=SETTINGS) as s:
+        await s.commander.start("alpha")
+        await s.settled()
+    checker.at_rest(tmp_path / "zoea.db")
+
+
+async def hear(s: Swarm, heard: list[Event]) -> None:
+    async for event in s.commander.events():
+        assert isinstance(event, Event)
+        heard.append(event)
+
+
+async def shown_is_stored(s: Swarm, heard: list[Event]) -> None:
+    """What fronts see is in the database: nothing is counted, told or named that could not be written."""
+    view = await s.commander.view()
+    tallies = {row["mysis_id"]: row for row in await s.rows("SELECT * FROM tally")}
+    states = {row["id"]: row["state"] for row in await s.rows("SELECT id, state FROM mysis")}
+    for mysis in view.myses:
+        tally = tallies[mysis.id]
+        assert mysis.turns <= tally["turns"]
+        assert mysis.requests <= tally["requests"]
+        assert mysis.tool_calls <= tally["tool_calls"]
+        assert mysis.tokens <= tally["tokens"]
+        assert mysis.state == states[mysis.id]
+    stored = {row["id"] for row in await s.rows("SELECT id FROM event")}
+    assert {event.id for event in heard} <= stored
+
+
+@pytest.mark.timeout(3600 if ROUNDS > 10 else 60)
+async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_nothing_twice(tmp_path: Path) -> None:
+    chance = random.Random(ROUNDS)
+    async with swarm(tmp_path, builtin, settings=SETTINGS) as s:
+        for model in ("tools:3", "parallel:4", "echo", "think"):
+            await s.commander.create(model.replace(":", "-"), model=model)
+        names = [mysis.name for mysis in (await s.commander.view()).myses]
+        heard: list[Event] = []
+        listening = asyncio.create_task(hear(s, heard))
+        said: list[str] = []
+        refused: list[str] = []
+
+        async def say(number: int) -> None:
+            text = f"{number} " + "y" * chance.randrange(4000)
+            mode = chance.choice((DeliveryMode.QUEUE, DeliveryMode.STEER))
+            try:
+                await s.commander.send(chance.choice(names), text, mode=mode)
+            except StoreFull:
+                refused.append(text)
+            else:
+                said.append(text)
+
+        held = 0
+        for round_ in range(ROUNDS):
+            await leave(s.store, chance.randrange(30))
+            await asyncio.gather(*(say(round_ * 100 + n) for n in range(12)))
+            await asyncio.sleep(chance.random() * 0.05)
+            if await on_hold(s):
+                held += 1
+                await shown_is_stored(s, heard)
+                s.clock.by(RETRY_DISK_S)
+                await asyncio.sleep(0.01)
+                await shown_is_stored(s, heard)
+            await leave(s.store, PLENTY)
+            s.clock.by(RETRY_DISK_S)
+            await s.until(lambda: not s.commander._services.is_disk_full)
+            s.clock.by(1)
+        for name in names:
+            await s.settled(name)
+        assert held
+        assert refused
+        assert sorted(row["content"] for row in await s.rows("SELECT content FROM message")) == sorted(said)
+        prompts = [row["content"] for row in await s.rows("SELECT content FROM memory WHERE role = 'user'")]
+        assert sorted(prompts) == sorted(said)
+        assert await s.rows("SELECT * FROM turn WHERE outcome IS NOT 'answered'") == []
+        assert await s.rows("SELECT * FROM tool_call WHERE state <> 'done'") == []
+        listening.cancel()
+        with pytest.raises((asyncio.CancelledError, ZoeaError)):
+            await listening
+    checker.at_rest(tmp_path / "zoea.db")
