@@ -11,7 +11,7 @@ from tests.llm.asking import SCAN, assistant, call, request, result, system, use
 from zoea.llm.config import ProviderConfig, ToolMode
 from zoea.llm.messages import EMPTY, NO_OUTPUT, NO_RESPONSE, OPENING
 from zoea.llm.openai_wire import Quirk, body_of, effort_of, quirk_in
-from zoea.model.request import ModelRequest
+from zoea.model.request import ModelRequest, RequestMessage
 from zoea.model.values import Native
 
 PLAIN = ProviderConfig("openai", model="reef-1")
@@ -50,11 +50,46 @@ def test_the_output_limit_and_usage_are_always_asked_for() -> None:
     assert "tools" not in sent
 
 
-def test_system_messages_become_one_and_a_user_message_comes_first() -> None:
+def test_system_messages_become_one_and_nothing_is_put_before_a_history() -> None:
     sent = body(request(system("One."), assistant("", call()), result(), system(" "), system("Two."), user()))
-    assert [one["role"] for one in sent["messages"]] == ["system", "user", "assistant", "tool", "user"]
+    assert [one["role"] for one in sent["messages"]] == ["system", "assistant", "tool", "user"]
     assert sent["messages"][0]["content"] == "One.\n\nTwo."
-    assert sent["messages"][1]["content"] == OPENING
+
+
+@pytest.mark.parametrize(
+    ("quirk", "said", "opened"),
+    [
+        (Quirk.USER_FIRST, (assistant("Earlier."), user()), True),
+        (Quirk.USER_FIRST, (assistant("", call()), result(), user()), False),
+        (Quirk.USER_BEFORE_CALLS, (assistant("", call()), result(), user()), True),
+        (Quirk.USER_BEFORE_CALLS, (assistant("Earlier."), user()), False),
+        (Quirk.USER_FIRST, (user(), assistant("so"), user()), False),
+    ],
+)
+def test_a_user_message_comes_first_where_that_is_demanded(
+    quirk: Quirk, said: tuple[RequestMessage, ...], opened: bool
+) -> None:
+    first = body(request(system(), *said), PLAIN, quirk)["messages"][1]
+    assert (first == {"role": "user", "content": OPENING}) is opened
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "quirk"),
+    [
+        ("After the system message, roles must alternate", assistant("Earlier."), Quirk.USER_FIRST),
+        ("After the system message, roles must alternate", assistant("", call()), Quirk.MERGED_USERS),
+        ("The first message must be from the user", assistant("Earlier."), Quirk.USER_FIRST),
+        (
+            "Please ensure that function call turn comes immediately after a user turn",
+            assistant("", call()),
+            Quirk.USER_BEFORE_CALLS,
+        ),
+    ],
+)
+def test_a_refused_history_teaches_what_must_come_first(text: str, said: RequestMessage, quirk: Quirk) -> None:
+    sent = body(request(system(), said, result(), user(), tools=(SCAN,)))
+    assert quirk_in(400, text, sent, frozenset(), ToolMode.AUTO) is quirk
+    assert quirk_in(400, text, sent, frozenset({quirk}), ToolMode.AUTO) in (None, Quirk.MERGED_USERS)
 
 
 def test_nothing_goes_out_empty() -> None:

@@ -109,7 +109,7 @@ class MessageFold:
         kept = [
             {"type": "tool_use"} if block["type"] == "tool_use" else block
             for block in blocks
-            if block["type"] in (*_SIGNED, "text", "tool_use") and block.get("text") != ""
+            if block["type"] in (*_SIGNED, "tool_use") or (block["type"] == "text" and block["text"].strip())
         ]
         return Native(self._provider, self._model, json.dumps(kept, ensure_ascii=False))
 

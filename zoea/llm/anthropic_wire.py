@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from zoea.llm.config import ProviderConfig
-from zoea.llm.messages import arguments_object, settle
+from zoea.llm.messages import arguments_object, settle, user_first
 from zoea.llm.replay import native_for
 from zoea.model.request import ModelRequest, RequestMessage
 from zoea.model.words import Role
@@ -57,7 +57,7 @@ def body_of(
         body["tools"][-1]["cache_control"] = _MARK
     if system:
         body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
-    body["messages"] = _alternating(messages, provider, model, plain)
+    body["messages"] = _alternating(user_first(messages), provider, model, plain)
     _mark_newest(body["messages"])
     body.update(config.options)
     body.update(request.options)
@@ -125,7 +125,8 @@ def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) 
     if places != len(uses) or said.strip() != message.content.strip():  # compacted since: signed blocks go first
         return [*(block for block in blocks if block["type"] in _SIGNED), *text, *uses]
     left = iter(uses)
-    return [next(left) if block["type"] == "tool_use" else block for block in blocks]
+    whole = (next(left) if block["type"] == "tool_use" else block for block in blocks)
+    return [block for block in whole if block["type"] != "text" or block["text"].strip()]
 
 
 def _mark_newest(messages: list[dict[str, Any]]) -> None:

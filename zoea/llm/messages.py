@@ -1,7 +1,7 @@
 """What every provider needs of a list of messages, whatever its wire form.
 
-Plans are about meaning; providers have manners: one system text, a user message
-first, nothing empty. These are met here, by pure functions, the same way each
+Plans are about meaning; providers have manners: one system text, nothing empty,
+for some a user message first. These are met here, by pure functions, the same way each
 time, so that a request stays a prefix of the next.
 """
 
@@ -22,7 +22,7 @@ EMPTY = "(empty message)"
 
 
 def settle(messages: Iterable[RequestMessage]) -> tuple[str, list[RequestMessage]]:
-    """The system text, and the rest: a user message first, no content empty where that is refused."""
+    """The system text, and the rest: at least one message, no content empty where that is refused."""
     system: list[str] = []
     rest: list[RequestMessage] = []
     for message in messages:
@@ -31,9 +31,12 @@ def settle(messages: Iterable[RequestMessage]) -> tuple[str, list[RequestMessage
                 system.append(message.content)
             continue
         rest.append(_filled(message))
-    if not rest or rest[0].role is not Role.USER:
-        rest.insert(0, RequestMessage(Role.USER, OPENING))
-    return "\n\n".join(system), rest
+    return "\n\n".join(system), rest or [RequestMessage(Role.USER, OPENING)]
+
+
+def user_first(messages: list[RequestMessage]) -> list[RequestMessage]:
+    """A user message before a history that begins with an answer, for those who refuse it otherwise."""
+    return messages if messages[0].role is Role.USER else [RequestMessage(Role.USER, OPENING), *messages]
 
 
 def _filled(message: RequestMessage) -> RequestMessage:

@@ -13,7 +13,7 @@ from typing import Any
 
 from zoea.llm import structured
 from zoea.llm.config import ProviderConfig, ToolMode
-from zoea.llm.messages import arguments_text, merge_users, result_text, settle
+from zoea.llm.messages import arguments_text, merge_users, result_text, settle, user_first
 from zoea.llm.replay import Replay, native_for, replay_of
 from zoea.model.request import ModelRequest, RequestMessage, ToolSpec
 from zoea.model.words import Role
@@ -27,11 +27,15 @@ class Quirk(StrEnum):
     NO_TEMPERATURE = "no_temperature"
     NO_TOOLS = "no_tools"
     MERGED_USERS = "merged_users"
+    USER_FIRST = "user_first"
+    USER_BEFORE_CALLS = "user_before_calls"
 
 
 Quirks = frozenset[Quirk]
 
-_ROLES = re.compile(r"roles must alternate|must alternate|consecutive (user|assistant)", re.IGNORECASE)
+_ROLES = re.compile(r"must alternate|consecutive (user|assistant)", re.IGNORECASE)
+_FIRST = re.compile(r"must alternate|(first|start|begin)[^.]{0,60}\buser\b", re.IGNORECASE)
+_BEFORE_CALLS = re.compile(r"function call turn comes immediately after a user turn", re.IGNORECASE)
 _TOOLS = re.compile(
     r"does not support (tools|function)|tools? (is|are) not supported|tool use is not supported|requires? --jinja"
     r"|no endpoints found that support tool|auto.? tool choice requires",
@@ -50,7 +54,9 @@ def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode:
     """What a refusal says this server does not take, if that can be left out and was not before."""
     low = text.lower()
     found: Quirk | None = None
-    if _ROLES.search(text):
+    if (opening := _opening_in(status, text, body)) is not None:
+        found = opening
+    elif _ROLES.search(text):
         found = Quirk.MERGED_USERS
     elif status not in (400, 404, 422, 500, 501):
         return None
@@ -66,6 +72,16 @@ def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode:
     return None if found in quirks else found
 
 
+def _opening_in(status: int, text: str, body: dict[str, Any]) -> Quirk | None:
+    """Whether a history was refused because no user message stands before it. Mistral's templates count no calls."""
+    first = next((message for message in body["messages"] if message["role"] != "system"), None)
+    if status not in (400, 422, 500) or first is None or first["role"] != "assistant":
+        return None
+    if first.get("tool_calls"):
+        return Quirk.USER_BEFORE_CALLS if _BEFORE_CALLS.search(text) else None
+    return Quirk.USER_FIRST if _FIRST.search(text) else None
+
+
 def body_of(
     request: ModelRequest, config: ProviderConfig, *, provider: str, quirks: Quirks = frozenset(), plain: bool = False
 ) -> dict[str, Any]:
@@ -75,6 +91,8 @@ def body_of(
     model = request.model or config.model
     if schema:
         system, messages = structured.as_text(system, messages, request.tools)
+    if (Quirk.USER_BEFORE_CALLS if messages[0].calls else Quirk.USER_FIRST) in quirks:
+        messages = user_first(messages)
     if Quirk.MERGED_USERS in quirks or schema:
         messages = merge_users(messages)
     wire: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
