@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_a_history_stays_the_same_bytes_as_the_turn_goes_on() -> None:
         for block in blocks_of(body):
             block.pop("cache_control", None)
         bodies.append(body["messages"])
-    for shorter, longer in zip(bodies, bodies[1:], strict=False):
+    for shorter, longer in pairwise(bodies):
         assert longer[: len(shorter)] == shorter
 
 

@@ -125,8 +125,8 @@ def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) 
     if places != len(uses) or said.strip() != message.content.strip():  # compacted since: signed blocks go first
         return [*(block for block in blocks if block["type"] in _SIGNED), *text, *uses]
     left = iter(uses)
-    whole = (next(left) if block["type"] == "tool_use" else block for block in blocks)
-    return [block for block in whole if block["type"] != "text" or block["text"].strip()]
+    kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+    return [next(left) if block["type"] == "tool_use" else block for block in kept]
 
 
 def _mark_newest(messages: list[dict[str, Any]]) -> None:
