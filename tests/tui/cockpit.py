@@ -14,11 +14,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tests.fakes.llm_clock import HandClock
-from tests.swarm.harness import Swarm, swarm
+from tests.swarm.harness import Swarm, call, swarm
 from zoea.llm.scripted import Rule
 from zoea.model.ports import SwarmApi
-from zoea.model.request import Answer
+from zoea.model.request import Answer, ModelRequest
 from zoea.model.values import MysisView
+from zoea.model.words import Role
 from zoea.settings import Settings
 from zoea.tui.app import Cockpit, Opened
 
@@ -26,7 +27,7 @@ W = TypeVar("W", bound=Widget)
 START = 1_700_000_000_000_000
 WITHIN_S = 10.0
 
-QUIET = Settings.model_validate({"nudge": {"enabled": False}})
+QUIET = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 1000}})
 
 
 def said(text: str = "done") -> Rule:
@@ -167,3 +168,11 @@ async def cockpit(
             await stage.until(lambda: stage.has(*names))
             await stage.pilot.pause()
             yield stage
+
+
+def asks_when_told(request: ModelRequest) -> Answer:
+    """A model that calls the destructive tool when its prompt says burn, and answers everything else."""
+    last = request.messages[-1]
+    if last.role is Role.USER and last.content.startswith("burn"):
+        return Answer(calls=(call("burn", last.content),))
+    return Answer(text="done")

@@ -43,7 +43,7 @@ class Acting:
         self._cockpit.push_screen(CommandLine())
 
     def do_app_palette(self) -> None:
-        from zoea.tui.palette import open_palette
+        from zoea.tui.action_palette import open_palette
 
         open_palette(self._cockpit)
 

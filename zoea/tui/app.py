@@ -226,7 +226,7 @@ class Cockpit(Acting, App[str]):
         return Situation(
             targets=targets,
             shown=len(self.feed.myses),
-            approvals=sum(mysis.approvals for mysis in self.feed.myses.values()),
+            approvals=len(self.asked.open),
             held=bool(view and view.held),
             is_ready=self.opened is not None and view is not None,
             can_undo=bool(self.deleted),

@@ -1,0 +1,204 @@
+"""Questions that wait for the commander: shown, counted, answered with one key, never by accident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tui.cockpit import Stage, asks_when_told, cockpit
+from zoea.model.words import DeliveryMode
+from zoea.tui.screens import approvals
+from zoea.tui.screens.approvals import ApprovalPanel, pretty
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.text_lines import TextLines, wrapped
+
+
+async def ask(stage: Stage, *names: str, text: str = "burn it") -> None:
+    """Let these myses ask for the destructive tool, one after the other."""
+    for name in names:
+        known = len(stage.app.asked.open)
+        await stage.api.send(name, text, mode=DeliveryMode.QUEUE)
+        await stage.until(lambda known=known: len(stage.app.asked.open) == known + 1)
+    await stage.pilot.pause()
+
+
+async def open_panel(stage: Stage) -> ApprovalPanel:
+    await stage.press("o")
+    panel = stage.screen
+    assert isinstance(panel, ApprovalPanel)
+    await stage.until(lambda: panel.is_listening)
+    return panel
+
+
+async def answers(stage: Stage) -> list[tuple[str, str | None]]:
+    rows = await stage.swarm.rows("SELECT answer, sentence FROM approval WHERE answer IS NOT NULL ORDER BY id")
+    return [(row["answer"], row["sentence"]) for row in rows]
+
+
+async def test_a_question_stands_in_row_header_and_footer(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "beta")
+        await stage.until(lambda: "⚑ beta" in stage.text())
+        text = stage.text()
+        assert 'asks: burn({"text": "burn it"})' in text
+        assert "1 needs you: beta" in text
+        assert "o approvals 1" in text
+
+
+async def test_the_panel_opens_only_by_its_key_and_shows_the_oldest_whole(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "gamma", "alpha")
+        assert isinstance(stage.screen, Dashboard)
+        panel = await open_panel(stage)
+        who = panel.query_one("#who", TextBlock).plain
+        assert "burn  on peer" in who
+        assert "expires in 30m" in who
+        assert "gamma asks" in stage.text()
+        assert "1 of 2" in stage.text()
+        assert panel.query_one(TextLines).plain == '{\n  "text": "burn it"\n}'
+
+
+async def test_keys_pressed_at_once_after_opening_answer_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "DEAF_S", 60)
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await stage.press("o", "o", "s", "t")
+        assert isinstance(stage.screen, ApprovalPanel)
+        assert await answers(stage) == []
+
+
+async def test_o_allows_once_and_the_call_runs(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        await stage.press("o")
+        await stage.until(lambda: stage.swarm.peer.seen == [("burn", "burn it")])
+        assert await answers(stage) == [("once", "")]
+        assert isinstance(stage.screen, Dashboard)
+
+
+async def test_after_an_answer_the_next_question_is_shown_and_deaf_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", "beta")
+        panel = await open_panel(stage)
+        monkeypatch.setattr(approvals, "DEAF_S", 60)
+        await stage.press("o", "o")
+        assert not panel.is_listening
+        assert "beta asks" in stage.text()
+        await stage.until(lambda: len(stage.app.asked.open) == 1)
+        assert await answers(stage) == [("once", "")]
+
+
+async def test_s_allows_the_tool_until_the_mysis_stops(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        await stage.press("s")
+        await stage.until(lambda: stage.swarm.peer.seen)
+        assert await answers(stage) == [("session", "")]
+
+
+async def test_t_allows_the_tool_for_the_template(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        await stage.press("t")
+        await stage.until(lambda: stage.swarm.peer.seen)
+        assert await answers(stage) == [("template", "")]
+
+
+async def test_d_denies_with_a_sentence_that_the_model_reads(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        await stage.press("d")
+        await stage.write("too dear")
+        await stage.press("enter")
+        await stage.until(lambda: not stage.app.asked.open)
+        assert await answers(stage) == [("denied", "too dear")]
+        assert stage.swarm.peer.seen == []
+
+
+async def test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        panel = await open_panel(stage)
+        await stage.press("d", "x", "escape")
+        assert stage.screen is panel
+        await stage.press("escape")
+        assert isinstance(stage.screen, Dashboard)
+        assert await answers(stage) == []
+        assert len(stage.app.asked.open) == 1
+
+
+async def test_arrows_look_at_the_other_questions(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", "beta")
+        await open_panel(stage)
+        await stage.press("right")
+        assert "beta asks" in stage.text()
+        assert "2 of 2" in stage.text()
+
+
+async def test_a_question_answered_elsewhere_leaves_the_panel(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        await stage.api.stop("alpha")
+        await stage.until(lambda: isinstance(stage.screen, Dashboard))
+
+
+async def test_a_question_that_expires_leaves_the_panel(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        await open_panel(stage)
+        stage.clock.by(1801)
+        await stage.until(lambda: isinstance(stage.screen, Dashboard))
+
+
+async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_none(tmp_path: Path) -> None:
+    names = [f"m{number:02}" for number in range(20)]
+    async with cockpit(tmp_path, asks_when_told, names=["alpha", *names]) as stage:
+        await stage.press("m")
+        written = ""
+        for name in names:
+            await stage.api.send(name, "burn it")
+            await stage.write("so do t")
+            written += "so do t"
+        await stage.until(lambda: len(stage.app.asked.open) == 20)
+        await stage.write("end")
+        assert stage.one(Prompt).text == written + "end"
+        assert isinstance(stage.screen, Dashboard)
+        assert await answers(stage) == []
+
+
+async def test_hostile_arguments_are_shown_as_text(tmp_path: Path) -> None:
+    hostile = "burn [/] list[int] \x1b[31mred\x1b]0;t\x07 漢字 עברית 🚀 \x00 " + "x" * 300
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", text=hostile)
+        panel = await open_panel(stage)
+        shown = panel.query_one(TextLines).plain
+        assert "[/] list[int]" in shown
+        assert "漢字" in shown
+        assert "\x1b" not in shown
+
+
+def test_a_megabyte_is_wrapped_to_the_width() -> None:
+    lines = wrapped("x" * 1_000_000, 80)
+    assert len(lines) == 12_500
+    assert {len(line) for line in lines} == {80}
+
+
+def test_wide_characters_are_wrapped_by_cells() -> None:
+    assert wrapped("漢字漢", 4) == ["漢字", "漢"]
+
+
+def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
+    assert pretty("not json [") == "not json ["

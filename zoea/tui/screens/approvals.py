@@ -1,0 +1,187 @@
+"""The approval panel: one question at a time, the call shown whole, answered with one key.
+
+It opens only by its key, and is deaf for a moment after each new question, so that
+no key meant for something else allows a call.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.timer import Timer
+from textual.widgets import Input
+
+from zoea.model.values import ApprovalView
+from zoea.model.words import ApprovalAnswer
+from zoea.tui import figures
+from zoea.tui.actions import Place, bindings, of
+from zoea.tui.rows import one_line
+from zoea.tui.screens.modal import CockpitModal
+from zoea.tui.widgets.bars import KeyLine
+from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.widgets.text_lines import TextLines
+
+DEAF_S = 0.3
+
+
+class ApprovalPanel(CockpitModal[None]):
+    """Shows the oldest question that waits; goes when none is left."""
+
+    CSS_PATH: ClassVar[list[str]] = ["modal.tcss", "approvals.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(of(Place.APPROVAL)),
+        Binding("right", "other(1)", "next question", show=False),
+        Binding("left", "other(-1)", "question before", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: ApprovalView | None = None
+        self._answered: set[int] = set()
+        self._deaf: Timer | None = None
+        self.is_listening = False
+        """False for 300 ms after a question is shown: no key answers then."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="approval", classes="box"):
+            yield TextBlock(id="who")
+            yield TextLines(id="call")
+            yield Input(id="sentence", placeholder="why not, for the model to read; enter denies, esc goes back")
+            yield KeyLine(id="answers")
+
+    def on_mount(self) -> None:
+        self.query_one("#sentence", Input).display = False
+        self.query_one(TextLines).focus()
+        self.cockpit.asked.refresh()
+        self._show(self._waiting()[0] if self._waiting() else None)
+
+    def _waiting(self) -> list[ApprovalView]:
+        return [one for one in self.cockpit.asked.open if one.id not in self._answered]
+
+    # What waits changes.
+
+    def asked_changed(self) -> None:
+        """Others come, and this one may be answered elsewhere or expire: the shown one stays while it waits."""
+        waiting = self._waiting()
+        if not waiting:
+            if self._shown is not None or self.cockpit.asked.open:
+                self.close_box()
+        elif self._shown is None or self._shown.id not in {one.id for one in waiting}:
+            self._show(waiting[0])
+        else:
+            self._draw()
+
+    def close_box(self) -> None:
+        if self.is_current:
+            self.dismiss()
+
+    def _show(self, approval: ApprovalView | None) -> None:
+        self._shown = approval
+        self._leave_sentence()
+        self.is_listening = False
+        if self._deaf is not None:
+            self._deaf.stop()
+        self._deaf = self.set_timer(DEAF_S, self._listen)
+        self.query_one(TextLines).put(pretty(approval.arguments) if approval else "")
+        self._draw()
+
+    def _listen(self) -> None:
+        self.is_listening = True
+        self._draw()
+
+    def tick(self) -> None:
+        self._draw()
+
+    def redraw_bars(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted or self._shown is None:
+            return
+        waiting, shown, now = self._waiting(), self._shown, self.cockpit.now()
+        place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
+        box = self.query_one("#approval", Vertical)
+        box.border_title = f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks"
+        box.border_subtitle = f"{place} of {max(place, len(waiting))}"
+        self.query_one("#who", TextBlock).put(question_lines(shown, now))
+        answers = self.query_one(KeyLine)
+        answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)
+        answers.styles.opacity = 1.0 if self.is_listening else 0.5
+
+    # Answering.
+
+    def _answer(self, answer: ApprovalAnswer, sentence: str = "") -> None:
+        shown = self._shown
+        if shown is None or not self.is_listening:
+            return
+        self._answered.add(shown.id)
+        self.cockpit.ask_swarm(
+            self.cockpit.api.answer(shown.id, answer, sentence=sentence), done=lambda _: self.cockpit.asked.refresh()
+        )
+        waiting = self._waiting()
+        if waiting:
+            self._show(waiting[0])
+        else:
+            self.close_box()
+
+    def do_approval_once(self) -> None:
+        self._answer(ApprovalAnswer.ONCE)
+
+    def do_approval_session(self) -> None:
+        self._answer(ApprovalAnswer.SESSION)
+
+    def do_approval_template(self) -> None:
+        self._answer(ApprovalAnswer.TEMPLATE)
+
+    def do_approval_deny(self) -> None:
+        if self.is_listening:
+            sentence = self.query_one("#sentence", Input)
+            sentence.value = ""
+            sentence.display = True
+            sentence.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self._answer(ApprovalAnswer.DENIED, event.value.strip())
+
+    def _leave_sentence(self) -> bool:
+        sentence = self.query_one("#sentence", Input)
+        was_open = bool(sentence.display)
+        sentence.display = False
+        self.query_one(TextLines).focus()
+        return was_open
+
+    def do_approval_later(self) -> None:
+        if not self._leave_sentence():
+            self.close_box()
+
+    def action_other(self, by: int) -> None:
+        """Look at another question without answering this one."""
+        waiting = self._waiting()
+        ids = [one.id for one in waiting]
+        if self._shown is not None and self._shown.id in ids and len(ids) > 1:
+            self._show(waiting[(ids.index(self._shown.id) + by) % len(ids)])
+
+
+def question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
+    """Who wants to call what, where, since when and until when."""
+    upstream = one_line(approval.upstream) or "Zoea itself"
+    return [
+        [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")],
+        [
+            (f"waits {figures.age(approval.asked_at, now)}", ""),
+            (f" · expires in {figures.span(max(0, (approval.expires_at - now) / figures.SECOND))}", "quiet"),
+            (", then it is refused", "quiet"),
+        ],
+    ]
+
+
+def pretty(arguments: str) -> str:
+    """A JSON object over several lines; what is no JSON as it is."""
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments

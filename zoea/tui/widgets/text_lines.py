@@ -1,0 +1,86 @@
+"""A long text that scrolls: wrapped once per width, drawn line by line, never markup.
+
+A Static with a megabyte in it would be laid out anew for every repaint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from textual import events
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from zoea.text.control import strip
+
+_AT_ONCE = 20_000
+"""Characters that are wrapped on the loop; longer texts go to a thread."""
+
+
+class TextLines(ScrollView, can_focus=True):
+    """Shows a text whole. Keys of a scroll view move it."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._text = ""
+        self._lines: list[str] = []
+        self._width = 0
+
+    def put(self, text: str) -> None:
+        """Show this text from its beginning."""
+        if text != self._text:
+            self._text = text
+            self.scroll_to(0, 0, animate=False)
+            self._wrap()
+
+    @property
+    def plain(self) -> str:
+        """The text as it is shown, wrapped."""
+        return "\n".join(self._lines)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.scrollable_content_region.width != self._width:
+            self._wrap()
+
+    def _wrap(self) -> None:
+        self._width = self.scrollable_content_region.width
+        if self._width <= 0:
+            return
+        if len(self._text) <= _AT_ONCE:
+            self._take(wrapped(self._text, self._width))
+        else:
+            self.run_worker(self._wrap_aside(self._text, self._width), exclusive=True, group="wrap")
+
+    async def _wrap_aside(self, text: str, width: int) -> None:
+        lines = await asyncio.to_thread(wrapped, text, width)
+        if text == self._text and width == self._width:
+            self._take(lines)
+
+    def _take(self, lines: list[str]) -> None:
+        self._lines = lines
+        self.virtual_size = Size(0, len(lines))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        plain = self.rich_style
+        width = self.scrollable_content_region.width
+        place = y + self.scroll_offset.y
+        if place >= len(self._lines):
+            return Strip.blank(width, plain)
+        return Strip([Segment(self._lines[place], plain)]).adjust_cell_length(width, plain)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` cells; control characters are gone, tabs are two spaces."""
+    lines: list[str] = []
+    for line in strip(text).expandtabs(2).split("\n"):
+        if line.isascii():
+            lines += [line[at : at + width] for at in range(0, len(line), width)] or [""]
+        elif cell_len(line) <= width:
+            lines.append(line)
+        else:
+            lines += chop_cells(line, width)
+    return lines
