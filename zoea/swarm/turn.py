@@ -107,6 +107,12 @@ def slice_calls(turn: Turn) -> tuple[ToolCall, ...]:
     return ()
 
 
+def _end_of_slice(turn: Turn) -> int:
+    """The place of the newest answer's last result; its own where it has no calls."""
+    answers = (one for one in reversed(turn.memories) if one.role is Role.ASSISTANT and not one.partial)
+    return next((one.seq + len(one.calls) for one in answers), 0)
+
+
 def next_seq(memories: tuple[Memory, ...]) -> int:
     """The next free place in the conversation: after all results reserved so far."""
     return max((memory.seq + len(memory.calls) for memory in memories), default=0) + 1
@@ -132,7 +138,8 @@ def _after_slice(turn: Turn, at: int) -> Step:
         return _close(turn, Outcome.ITERATION_LIMIT)
     repeated = guard.repetition(turn.memories, turn.earlier_calls, turn.earlier_texts, turn.rules.loop) if done else ""
     if repeated:
-        last = turn.memories[-1].seq
+        # The note belongs to the slice; a steer or a cut-off answer behind it is no new reason to end.
+        last = _end_of_slice(turn)
         noted = [note for note in turn.notes if note.kind == guard.NOTE_KIND]
         if any(note.after_seq < last for note in noted):
             return _close(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated))
