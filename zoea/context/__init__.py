@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from zoea.context.explain import explain, explain_data
+from zoea.context.explain import done, explain, explain_data, why
 from zoea.context.forms import PLAN_VERSION
 from zoea.context.frozen import Frozen, Limit, limit
 from zoea.context.measure import Counter, message_tokens, request_tokens
@@ -65,6 +65,7 @@ __all__ = [
     "TurnRecord",
     "TurnSoFar",
     "Variant",
+    "done",
     "explain",
     "explain_data",
     "limit",
@@ -76,4 +77,5 @@ __all__ = [
     "plan_turn",
     "rebuild",
     "request_tokens",
+    "why",
 ]

@@ -27,6 +27,16 @@ _DONE = {
 }
 
 
+def why(reason: Reason) -> str:
+    """A decision's reason in words."""
+    return _WHY[reason]
+
+
+def done(kind: StepKind) -> str:
+    """What was done to a memory, in words."""
+    return _DONE[kind]
+
+
 def explain(plan: Plan, *, title: str = "") -> str:
     """Lines for a person: the budget, each pack with its reason, each memory that is not verbatim."""
     budget = plan.budget
