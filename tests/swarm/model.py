@@ -72,8 +72,11 @@ class TurnRow:
 class RequestRow:
     id: int
     turn_id: int
+    attempt: int
     state: str = "reserved"
     error_class: ErrorClass | None = None
+    was_empty: bool = False
+    gave_answer: bool = False
 
 
 @dataclass
@@ -159,9 +162,15 @@ class Rows:
         self.memories[memory.id] = memory
         return memory
 
-    def reserve(self, turn_id: int) -> int:
-        self.requests.append(RequestRow(len(self.requests) + 1, turn_id))
+    def reserve(self, turn_id: int, attempt: int) -> int:
+        self.requests.append(RequestRow(len(self.requests) + 1, turn_id, attempt))
         return self.requests[-1].id
+
+    def unanswered(self, turn_id: int) -> tuple[t.PastRequest, ...]:
+        """The requests of a turn since its last answer."""
+        own = [one for one in self.requests if one.turn_id == turn_id]
+        since = max((place for place, one in enumerate(own, 1) if one.gave_answer), default=0)
+        return tuple(t.PastRequest(one.attempt, one.error_class, one.was_empty) for one in own[since:])
 
     def _settle(self, request_id: int, state: str, error_class: ErrorClass | None = None) -> None:
         if request_id:
@@ -189,6 +198,7 @@ class Rows:
                 return t.Stored(self.now, notes=(note,))
             case t.Settle():
                 self._settle(op.request_id, "settled")
+                self.requests[op.request_id - 1].was_empty = True
                 return t.Stored(self.now)
             case t.FailRequest():
                 self._settle(op.request_id, "released", op.error_class)
@@ -224,6 +234,7 @@ class Rows:
                 result = t.StoreResult(row.id, call.id, op.seq + 1 + position, wrong, CallState.ERROR)
                 stored += list(self._results(row, (result,))[0])
         self._settle(op.request_id, "settled")
+        self.requests[op.request_id - 1].gave_answer = True
         if op.outcome is not None:
             row.outcome = op.outcome
         return t.Stored(self.now, (self.memory(answer.id), *stored))
@@ -243,7 +254,8 @@ class Rows:
         return tuple(memories), tuple(calls)
 
     def _leave(self, row: TurnRow, op: t.Close | t.BreakOff) -> t.Stored:
-        self._settle(op.request_id, "released" if op.unsent else "estimated")
+        is_released = op.unsent or op.error_class is not None
+        self._settle(op.request_id, "released" if is_released else "estimated", op.error_class)
         partial: tuple[Memory, ...] = ()
         if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
             kept = self._insert(row, op.seq, Role.ASSISTANT, Source.LLM, op.partial.text, partial=True)
@@ -349,6 +361,7 @@ class Run:
             nudged=row.frozen.is_nudged,
             at=rows.now,
             failures=frozenset(failures),
+            requests=rows.unanswered(row.id),
         )
         # As the runner does: a steer that waits joins the very next request.
         turn = replace(turn, steers=tuple(one.id for one in rows.inbox.values() if one.turn_id is None and one.steers))
@@ -408,7 +421,7 @@ class Run:
                 self.held = given.held
                 if given.refused or given.held:
                     return given
-                return replace(given, request_id=self.rows.reserve(self.row.id))
+                return replace(given, request_id=self.rows.reserve(self.row.id, effect.attempt))
             case t.Call():
                 assert not self.calling
                 self.calling = True

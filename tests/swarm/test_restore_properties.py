@@ -10,6 +10,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from tests.swarm.model import ASKING, Rows, Run, answered, prepared
 from zoea.context import Frozen
 from zoea.model.request import Answer, RequestMessage, ToolResult
 from zoea.model.values import Failure
-from zoea.model.words import ApprovalAnswer, CallState, ErrorClass, Role
+from zoea.model.words import ApprovalAnswer, CallState, ErrorClass, Outcome, Role
 from zoea.swarm import turn_types as t
 from zoea.swarm.restore import MAY_HAVE_RUN, NEVER_RAN
 from zoea.swarm.rules import SECOND, TurnRules
@@ -233,6 +234,62 @@ def test_an_approval_that_nobody_answered_is_asked_again() -> None:
     again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
     assert again.asked == [1]
     assert again.planned == []
+
+
+def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s", max_tokens=1000))
+    cuts: list[Rows] = []
+    run = Run.opened(
+        rows,
+        row,
+        RULES,
+        lambda r: t.Verdict(r.rows.now),
+        at_each_store=lambda r: cuts.append(copy.deepcopy(r.rows)),
+    )
+    run.begin()
+    run.give(t.CallFailed(rows.now, Failure("ProviderError", "too long"), ErrorClass.CONTEXT_LENGTH))
+    again = Run.restored(cuts[-1], row, RULES, lambda r: t.Verdict(r.rows.now))
+    assert again.planned[0].frozen.max_tokens == run.planned[-1].frozen.max_tokens == 750
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_retries_go_on_counting_where_they_were(attempts: int) -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run.begin()
+    for _ in range(attempts):
+        run.give(t.CallFailed(rows.now, Failure("ProviderError", "busy"), ErrorClass.TRANSIENT))
+        run.give(t.Now(rows.now, rows.now))
+    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    assert again.turn.attempt == run.turn.attempt == attempts + 1
+
+
+def test_an_empty_answer_is_retried_once_however_often_zoea_restarts() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run.begin()
+    run.give(t.Answered(rows.now, Answer()))
+    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    again.give(t.Answered(rows.now, Answer()))
+    assert again.end is not None
+    assert [one.content for one in again.rows.of_turn(row.id)] == ["go", "(no response)"]
+
+
+def test_a_cut_off_answer_behind_the_loop_warning_does_not_end_the_turn() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    run.begin()
+    for number in (1, 2, 3):
+        run.give(answered(rows.now, "", prepared("act", "{}")))
+        run.give(t.Finished(rows.now, number, ToolResult("same")))
+    run.give(t.Cancelled(rows.now, Outcome.CRASHED, Answer(text="I was just about to")))
+    again = Run.restored(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    assert again.end is None
+    assert "You are repeating yourself" in again.planned[0].plan.messages[-1].content
 
 
 def test_a_note_that_was_stored_is_not_written_twice() -> None:
