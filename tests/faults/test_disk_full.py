@@ -146,7 +146,7 @@ async def shown_is_stored(s: Swarm, heard: list[Event]) -> None:
 async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_nothing_twice(tmp_path: Path) -> None:
     chance = random.Random(ROUNDS)
     async with swarm(tmp_path, builtin, settings=SETTINGS) as s:
-        for model in ("tools:3", "parallel:4", "echo", "think"):
+        for model in ("tools:2", "parallel:4", "echo", "think"):
             await s.commander.create(model.replace(":", "-"), model=model)
         names = [mysis.name for mysis in (await s.commander.view()).myses]
         heard: list[Event] = []

@@ -29,8 +29,9 @@ from zoea.tools import Toolbox
 
 log = logging.getLogger(__name__)
 
-SWARM_CLOSE_S = 3.5
+SWARM_CLOSE_S = 3.0
 TOOLS_CLOSE_S = 3.0
+PROVIDERS_CLOSE_S = 0.5
 STORE_CLOSE_S = 1.5
 
 
@@ -71,7 +72,7 @@ async def running_swarm(
             log.warning("waits for trust: %s", waiting)
         store = await Store.open(places.database, clock_now=clock.now)
         stack.push_async_callback(within, STORE_CLOSE_S, store.close, "the database")
-        stack.push_async_callback(providers.close)
+        stack.push_async_callback(within, PROVIDERS_CLOSE_S, providers.close, "the providers")
         toolbox = _toolbox(loaded, places, wishes)
         stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
         commander = await Commander.open(

@@ -7,6 +7,7 @@ machine; everything the machine wants is carried out here and nowhere else.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -30,8 +31,11 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn import step
 from zoea.swarm.view import LiveMysis
 
+_log = logging.getLogger(__name__)
+
 LARGE_PLAN_CHARS = 100_000  # planning more than this is for a thread: it would hold up the loop for over 5 ms
 LARGE_PLAN_MEMORIES = 500
+CANCEL_WITHIN_S = 2.0
 APPROVAL_US = 30 * 60 * 1_000_000
 _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
 
@@ -417,11 +421,16 @@ class TurnDriver:
             self._inputs.put_nowait(t.Now(self._now()))
 
     async def _stop_tasks(self) -> None:
-        tasks = list(self._tasks)
+        """Cancel what is in flight. What does not end in time is left behind: the turn ends without it."""
+        tasks, self._tasks = self._tasks, set()
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=5)
+            _, late = await asyncio.wait(tasks, timeout=CANCEL_WITHIN_S)
+            if late:
+                _log.warning(
+                    "%d calls of mysis #%d do not let themselves be cancelled", len(late), self._agent.mysis_id
+                )
 
 
 def failure_of(error: ZoeaError) -> Failure:
