@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -12,7 +13,6 @@ from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
 from zoea.model.words import OpenedBy
 from zoea.settings import Settings, Template, effective, from_text
-from zoea.swarm.records import tools_text_size
 from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TurnRules, WaitRules
 from zoea.text import estimate
 
@@ -98,9 +98,9 @@ def _window(info: ModelInfo, settings: Settings) -> int:
 
 
 def freezer(
-    agent: Agent, catalogue: Catalogue, *, nudge_level: int, nudged: bool, calibration: float, situation: str
-) -> Callable[[int, int, int], Frozen]:
-    """What freezes a turn once its id, number and the memory before it are known."""
+    agent: Agent, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str
+) -> Callable[[int, int, int, float], Frozen]:
+    """What freezes a turn once its id, number, the memory before it and the calibration are known."""
     settings = agent.settings
     frozen = Frozen(
         mysis_id=agent.mysis_id,
@@ -115,16 +115,31 @@ def freezer(
         scan_window=settings.context.scan_window,
         keep_answer=settings.context.keep_answer,
         situation=situation,
-        calibration=calibration,
         max_tokens=settings.budget.token_budget_per_agent,
         max_output_tokens=agent.max_output_tokens,
         context_window=agent.window,
-        tools_tokens=-(-tools_text_size(catalogue.tools) // estimate.CHARS_PER_TOKEN),
+        tools_tokens=-(-_tools_chars(catalogue) // estimate.CHARS_PER_TOKEN),
         snapshot_tools=settings.context.snapshot_tools,
         keep_tools=settings.context.keep_tools,
         max_result_chars=settings.tool.max_result_chars,
     )
-    return lambda turn_id, number, before: replace(frozen, turn_id=turn_id, turn_number=number, before=before)
+    return lambda turn_id, number, before, calibration: replace(
+        frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration
+    )
+
+
+def _tools_chars(catalogue: Catalogue) -> int:
+    """Characters of the schemas' JSON, which every request carries; counted once for each catalogue."""
+    size = _counted.get(catalogue.hash)
+    if size is None:
+        size = _counted[catalogue.hash] = sum(
+            len(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema}))
+            for tool in catalogue.tools
+        )
+    return size
+
+
+_counted: dict[str, int] = {}
 
 
 def nudge_text(level: int, catalogue: Catalogue) -> str:

@@ -12,6 +12,9 @@ from zoea.model.words import ErrorClass, Finish
 from zoea.swarm.agent import Agent
 from zoea.swarm.services import Services
 
+# Of the time between tokens, by which a silence may last longer: a timer moved at every delta costs more than it says.
+_SLACK = 1 / 16
+
 
 class ModelCall:
     """A request on its way. `partial` is what a stop in mid-stream keeps."""
@@ -53,6 +56,7 @@ class ModelCall:
         row = self._services.view.row(self._agent.mysis_id)
         row.streaming = ""
         began = False
+        moved_at = 0.0
         try:
             async with (
                 asyncio.timeout(llm.timeout) as deadline,
@@ -65,13 +69,17 @@ class ModelCall:
                         case Delta():
                             began = True
                             self.is_held = False
-                            deadline.reschedule(loop.time() + llm.between_tokens)
+                            now = loop.time()
+                            if now - moved_at >= llm.between_tokens * _SLACK:
+                                moved_at = now
+                                deadline.reschedule(now + llm.between_tokens * (1 + _SLACK))
                             self._keep(item)
                             row.stream(item.text or item.reasoning)
                             self._progress()
                         case Held():
                             # Waiting for the provider's gate counts for no deadline.
                             self.is_held = True
+                            moved_at = 0.0
                             deadline.reschedule(None)
                         case Answer():
                             return item

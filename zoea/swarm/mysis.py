@@ -19,7 +19,7 @@ from zoea.model.values import Delivery, Failure, Mysis
 from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
-from zoea.swarm import mysis_ops, records, turn_ops
+from zoea.swarm import mysis_ops, records, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
 from zoea.swarm.agent import MISSING_WINDOW, Agent, Character, freezer, make_agent
 from zoea.swarm.driver import OpenedTurn, TurnDriver, broke_off, failure_of
@@ -278,14 +278,12 @@ class MysisRunner:
         catalogue = await self._session.catalogue()
         if effect.resume:
             return await self._resume(agent, self._session, catalogue), ()
-        calibration = await records.calibration(services.store, agent.provider.name, agent.model)
         situation = await situation_text(services, agent)
         freeze = freezer(
             agent,
             catalogue,
             nudge_level=effect.nudge_level,
             nudged=not effect.prompts,
-            calibration=calibration,
             situation=situation,
         )
         self._is_opening = True
@@ -296,7 +294,9 @@ class MysisRunner:
                 session_id=self._session_id,
                 delivery_ids=tuple(prompt.delivery_id for prompt in effect.prompts),
                 nudge_level=effect.nudge_level,
-                freeze=lambda *ids: freeze(*ids).to_json(),
+                freeze=lambda turn_id, number, before: freeze(
+                    turn_id, number, before, spend_ops.calibration(conn, agent.provider.name, agent.model)
+                ).to_json(),
             )
         )
         if opened is None:

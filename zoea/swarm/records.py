@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
-from zoea.model.request import Catalogue, ToolSpec
+from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Memory
 from zoea.model.words import ErrorClass, Finish, OpenedBy
 from zoea.store import Store
@@ -149,21 +148,6 @@ async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
     return [rows.delivery(row) for row in found]
 
 
-async def calibration(store: Store, provider: str, model: str) -> float:
-    """How many reported tokens an estimated one comes to; 1.0 until a few samples are in."""
-    found = await store.read(
-        "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= 3", (provider, model)
-    )
-    return float(found[0]["ratio"]) if found else 1.0
-
-
 def read_only_names(catalogue: Catalogue) -> frozenset[str]:
     """The tools whose calls may overlap."""
     return frozenset(tool.name for tool in catalogue.tools if tool.read_only)
-
-
-def tools_text_size(tools: tuple[ToolSpec, ...]) -> int:
-    """Characters of the schemas' JSON, which every request carries."""
-    return sum(
-        len(json.dumps({"name": t.name, "description": t.description, "parameters": t.input_schema})) for t in tools
-    )
