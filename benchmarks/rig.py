@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,15 +58,16 @@ class OneProvider:
         return {self._provider.name: self._provider.metered}
 
 
-class OneTemplate(Templates):
-    """One template, whatever it is called."""
+class GivenTemplates(Templates):
+    """The templates of a benchmark; a name that it does not know means the first."""
 
-    def __init__(self, template: Template) -> None:
+    def __init__(self, *templates: Template) -> None:
         super().__init__()
-        self._template = template
+        self._first = templates[0]
+        self._given = {template.name: template for template in templates}
 
     def get(self, name: str) -> Template:
-        return self._template
+        return self._given.get(name, self._first)
 
 
 class PlainModel:
@@ -176,9 +177,10 @@ class Rig:
     listener: Listener
     folder: Path
 
-    async def create(self, count: int, *, start: bool = False) -> list[int]:
-        """That many myses, named m0, m1, …; their ids."""
-        return [(await self.commander.create(f"m{number}", start=start)).id for number in range(count)]
+    async def create(self, count: int, *, template: str = "", prefix: str = "m") -> list[int]:
+        """That many idle myses, named m0, m1, …; their ids."""
+        names = [f"{prefix}{number}" for number in range(count)]
+        return [(await self.commander.create(name, template=template, start=False)).id for name in names]
 
     async def turn(self, mysis_id: int, text: str) -> str:
         """Send a prompt and wait for the end of its turn; the outcome."""
@@ -193,7 +195,7 @@ async def rig(
     tools: Toolbox | None = None,
     *,
     settings: Mapping[str, Any] = PLENTY,
-    template: Template | None = None,
+    templates: Sequence[Template] = (Template(name="default", prompt="You are a scout."),),
     folder: Path | None = None,
 ) -> AsyncIterator[Rig]:
     """A swarm over a database of its own, or over the one in `folder`; closed cleanly at the end.
@@ -209,7 +211,7 @@ async def rig(
             clock=clock,
             ids=SystemIds(),
             settings=Settings.model_validate(settings),
-            templates=OneTemplate(template or Template(name="default", prompt="You are a scout.")),
+            templates=GivenTemplates(*templates),
             providers=OneProvider(provider),
             tools=tools or PlainTools(),
             on_shutdown=lambda: None,

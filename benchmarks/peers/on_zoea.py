@@ -40,7 +40,7 @@ async def main() -> None:
     provider = make("reefnet", config, clock=SystemClock())
     template = Template(name="default", prompt=SYSTEM, model=MODEL)
     with tempfile.TemporaryDirectory() as logs:
-        async with rig(provider, toolbox(Path(logs)), settings=PLENTY, template=template) as swarm:
+        async with rig(provider, toolbox(Path(logs)), settings=PLENTY, templates=[template]) as swarm:
             ids = await swarm.create(asked.agents + 1)
 
             async def turn(number: int, count: int) -> str:
