@@ -53,16 +53,20 @@ async def play(myses: int, seconds: float) -> dict[str, Any]:
             await swarm.commander.start_all()
             await _everybody_played(swarm, myses)
             world = _child()
-            ended, requests, cpu = swarm.listener.ended, model.requests, model.cpu
+            requests, cpu = model.requests, model.cpu
             world_cpu = child_cpu(world)
             with measured() as cost:
                 await _write_to(swarm, probes, watch, seconds)
-            turns, asked = swarm.listener.ended - ended, model.requests - requests
+            asked = model.requests - requests
+            # A thousand turns that began together also end together: requests are counted in the window, and
+            # how many make a turn over the whole run.
+            per_turn = model.requests / swarm.listener.ended
             return {
                 "myses": myses,
-                "turns_per_second": round(turns / cost.seconds, 1),
+                "turns_per_second": round(asked / per_turn / cost.seconds, 1),
+                "requests_per_turn": round(per_turn, 1),
                 "requests_per_second": round(asked / cost.seconds, 1),
-                "cpu_ms_per_turn": round(cost.cpu_ms(turns), 2),
+                "cpu_ms_per_turn": round(cost.cpu_ms(asked) * per_turn, 2),
                 "cpu_ms_per_request": round(cost.cpu_ms(asked), 2),
                 "model_ms_per_request": round((model.cpu - cpu) / max(1, asked) * 1e3, 2),
                 "world_ms_per_request": round((child_cpu(world) - world_cpu) / max(1, asked) * 1e3, 2),
