@@ -60,3 +60,28 @@ def latest(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
         )
         for row in found
     )
+
+
+_INHERITED = """
+SELECT content, created_at FROM message
+WHERE kind = 'broadcast' AND sender_kind = 'commander' AND created_at >= ? AND recipients_filter IS NULL
+ORDER BY created_at DESC, id DESC LIMIT 1
+"""
+_SAID = "SELECT content FROM message WHERE sender_kind = 'commander' ORDER BY id DESC LIMIT ?"
+
+
+def inherited(database: Path, since: int) -> tuple[str, int] | None:
+    """What a new mysis would be told first: the commander's newest broadcast to all, and when it was said.
+
+    `since` is in µs. None where nothing was said since then. Raises StoreError.
+    """
+    with closing(open_reader(database)) as reader:
+        row = reader.execute(_INHERITED, (since,)).fetchone()
+    return (row["content"], row["created_at"]) if row else None
+
+
+def said_by_commander(database: Path, limit: int = 200) -> tuple[str, ...]:
+    """What the commander wrote, the oldest first. Raises StoreError."""
+    with closing(open_reader(database)) as reader:
+        found = reader.execute(_SAID, (limit,)).fetchall()
+    return tuple(row["content"] for row in reversed(found))

@@ -6,12 +6,19 @@ over any of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.widgets import Input, TextArea
 
+from zoea.model.values import MysisView
+from zoea.tui.rows import one_line
+
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit
+
+
+_NAMED = 5
 
 
 class Acting:
@@ -36,6 +43,29 @@ class Acting:
         """Stop every mysis; the person has confirmed it."""
         cockpit = self._cockpit
         cockpit.ask_swarm(cockpit.api.stop_all(), done=lambda count: cockpit.notify(f"{count} stopped", markup=False))
+
+    def confirm_deletion(self, views: Sequence[MysisView]) -> None:
+        """Ask, naming them, then archive each; what was archived can be undone."""
+        from zoea.tui.screens.confirm import Confirm
+
+        cockpit = self._cockpit
+        names = ", ".join(one_line(view.name) for view in views[:_NAMED])
+        names += f" and {len(views) - _NAMED} more" if len(views) > _NAMED else ""
+        running = sum(1 for view in views if view.state == "running")
+        lines = [f"Delete {names}?"]
+        lines += [f"{running} of them running; what they do now is cut off."] if running else []
+        lines += ["Their names become free. Their memories stay, and z brings them back."]
+
+        def answered(yes: bool | None) -> None:
+            for view in views if yes else ():
+                cockpit.ask_swarm(cockpit.api.delete(f"#{view.id}"), done=self._was_deleted)
+
+        cockpit.push_screen(Confirm("DELETE", lines, "delete"), answered)
+
+    def _was_deleted(self, view: MysisView) -> None:
+        self._cockpit.deleted.append((view.id, view.name))
+        self._cockpit.notify(f"{one_line(view.name)} is deleted: z brings it back", markup=False)
+        self._cockpit._tell_screens("redraw_bars")
 
     def do_app_command(self) -> None:
         from zoea.tui.screens.command_line import CommandLine

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
@@ -19,21 +20,26 @@ from typing import Any, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.events import Resize
+from textual.events import DescendantFocus, Key, MouseDown, Paste, Resize
+from textual.events import Event as TextualEvent
 from textual.screen import Screen
 
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
+from zoea.tui import keymap as keymaps
 from zoea.tui import looks
 from zoea.tui.acting import Acting
-from zoea.tui.actions import ACTIONS, BY_ID, Place, Situation, bindings, of
+from zoea.tui.actions import BY_ID, Place, Situation, bindings, of
 from zoea.tui.arming import Arming
 from zoea.tui.asked import Asked
+from zoea.tui.cursors import Cursors
 from zoea.tui.feed import Feed
+from zoea.tui.plain_letters import AsciiLines, speaks_utf8
 from zoea.tui.styles import Styles
 from zoea.tui.terminal import Terminal, title_of
+from zoea.tui.visiting import Visiting
 
 TITLE = "Zoea"
 LEAVE_S = 9.5
@@ -54,7 +60,7 @@ class Opened:
 Opener = Callable[[], AbstractAsyncContextManager[Opened]]
 
 
-class Cockpit(Acting, App[str]):
+class Cockpit(Visiting, Acting, App[str]):
     """The app.
 
     Args:
@@ -63,6 +69,8 @@ class Cockpit(Acting, App[str]):
         theme_name: The theme to begin with.
         keymap: Keys by action id, over the defaults.
         calm: No blinking and no animation.
+        bell: Ring when a mysis needs somebody who looks elsewhere.
+        opener_with_world: As `opener`, with the sandbox world beside the swarm; without it the welcome offers none.
     """
 
     TITLE = TITLE
@@ -81,13 +89,22 @@ class Cockpit(Acting, App[str]):
         theme_name: str = looks.DEFAULT,
         keymap: dict[str, str] | None = None,
         calm: bool = False,
+        bell: bool = True,
+        opener_with_world: Opener | None = None,
         now: Callable[[], int],
     ) -> None:
         super().__init__()
         self._opener = opener
-        self._config = config
-        self.keys = {action.id: (keymap or {}).get(action.id, action.key) for action in ACTIONS}
+        self.opener_with_world = opener_with_world
+        self.config = config
+        self.keys, _ = keymaps.in_force(keymap or {})
+        self._chosen_keys = dict(keymap or {})
         self.calm = calm
+        self.rings = bell
+        self.is_ascii = not speaks_utf8(os.environ)
+        if self.is_ascii:
+            self._filters.append(AsciiLines())
+        self.cursors = Cursors(lambda: self.focused if self.screen_stack else None, lambda: self.calm)
         self.now = now
         self.looks, self.look_errors = looks.load(config)
         self.look = self.looks.get(theme_name) or self.looks[looks.DEFAULT]
@@ -98,7 +115,7 @@ class Cockpit(Acting, App[str]):
         self.feed = Feed(self._feed_changed, self._feed_happened)
         self.asked = Asked(lambda: self.api.approvals(), lambda: self._tell_screens("asked_changed"))
         self.arming = Arming(time.monotonic, lambda: self._tell_screens("redraw_bars"))
-        self.terminal = Terminal(self.write_raw, self.bell)
+        self.terminal = Terminal(self.write_raw, lambda: self.bell() if self.rings else None)
         self._swarm: asyncio.Task[None] | None = None
         self._close = asyncio.Event()
         self._end_by = math.inf
@@ -116,10 +133,10 @@ class Cockpit(Acting, App[str]):
 
     def on_mount(self) -> None:
         self.terminal.open()
-        self.set_keymap({name: key for name, key in self.keys.items() if key != BY_ID[name].key})
         from zoea.tui.screens.dashboard import Dashboard
 
         self.push_screen(Dashboard())
+        self.use_keys(self._chosen_keys)
         self.set_interval(1.0, self._tick)
         # The swarm is opened after the first paint: its imports take longer than Textual's own.
         self.call_after_refresh(self._begin)
@@ -182,6 +199,7 @@ class Cockpit(Acting, App[str]):
         for screen in self.screen_stack:
             if hasattr(screen, "feed_changed"):
                 screen.feed_changed(ids)
+        self.offer_welcome()
 
     def _feed_happened(self, event: Event) -> None:
         self.asked.take_event(event)
@@ -206,7 +224,16 @@ class Cockpit(Acting, App[str]):
         if is_too_small(event.size) and not any(isinstance(screen, TooSmall) for screen in self.screen_stack):
             self.push_screen(TooSmall())
 
+    async def on_event(self, event: TextualEvent) -> None:
+        await super().on_event(event)
+        if isinstance(event, Key | MouseDown | Paste):
+            self.cursors.wake()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        self.cursors.wake()
+
     def _tick(self) -> None:
+        self.cursors.settle()
         if hasattr(self.screen, "tick"):
             self.screen.tick()
 
@@ -232,6 +259,7 @@ class Cockpit(Acting, App[str]):
             can_undo=bool(self.deleted),
             is_owner=self.opened.is_owner if self.opened else True,
             finding=finding,
+            has_sandbox=self.opener_with_world is not None,
         )
 
     def action_do(self, action_id: str) -> None:
@@ -247,14 +275,23 @@ class Cockpit(Acting, App[str]):
             return
         method()
 
-    def ask_swarm(self, work: Coroutine[Any, Any, Any], *, done: Callable[[Any], None] | None = None) -> None:
-        """Carry out a command of the swarm beside the screen; its refusal is shown, its result given to `done`."""
+    def ask_swarm(
+        self,
+        work: Coroutine[Any, Any, Any],
+        *,
+        done: Callable[[Any], None] | None = None,
+        refused: Callable[[ZoeaError], None] | None = None,
+    ) -> None:
+        """Carry out a command of the swarm beside the screen.
+
+        Its result is given to `done`, its refusal to `refused`, or shown where nobody takes it.
+        """
 
         async def run() -> None:
             try:
                 result = await work
             except ZoeaError as error:
-                self.show_error(error)
+                (refused or self.show_error)(error)
             else:
                 if done is not None:
                     done(result)
@@ -293,9 +330,7 @@ class Cockpit(Acting, App[str]):
     @property
     def glyphs(self) -> dict[str, str]:
         """The theme's glyphs, or plain ones where the terminal cannot show them."""
-        if self.console.encoding.lower().startswith("utf"):
-            return dict(self.look.glyphs)
-        return dict(looks.ASCII_GLYPHS)
+        return dict(looks.ASCII_GLYPHS if self.is_ascii else self.look.glyphs)
 
     def get_default_screen(self) -> Screen[Any]:
         return Screen(id="_default")

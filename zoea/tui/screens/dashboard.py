@@ -11,14 +11,17 @@ from textual.containers import Container, Vertical
 
 from zoea.app.broadcasts import Broadcast, latest
 from zoea.model.errors import StoreError
-from zoea.model.values import Event, MysisView, Receipt, Recipients
-from zoea.model.words import MysisState
-from zoea.tui import figures
+from zoea.model.values import Event, MysisView
+from zoea.tui import attention, figures
 from zoea.tui.actions import Place, Situation, bindings, of
+from zoea.tui.needs import needs_lines
 from zoea.tui.rows import Row, glyph, one_line, said
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.commanding import Commanding
+from zoea.tui.screens.speaking import Speaking
 from zoea.tui.widgets.bars import KeyLine, Line
-from zoea.tui.widgets.prompt import Prompt, Target
+from zoea.tui.widgets.filter_line import FilterLine
+from zoea.tui.widgets.prompt import Prompt
 from zoea.tui.widgets.swarm_table import SwarmTable
 from zoea.tui.widgets.text_block import Piece, TextBlock
 
@@ -26,7 +29,7 @@ _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25
 
 
-class Dashboard(CockpitScreen[None]):
+class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     """Table, detail of the cursor's row, broadcasts with their receipts, and the prompt."""
 
     CSS_PATH = "dashboard.tcss"
@@ -45,6 +48,7 @@ class Dashboard(CockpitScreen[None]):
         super().__init__()
         self._broadcasts: tuple[Broadcast, ...] = ()
         self._feed_task: asyncio.Task[None] | None = None
+        self._feed_is_stale = False
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
@@ -55,9 +59,14 @@ class Dashboard(CockpitScreen[None]):
                 yield table
                 detail = TextBlock(id="detail", classes="panel")
                 yield detail
-            feed = TextBlock(id="feed", classes="panel")
-            feed.border_title = "BROADCASTS"
-            yield feed
+            with Vertical(id="right"):
+                needs = TextBlock(id="needs", classes="panel")
+                needs.border_title = "NEEDS YOU"
+                yield needs
+                feed = TextBlock(id="feed", classes="panel")
+                feed.border_title = "BROADCASTS"
+                yield feed
+        yield FilterLine(id="filter")
         yield Prompt(id="prompt")
         yield KeyLine(id="keys")
 
@@ -69,10 +78,6 @@ class Dashboard(CockpitScreen[None]):
     @property
     def table(self) -> SwarmTable:
         return self.query_one(SwarmTable)
-
-    @property
-    def prompt(self) -> Prompt:
-        return self.query_one(Prompt)
 
     def situation(self) -> Situation:
         return self.cockpit.base_situation(self.targets())
@@ -98,6 +103,9 @@ class Dashboard(CockpitScreen[None]):
         first = not self.table.shown and bool(self.cockpit.feed.myses)
         self.table.show(self.cockpit.feed.in_order(), ids or None)
         self._draw_detail()
+        self._draw_needs()
+        self._draw_titles()
+        self.retarget()
         super().feed_changed(ids)
         if first or (self._feed_task is None and self.cockpit.opened is not None):
             self._refresh_feed()
@@ -106,9 +114,14 @@ class Dashboard(CockpitScreen[None]):
         if event.kind.startswith(_FEED_EVENTS):
             self._refresh_feed()
 
+    def asked_changed(self) -> None:
+        self._draw_needs()
+        self.redraw_bars()
+
     def tick(self) -> None:
         self.table.tick()
         self._draw_detail()
+        self._draw_needs()
         super().tick()
 
     def look_changed(self) -> None:
@@ -123,21 +136,45 @@ class Dashboard(CockpitScreen[None]):
         self.cockpit.action_do("mysis.focus")
 
     def _refresh_feed(self) -> None:
-        """Read the broadcasts again, at most four times a second."""
+        """Read the broadcasts again, at most four times a second; what comes while reading is read after it."""
+        self._feed_is_stale = True
         if self._feed_task is None or self._feed_task.done():
             self._feed_task = asyncio.create_task(self._read_feed())
 
     async def _read_feed(self) -> None:
-        await asyncio.sleep(_FEED_WAIT_S)
-        opened = self.cockpit.opened
-        if opened is None:
-            return
-        try:
-            self._broadcasts = await asyncio.to_thread(latest, opened.database)
-        except StoreError as error:
-            self.cockpit.show_error(error)
-            return
-        self._draw_feed()
+        while self._feed_is_stale:
+            await asyncio.sleep(_FEED_WAIT_S)
+            self._feed_is_stale = False
+            opened = self.cockpit.opened
+            if opened is None:
+                return
+            try:
+                self._broadcasts = await asyncio.to_thread(latest, opened.database)
+            except StoreError as error:
+                self.cockpit.show_error(error)
+                return
+            if self.is_attached and self.is_mounted:
+                self._draw_feed()
+
+    def on_unmount(self) -> None:
+        if self._feed_task is not None:
+            self._feed_task.cancel()
+
+    def _draw_needs(self) -> None:
+        """Who needs the commander, the most urgent first, with the key that answers."""
+        if self.is_mounted:
+            views = attention.needing(self.cockpit.feed.myses.values())
+            needs = self.query_one("#needs", TextBlock)
+            needs.put(needs_lines(views, self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs))
+            needs.set_class(bool(views), "-needed")
+
+    def _draw_titles(self) -> None:
+        table = self.table
+        found = self.query_one(FilterLine).text
+        shown, all_of_them = len(table.shown), len(self.cockpit.feed.myses)
+        table.border_title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
+        order = "needs you first" if table.is_attention_first else "as created"
+        table.border_subtitle = f"order: {order} · a changes it" if all_of_them else ""
 
     def _draw_feed(self) -> None:
         lines: list[list[Piece]] = []
@@ -204,67 +241,37 @@ class Dashboard(CockpitScreen[None]):
         self.redraw_bars()
 
     def do_swarm_attention(self) -> None:
-        first = self.table.toggle_attention()
-        self.table.border_subtitle = "needs attention first" if first else ""
-
-    def do_mysis_stop(self) -> None:
-        for view in self.targets():
-            if view.state is not MysisState.STOPPED:
-                self.cockpit.ask_swarm(self.cockpit.api.stop(f"#{view.id}"))
-
-    def do_mysis_relaunch(self) -> None:
-        for view in self.targets():
-            if view.state is not MysisState.RUNNING:
-                self.cockpit.ask_swarm(self.cockpit.api.start(f"#{view.id}"))
-
-    def do_mysis_dismiss(self) -> None:
-        for view in self.targets():
-            if view.failure is not None:
-                self.cockpit.ask_swarm(self.cockpit.api.dismiss(f"#{view.id}"))
+        self.table.toggle_attention()
+        self._draw_titles()
 
     # Speaking.
 
     def do_mysis_message(self) -> None:
-        view = self.targets()[0]
-        self.prompt.open(Target(f"mysis {view.id}", f"message to {one_line(view.name)}", (view.name,)))
+        self.speak_to(self.targets()[0])
 
     def do_swarm_broadcast(self) -> None:
-        self.prompt.open(self._everybody())
-
-    def _everybody(self) -> Target:
-        marked = [view for view in self.cockpit.feed.in_order() if view.id in self.cockpit.marks]
-        views = marked or self.cockpit.feed.in_order()
-        hearing = [view for view in views if view.state.accepts_messages]
-        started = sum(1 for view in hearing if view.state is MysisState.IDLE)
-        skipped = len(views) - len(hearing)
-        notes = [f"{started} will be started" if started else "", f"{skipped} cannot hear it" if skipped else ""]
-        names = tuple(view.name for view in marked)
-        title = f"broadcast to {len(hearing)} marked" if marked else f"broadcast to {len(hearing)} of {len(views)}"
-        return Target("broadcast", title, names, is_broadcast=True, note=" · ".join(note for note in notes if note))
-
-    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
-        api = self.cockpit.api
-        if event.target.is_broadcast:
-            work = api.broadcast(event.text, to=Recipients(names=event.target.names), mode=event.mode)
-        else:
-            work = api.send(event.target.names[0], event.text, mode=event.mode)
-        self.cockpit.ask_swarm(work, done=self._sent)
-
-    def _sent(self, receipt: Receipt) -> None:
-        self.prompt.sent()
-        started = sum(1 for line in receipt.lines if line.status == "started")
-        skipped = sum(1 for line in receipt.lines if line.status == "skipped")
-        words = [f"delivered to {receipt.delivered}"]
-        words += [f"{started} started"] if started else []
-        words += [f"{skipped} skipped"] if skipped else []
-        self.notify(" · ".join(words), markup=False)
+        self.speak_to_all()
 
     def on_prompt_closed(self, event: Prompt.Closed) -> None:
+        self.table.focus()
+
+    # Finding.
+
+    def do_app_find(self) -> None:
+        self.query_one(FilterLine).open()
+
+    def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
+        self.table.set_filter(event.text)
+        self._draw_titles()
+
+    def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
         self.table.focus()
 
     def do_app_back(self) -> None:
         if self.prompt.is_open:
             self.prompt.close()
+        elif self.query_one(FilterLine).text:
+            self.query_one(FilterLine).clear()
         elif self.cockpit.marks:
             self.cockpit.marks.clear()
             self.table.refresh()

@@ -15,6 +15,8 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from zoea.model.words import DeliveryMode
+from zoea.text.control import strip
+from zoea.tui.widgets.folds import Folds
 
 MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
 HISTORY = 200
@@ -25,6 +27,7 @@ class Target:
     """Who is spoken to. `key` keeps drafts apart; `names` are empty for everybody.
 
     `note` says what will happen besides: who is started, who is skipped, what a round may cost.
+    `relaunches` where a stopped mysis is relaunched before the text is sent.
     """
 
     key: str
@@ -32,6 +35,8 @@ class Target:
     names: tuple[str, ...] = ()
     is_broadcast: bool = False
     note: str = ""
+    mysis_id: int | None = None
+    relaunches: bool = False
 
 
 class _Writing(TextArea):
@@ -60,6 +65,8 @@ class _Writing(TextArea):
             super().__init__()
             self.by = by
 
+    folds: Folds
+
     def action_send(self) -> None:
         self.post_message(self.Sent())
 
@@ -71,6 +78,12 @@ class _Writing(TextArea):
 
     def action_editor(self) -> None:
         self.post_message(self.EditorWanted())
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """What is pasted comes folded where it is large."""
+        event.prevent_default().stop()
+        if not self.read_only and (done := self._replace_via_keyboard(self.folds.fold(event.text), *self.selection)):
+            self.move_cursor(done.end_location)
 
     async def _on_key(self, event: events.Key) -> None:
         row, _ = self.cursor_location
@@ -114,10 +127,14 @@ class Prompt(Vertical):
         self._history: list[str] = []
         self._place = 0
         self._unsent = ""
+        self._folds = Folds()
 
     def compose(self) -> ComposeResult:
         yield Static("", id="prompt-title", markup=False)
-        yield _Writing("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
+        writing = _Writing("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
+        writing.folds = self._folds
+        writing.cursor_blink = self.app.animation_level != "none"
+        yield writing
         yield Static("", id="prompt-note", markup=False)
 
     def on_mount(self) -> None:
@@ -129,15 +146,23 @@ class Prompt(Vertical):
 
     @property
     def text(self) -> str:
-        return self._writing.text
+        """What would be sent: with everything that stands folded in the input."""
+        return self._folds.unfold(self._writing.text)
+
+    @property
+    def is_sending(self) -> bool:
+        """True from enter until the swarm has taken or refused the text."""
+        return self._writing.read_only
 
     @property
     def _writing(self) -> _Writing:
         return self.query_one(_Writing)
 
     def remember(self, texts: Sequence[str]) -> None:
-        """What was sent before, oldest first."""
-        self._history = [text for text in texts if text.strip()][-HISTORY:]
+        """What was sent before, oldest first; what was written here since stays the newest."""
+        before = [text for text in texts if text.strip() and text not in self._history]
+        self._history = [*before, *self._history][-HISTORY:]
+        self._place = len(self._history)
 
     def open(self, target: Target) -> None:
         """Show the prompt for a target, with its draft, and take the focus."""
@@ -173,11 +198,17 @@ class Prompt(Vertical):
 
     def sent(self) -> None:
         """The text was taken: empty the prompt, remember it, and close."""
+        self._writing.read_only = False
         self._note_sent(self.text)
         if self.target is not None:
             self._drafts.pop(self.target.key, None)
         self._set("")
         self.close()
+
+    def refused(self, why: str) -> None:
+        """The swarm did not take it: the text stays, and the reason stands under it."""
+        self._writing.read_only = False
+        self._note(why)
 
     def retarget(self, target: Target) -> None:
         """The same words for who is there now: what stands in the note changed."""
@@ -199,21 +230,25 @@ class Prompt(Vertical):
             self._drafts.pop(self.target.key, None)
 
     def _set(self, text: str) -> None:
-        self._writing.load_text(text)
+        self._writing.load_text(self._folds.fold(text))
         self._writing.move_cursor(self._writing.document.end)
 
     def _describe(self) -> None:
         if self.target is None:
             return
         title = self.query_one("#prompt-title", Static)
-        title.update(Content(f" {self.target.title} · {self.mode}"))
+        title.update(Content(strip(f" {self.target.title} · {self.mode}")))
+        self._note(self.target.note)
+
+    def _note(self, text: str) -> None:
         note = self.query_one("#prompt-note", Static)
-        note.update(Content(f" {self.target.note}" if self.target.note else ""))
-        note.display = bool(self.target.note)
+        note.update(Content(f" {strip(text)}" if text else ""))
+        note.display = bool(text)
 
     def on__writing_sent(self, event: _Writing.Sent) -> None:
         event.stop()
-        if self.target is not None and self.text.strip():
+        if self.target is not None and self.text.strip() and not self.is_sending:
+            self._writing.read_only = True
             self.post_message(self.Submitted(self.target, self.text, self.mode))
 
     def on__writing_mode_wanted(self, event: _Writing.ModeWanted) -> None:

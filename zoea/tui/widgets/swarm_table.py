@@ -82,6 +82,10 @@ class SwarmTable(ScrollView, can_focus=True):
         self._resize()
         return self._attention_first
 
+    @property
+    def is_attention_first(self) -> bool:
+        return self._attention_first
+
     def set_glyphs(self, glyphs: dict[str, str]) -> None:
         self._glyphs = glyphs
         self.refresh()

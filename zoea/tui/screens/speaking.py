@@ -1,0 +1,182 @@
+"""Speaking to myses from a screen that has a prompt: who hears it, what it starts, what became of it.
+
+A mixin of screens. The text stays in the prompt until the swarm has taken it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from textual.app import SuspendNotSupported
+
+from zoea.app.broadcasts import said_by_commander
+from zoea.model.errors import StoreError, ZoeaError
+from zoea.model.values import MysisView, Receipt, Recipients
+from zoea.model.words import DeliveryMode, MysisState
+from zoea.tui import figures
+from zoea.tui.editor import edit
+from zoea.tui.rows import one_line
+from zoea.tui.widgets.prompt import Prompt, Target
+
+if TYPE_CHECKING:
+    from zoea.tui.screens.base import CockpitScreen
+
+_NAMED = 3
+
+
+class Speaking:
+    """What `m`, `b`, enter and ctrl+o do on a screen with a `Prompt`."""
+
+    _knows_history = False
+
+    @property
+    def _speaker(self) -> CockpitScreen[None]:
+        return cast("CockpitScreen[None]", self)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self._speaker.query_one(Prompt)
+
+    # Opening.
+
+    def speak_to(self, view: MysisView) -> None:
+        """Open the prompt for one mysis."""
+        self._open(to_one(view))
+
+    def speak_to_all(self) -> None:
+        """Open the prompt for the marked, or for everybody."""
+        feed, marks = self._speaker.cockpit.feed, self._speaker.cockpit.marks
+        self._open(to_many(feed.in_order(), marks))
+
+    def _open(self, target: Target) -> None:
+        self.prompt.open(target)
+        if not self._knows_history:
+            self._knows_history = True
+            self._speaker.run_worker(self._read_history(), exit_on_error=False)
+
+    async def _read_history(self) -> None:
+        opened = self._speaker.cockpit.opened
+        if opened is None:
+            return
+        try:
+            said = await asyncio.to_thread(said_by_commander, opened.database)
+        except StoreError:
+            return  # the history is a help: without it people still write
+        self.prompt.remember(said)
+
+    def retarget(self) -> None:
+        """Rows changed: what stands under an open prompt is said anew."""
+        target = self.prompt.target
+        if not self.prompt.is_open or target is None or self.prompt.is_sending:
+            return
+        feed = self._speaker.cockpit.feed
+        if target.mysis_id is not None:
+            view = feed.myses.get(target.mysis_id)
+            if view is not None and (fresh := to_one(view)) != target:
+                self.prompt.retarget(fresh)
+        elif target.is_broadcast:
+            chosen = {view.id for view in feed.in_order() if view.name in target.names}
+            if (fresh := to_many(feed.in_order(), chosen)) != target:
+                self.prompt.retarget(fresh)
+
+    # Sending.
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        self._speaker.run_worker(self._send(event.target, event.text, event.mode), exit_on_error=False)
+
+    async def _send(self, target: Target, text: str, mode: DeliveryMode) -> None:
+        try:
+            api = self._speaker.cockpit.api
+            if target.mysis_id is None:
+                receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode)
+            else:
+                ref = f"#{target.mysis_id}"
+                if target.relaunches:
+                    await api.start(ref)
+                receipt = await api.send(ref, text, mode=mode)
+        except ZoeaError as error:
+            self.prompt.refused(f"{error.title}: {error.what}")
+            return
+        self.prompt.sent()
+        self._speaker.notify(receipt_line(receipt), markup=False)
+
+    # The person's own editor.
+
+    async def on_prompt_editor_wanted(self, event: Prompt.EditorWanted) -> None:
+        event.stop()
+        self._speaker.run_worker(self._edit(event.text), exclusive=True, group="editor", exit_on_error=False)
+
+    async def _edit(self, text: str) -> None:
+        app = self._speaker.cockpit
+        try:
+            # What would be drawn meanwhile is held back: the terminal is the editor's.
+            with app.batch_update(), app.suspend():
+                changed = await edit(text)
+        except SuspendNotSupported:
+            self.prompt.refused("this terminal cannot be lent to an editor")
+            return
+        except OSError as error:
+            self.prompt.refused(f"the editor did not start: {error}")
+            return
+        finally:
+            app.refresh(layout=True)
+        self.prompt.put(changed)
+
+
+def to_one(view: MysisView) -> Target:
+    """One mysis as a target: what a message to it starts, or why it must be relaunched first."""
+    relaunches = not view.state.accepts_messages
+    notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
+    notes += ["it will be started"] if view.state is MysisState.IDLE else []
+    notes += round_cost([view])
+    return Target(
+        f"mysis {view.id}",
+        f"{'relaunch and send to' if relaunches else 'message to'} {one_line(view.name)}",
+        (view.name,),
+        note=" · ".join(notes),
+        mysis_id=view.id,
+        relaunches=relaunches,
+    )
+
+
+def to_many(views: Sequence[MysisView], marks: set[int]) -> Target:
+    """The marked as a target, or everybody where none is marked."""
+    chosen = [view for view in views if view.id in marks]
+    addressed = chosen or list(views)
+    hearing = [view for view in addressed if view.state.accepts_messages]
+    deaf = [view for view in addressed if not view.state.accepts_messages]
+    started = sum(1 for view in hearing if view.state is MysisState.IDLE)
+    notes = [f"{started} will be started"] if started else []
+    notes += [f"{_names(deaf)} cannot hear it ({deaf[0].state})"] if deaf else []
+    notes += round_cost(hearing)
+    who = f"marked: {_names(chosen)}" if chosen else "all"
+    return Target(
+        "broadcast",
+        f"broadcast to {len(hearing)} of {len(addressed)} ({who})",
+        tuple(view.name for view in chosen),
+        is_broadcast=True,
+        note=" · ".join(notes),
+    )
+
+
+def round_cost(views: Sequence[MysisView]) -> list[str]:
+    """About how many tokens one round of all of them reads, from their newest requests; nothing where unknown."""
+    used = sum(view.context_used for view in views)
+    return [f"~{figures.tokens(used)} tokens a round"] if used else []
+
+
+def receipt_line(receipt: Receipt) -> str:
+    """What became of a message at once."""
+    words = [f"delivered to {receipt.delivered}"]
+    for status in ("started", "waiting", "skipped"):
+        count = sum(1 for line in receipt.lines if line.status == status)
+        words += [f"{count} {status}"] if count else []
+    return " · ".join(words)
+
+
+def _names(views: Sequence[MysisView]) -> str:
+    shown = ", ".join(one_line(view.name) for view in views[:_NAMED])
+    return shown if len(views) <= _NAMED else f"{shown} and {len(views) - _NAMED} more"
