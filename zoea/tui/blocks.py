@@ -227,7 +227,7 @@ def _prompt(entry: Entry, turn: Turn, now: int, *, is_first: bool, is_only: bool
     )
 
 
-def _answer(entry: Entry, turn: Turn, results: dict[int | None, Entry], now: int, marks: Marks) -> Iterator[Block]:
+def _answer(entry: Entry, turn: Turn, results: dict[int, Entry], now: int, marks: Marks) -> Iterator[Block]:
     """An answer's reasoning, its text, then its calls with their results."""
     memory = entry.memory
     if memory.reasoning.strip():
@@ -302,7 +302,7 @@ def _state(call: ToolCall, result: Entry | None, now: int, marks: Marks) -> tupl
     size = figures.size(result.chars) if result is not None else ""
     match call.state:
         case CallState.DONE:
-            return ((f"{marks.ok} ", "ok"), (f"{took}  {size}".strip(), "quiet"))
+            return ((f"{marks.ok} ", "ok"), (f"{took:>6}{size:>9}", "quiet"))
         case CallState.PENDING:
             return (("waits its turn", "quiet"),)
         case CallState.APPROVAL:

@@ -1,70 +1,42 @@
-"""A theme's roles as Rich styles, for what is drawn as strips. Pure: made from the theme's variables."""
+"""A theme as Rich styles for whole conversations: its roles, and how Markdown looks in it. Pure."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from rich.style import Style
 from rich.theme import Theme
 
-BOLD = frozenset({"title", "asking", "strong"})
-_VARIABLES = {"quiet": "text-quiet", "idle": "text-quiet", "stopped": "text-quiet", "text": "foreground"}
+from zoea.tui.looks import Look
+from zoea.tui.styles import Styles, rich_colour
 
 
-@dataclass(frozen=True, eq=False)
 class Palette:
-    """Styles by role. An unknown or empty role is plain text."""
+    """Styles by role; besides the theme's own, `ok` (it went well) and `called` (the name of a tool)."""
 
-    variables: Mapping[str, str]
-    _styles: dict[str, Style] = field(default_factory=dict)
+    def __init__(self, look: Look) -> None:
+        self.look = look
+        self._styles = Styles(look)
+        self._own = {
+            "ok": Style(color=rich_colour(look.colours["success"])),
+            "called": self._styles.of("tool") + Style(bold=True),
+        }
 
     def style(self, role: str) -> Style:
         """The style that text of this role is drawn in, over whatever stands behind it."""
-        if role not in self._styles:
-            self._styles[role] = self._make(role)
-        return self._styles[role]
+        return self._own.get(role) or self._styles.of(role)
 
-    def behind(self, name: str) -> Style:
-        """The variable `name` as a background; reversed where the terminal's own palette is used."""
-        colour = self.variables.get(name, "")
-        if not colour or colour.startswith("ansi"):
-            return Style(reverse=True)
-        return Style(bgcolor=colour)
-
-    def _make(self, role: str) -> Style:
-        if not role:
-            return Style()
-        if role == "strong":
-            return Style(bold=True)
-        name = _VARIABLES.get(role, f"role-{role}")
-        colour = self.variables.get(name, "").removeprefix("ansi_")
-        return Style(color=colour or None, bold=role in BOLD or None)
+    @property
+    def code(self) -> Style:
+        """What code stands on; nothing of its own where the terminal's palette is used."""
+        return Style() if self.look.is_ansi else Style(bgcolor=self.look.colours["panel"])
 
     def markdown(self) -> Theme:
         """How Rich's Markdown looks in this theme."""
-        title, quiet, strong = self.style("title"), self.style("quiet"), Style(bold=True)
+        title, quiet, tool, strong = self.style("title"), self.style("quiet"), self.style("tool"), Style(bold=True)
         styles = {f"markdown.h{level}": title for level in range(1, 8)}
-        styles |= {
-            "markdown.h1.border": quiet,
-            "markdown.strong": strong,
-            "markdown.em": Style(italic=True),
-            "markdown.emph": Style(italic=True),
-            "markdown.s": Style(strike=True),
-            "markdown.code": self.style("tool"),
-            "markdown.code_block": self.style("tool"),
-            "markdown.block_quote": quiet,
-            "markdown.hr": quiet,
-            "markdown.item.bullet": self.style("tool"),
-            "markdown.item.number": self.style("tool"),
-            "markdown.link": self.style("llm"),
-            "markdown.link_url": self.style("llm"),
-            "markdown.table.header": strong,
-            "markdown.table.border": quiet,
-        }
-        return Theme(styles)
-
-
-def same(one: Palette | None, other: Palette) -> bool:
-    """Whether both draw alike."""
-    return one is not None and one.variables == other.variables
+        styles |= dict.fromkeys(("hr", "block_quote", "h1.border", "table.border"), quiet)
+        styles |= dict.fromkeys(("code", "code_block", "item.bullet", "item.number"), tool)
+        styles |= dict.fromkeys(("link", "link_url"), self.style("llm"))
+        styles |= {"strong": strong, "table.header": strong, "s": Style(strike=True)}
+        styles |= dict.fromkeys(("em", "emph"), Style(italic=True))
+        named = {key if key.startswith("markdown.") else f"markdown.{key}": style for key, style in styles.items()}
+        return Theme({**named, "zoea.code": self.code})

@@ -1,0 +1,335 @@
+"""A conversation as a file: Markdown and HTML for people, JSON lines for machines, which leave nothing out.
+
+Markdown and HTML take keys, addresses and the like out of every text unless told
+otherwise; JSON lines keep every column of every row. Nothing is overwritten unless
+that was asked for. Synchronous; fronts call it in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from zoea.app.sight import plan_of
+from zoea.app.transcript import Entry, Turn, every_turn, reading
+from zoea.model.errors import MysisMissing, StoreError, UsageError
+from zoea.model.values import ToolCall
+from zoea.model.words import CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
+from zoea.swarm import rows
+from zoea.text.control import strip
+from zoea.text.redact import all_kinds
+
+Clean = Callable[[str], str]
+VERSION = 1
+
+
+class Format(StrEnum):
+    """What a conversation can be written as; the value is the file's ending."""
+
+    MARKDOWN = "md"
+    HTML = "html"
+    JSONL = "jsonl"
+
+    @property
+    def redacts(self) -> bool:
+        """Whether secrets and personal data are taken out unless told otherwise."""
+        return self is not Format.JSONL
+
+
+def file_name(mysis: str, form: Format, at: int) -> str:
+    """A name for the file: the mysis's, the local time, the format's ending."""
+    safe = re.sub(r"[^\w-]+", "-", mysis).strip("-") or "mysis"
+    return f"{safe}-{datetime.fromtimestamp(at / 1_000_000):%Y%m%d-%H%M}.{form}"
+
+
+def write(
+    database: Path, mysis_id: int, path: Path, form: Format, *, redact: bool | None = None, replace: bool = False
+) -> int:
+    """Write the whole conversation to `path`, readable by its owner alone; how many turns it holds.
+
+    Args:
+        redact: Take secrets and personal data out; None is the format's own default.
+        replace: Write over a file that is there.
+
+    Raises:
+        UsageError: there is a file at `path` already, or it cannot be written.
+        MysisMissing, StoreError: there is nothing to read.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    count = 0
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            for text in pieces(database, mysis_id, form, redact=redact):
+                count += text.is_turn
+                file.write(text)
+        if replace:
+            beside.replace(path)
+        else:
+            os.link(beside, path)  # fails where there is a file, whoever wrote it meanwhile
+    except FileExistsError as problem:
+        raise UsageError(f"{path} exists", hint="Choose another name, or replace it.") from problem
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be written: {problem.strerror}", hint="Choose another place.") from problem
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()
+    return count
+
+
+class Text(str):
+    """A piece of the file; `is_turn` where it is one turn."""
+
+    __slots__ = ("is_turn",)
+    is_turn: bool
+
+    @classmethod
+    def of(cls, text: str, *, is_turn: bool = False) -> Text:
+        made = cls(text)
+        made.is_turn = is_turn
+        return made
+
+
+def pieces(database: Path, mysis_id: int, form: Format, *, redact: bool | None = None) -> Iterator[Text]:
+    """The conversation, piece by piece, oldest turn first.
+
+    Raises:
+        MysisMissing, StoreError: there is nothing to read.
+    """
+    takes_out = form.redacts if redact is None else redact
+    with reading(database) as reader:
+        row = reader.execute(f"{rows.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
+        if row is None:
+            raise MysisMissing(f"there is no mysis #{mysis_id}", hint="`zoea list` shows them.")
+        match form:
+            case Format.JSONL:
+                yield from _jsonl(reader, mysis_id, all_kinds if takes_out else _as_it_is)
+            case Format.MARKDOWN:
+                yield from _markdown(reader, row, _cleaned if takes_out else strip)
+            case Format.HTML:
+                yield from _html(reader, row, _cleaned if takes_out else strip)
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def _cleaned(text: str) -> str:
+    return all_kinds(strip(text))
+
+
+# Words that both documents use.
+
+
+def _when(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1_000_000):%Y-%m-%d %H:%M:%S}"
+
+
+def _by(entry: Entry) -> str:
+    sender = entry.sender
+    name = "you" if sender is None or sender.kind is SenderKind.COMMANDER else f"{sender.kind} {sender.name}"
+    return f"{'broadcast from' if entry.kind is MessageKind.BROADCAST else 'from'} {name}"
+
+
+def _ended(turn: Turn) -> str:
+    if turn.outcome is None:
+        return f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
+    words = "" if turn.outcome is Outcome.ANSWERED else str(turn.outcome).replace("_", " ")
+    if turn.failure is not None:
+        words = f"{words}: {turn.failure.title}. {turn.failure.what}".strip(": ")
+    return words
+
+
+def _numbers(turn: Turn) -> str:
+    about = "~" if turn.is_estimate else ""
+    return f"{turn.requests} requests, {about}{turn.tokens} tokens"
+
+
+def _title(turn: Turn) -> str:
+    nudge = ", nudge" if turn.opened_by is OpenedBy.NUDGE else ""
+    return f"Turn {turn.number}, {_when(turn.opened_at)}{nudge}"
+
+
+def _results(turn: Turn) -> dict[int | None, Entry]:
+    return {entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL}
+
+
+def _call_state(call: ToolCall) -> str:
+    return "" if call.state is CallState.DONE else f" ({call.state})"
+
+
+# Markdown.
+
+
+def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[Text]:
+    yield Text.of(
+        f"# {clean(row['name'])}\n\n{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}\n"
+    )
+    for turn in every_turn(reader, row["id"]):
+        yield Text.of("".join(_markdown_turn(turn, clean)), is_turn=True)
+
+
+def _markdown_turn(turn: Turn, clean: Clean) -> Iterator[str]:
+    yield f"\n---\n\n## {_title(turn)}\n\n_{_numbers(turn)}_\n"
+    results = _results(turn)
+    for entry in turn.entries:
+        memory = entry.memory
+        if memory.role is Role.USER:
+            quoted = "\n".join(f"> {line}" for line in clean(memory.content).split("\n"))
+            yield f"\n**{clean(_by(entry))}**\n\n{quoted}\n"
+        elif memory.role is Role.ASSISTANT:
+            if memory.reasoning.strip():
+                yield f"\n<details><summary>thinking</summary>\n\n{fenced(clean(memory.reasoning))}\n\n</details>\n"
+            if memory.partial:
+                yield "\n_cut off before it was an answer_\n"
+            if memory.content.strip():
+                yield f"\n{clean(memory.content)}\n"
+            for call in memory.calls:
+                arguments = fenced(clean(call.arguments), "json")
+                yield f"\n⚙ **{clean(call.name)}**{_call_state(call)}\n\n{arguments}\n"
+                if (result := results.get(call.id)) is not None:
+                    yield f"\n{fenced(clean(result.memory.content))}\n"
+    for note in turn.notes:
+        yield f"\n_Zoea noted ({note.kind}): {clean(note.content)}_\n"
+    if ended := clean(_ended(turn)):
+        yield f"\n**{ended}**\n"
+
+
+def fenced(text: str, kind: str = "") -> str:
+    """A code block that nothing in the text can end."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{kind}\n{text}\n{fence}"
+
+
+# HTML: one file, no scripts, nothing fetched.
+
+_HEAD = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
+<style>
+body{{background:#0A0A12;color:#E8E6F0;font:15px/1.5 ui-monospace,monospace}}
+body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}
+h1,h2{{color:#C77DFF;font-size:1.1rem}} h2{{border-top:1px solid #9D00FF;padding-top:1rem;margin-top:2rem}}
+pre{{white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0;font:inherit}} .quiet,summary{{color:#9A97AD}}
+.prompt{{border-left:3px solid #FF00CC;padding-left:1rem}} .call{{color:#00FFCC}} .bad{{color:#FF5C7A}}
+details pre{{background:#12121E;padding:.5rem 1rem}}
+@media print{{body{{background:#fff;color:#000}}}}
+</style></head><body>
+<h1>{title}</h1><p class="quiet">{about}</p>
+"""
+
+
+def _html(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[Text]:
+    def safe(text: str) -> str:
+        return html.escape(clean(text))
+
+    about = f"{safe(row['template_name'])} · {safe(row['model'] or row['provider'])}"
+    yield Text.of(_HEAD.format(title=safe(row["name"]), about=about))
+    for turn in every_turn(reader, row["id"]):
+        yield Text.of("".join(_html_turn(turn, safe)), is_turn=True)
+    yield Text.of("</body></html>\n")
+
+
+def _html_turn(turn: Turn, safe: Clean) -> Iterator[str]:
+    yield f'<h2 id="turn-{turn.number}">{safe(_title(turn))}</h2>\n<p class="quiet">{safe(_numbers(turn))}</p>\n'
+    results = _results(turn)
+    for entry in turn.entries:
+        memory = entry.memory
+        if memory.role is Role.USER:
+            words = f'<p class="quiet">{safe(_by(entry))}</p><pre>{safe(memory.content)}</pre>'
+            yield f'<div class="prompt">{words}</div>\n'
+        elif memory.role is Role.ASSISTANT:
+            if memory.reasoning.strip():
+                yield f"<details><summary>thinking</summary><pre>{safe(memory.reasoning)}</pre></details>\n"
+            if memory.partial:
+                yield '<p class="bad">cut off before it was an answer</p>\n'
+            if memory.content.strip():
+                yield f"<pre>{safe(memory.content)}</pre>\n"
+            for call in memory.calls:
+                kind = "call" if call.state is CallState.DONE else "bad"
+                result = results.get(call.id)
+                body = f"<pre>{safe(result.memory.content)}</pre>" if result is not None else ""
+                head = f'<summary><span class="{kind}">⚙ {safe(call.name)}{_call_state(call)}</span></summary>'
+                yield f"<details>{head}<pre>{safe(call.arguments)}</pre>{body}</details>\n"
+    for note in turn.notes:
+        yield f'<p class="quiet">Zoea noted ({safe(note.kind)}): {safe(note.content)}</p>\n'
+    if turn.outcome is not Outcome.ANSWERED:
+        yield f'<p class="bad">{safe(_ended(turn))}</p>\n'
+
+
+# JSON lines: every column of every row that belongs to the conversation.
+
+_OF_TURN = (
+    ("delivery", "SELECT * FROM delivery WHERE turn_id = ? ORDER BY id"),
+    ("message", "SELECT * FROM message WHERE id IN (SELECT message_id FROM delivery WHERE turn_id = ?) ORDER BY id"),
+    ("note", "SELECT * FROM turn_note WHERE turn_id = ? ORDER BY after_seq, kind"),
+    ("request", "SELECT * FROM request WHERE turn_id = ? ORDER BY id"),
+    ("memory", "SELECT * FROM memory WHERE turn_id = ? ORDER BY seq"),
+    (
+        "tool_call",
+        "SELECT k.* FROM tool_call k JOIN memory m ON m.id = k.memory_id WHERE m.turn_id = ? ORDER BY k.id",
+    ),
+    (
+        "approval",
+        "SELECT a.* FROM approval a JOIN tool_call k ON k.id = a.tool_call_id JOIN memory m ON m.id = k.memory_id"
+        " WHERE m.turn_id = ? ORDER BY a.id",
+    ),
+    (
+        "blob",
+        "SELECT x.*, b.hash, b.size FROM memory_blob x JOIN blob b ON b.id = x.blob_id JOIN memory m"
+        " ON m.id = x.memory_id WHERE m.turn_id = ? ORDER BY x.memory_id, x.position",
+    ),
+)
+
+
+def _jsonl(reader: sqlite3.Connection, mysis_id: int, clean: Clean) -> Iterator[Text]:
+    mysis = reader.execute("SELECT * FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    yield Text.of(json.dumps({"kind": "conversation", "version": VERSION}) + "\n")
+    yield Text.of(_line("mysis", mysis, clean))
+    for template in reader.execute("SELECT * FROM template WHERE hash = ?", (mysis["template_hash"],)):
+        yield Text.of(_line("template", template, clean))
+    for turn in reader.execute("SELECT * FROM turn WHERE mysis_id = ? ORDER BY number", (mysis_id,)):
+        lines = [_line("turn", turn, clean)]
+        for kind, query in _OF_TURN:
+            lines += [_line(kind, row, clean) for row in reader.execute(query, (turn["id"],))]
+        yield Text.of("".join(lines), is_turn=True)
+    waiting = "SELECT * FROM delivery WHERE mysis_id = ? AND turn_id IS NULL ORDER BY id"
+    for delivery in reader.execute(waiting, (mysis_id,)).fetchall():
+        yield Text.of(_line("delivery", delivery, clean))
+        for message in reader.execute("SELECT * FROM message WHERE id = ?", (delivery["message_id"],)):
+            yield Text.of(_line("message", message, clean))
+
+
+def _line(kind: str, row: sqlite3.Row, clean: Clean) -> str:
+    values: dict[str, Any] = {}
+    for name in row.keys():  # noqa: SIM118  a Row yields its values, not its names
+        value = row[name]
+        if isinstance(value, str):
+            value = clean(value)
+        elif isinstance(value, bytes):
+            value = _plan(value, clean) if (kind, name) == ("request", "plan") else value.hex()
+        values[name] = value
+    return (
+        json.dumps(
+            {"kind": kind, **({"of": values.pop("kind")} if "kind" in values else {}), **values}, ensure_ascii=False
+        )
+        + "\n"
+    )
+
+
+def _plan(blob: bytes, clean: Clean) -> Any:
+    """The plan as JSON; one that cannot be read any more as it is stored."""
+    try:
+        return json.loads(clean(json.dumps(plan_of(blob), ensure_ascii=False)))
+    except (StoreError, ValueError):
+        return {"zstd": blob.hex()}

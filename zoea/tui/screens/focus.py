@@ -1,0 +1,521 @@
+"""One mysis's conversation: streaming as it comes, readable from its first day, and what the mysis sees of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+from textual.content import Content
+
+from zoea.app import transcript as stored
+from zoea.app.finding import Finder, Found
+from zoea.app.sight import Sight, sight
+from zoea.model.errors import StoreError
+from zoea.model.values import Event, MysisView
+from zoea.model.words import Activity, MysisState
+from zoea.text.control import strip
+from zoea.tui import figures, sight_lines
+from zoea.tui.actions import Place, Situation, bindings, of
+from zoea.tui.blocks import ASCII, Kind, Marks
+from zoea.tui.palette import Palette
+from zoea.tui.reading import Reading, first_hit, key_of, told, worth
+from zoea.tui.roll import Spot
+from zoea.tui.rows import glyph, one_line
+from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.speaking import Speaking
+from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.find_bar import FindBar
+from zoea.tui.widgets.live import LiveAnswer
+from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.transcript import Transcript
+from zoea.tui.window import Source, Window
+
+SIGHT_EVERY = 1_000_000
+LIVE_SHARE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Where a reader left a conversation: the turn, and the line at the top."""
+
+    turn: int
+    spot: Spot
+
+
+class Focus(Speaking, CockpitScreen[None]):
+    """The screen.
+
+    Args:
+        mysis_id: Whose conversation.
+        turn: Open at this turn instead of where the reader was.
+        key: Bring this block into sight (`memory 7`, `thought 7`, `call 3`), opened.
+        words: Mark these words in it.
+    """
+
+    CSS_PATH = "focus.tcss"
+    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.FOCUS)
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings(of(Place.FOCUS)))
+
+    def __init__(self, mysis_id: int, *, turn: int | None = None, key: str = "", words: str = "") -> None:
+        super().__init__()
+        self.mysis_id = mysis_id
+        self._start: tuple[int | None, str, str] = (turn, key, words)
+        self._reading = Reading(self._source, self._shown, self._failed)
+        self._worth: tuple[Any, ...] = ()
+        self._last_view: MysisView | None = None
+        self._live_ends = False
+        self._sight = Sight()
+        self._sight_at = 0
+        self._is_seeing = False
+        self._finder: Finder | None = None
+        self._found: Found | None = None
+        self._at = 0
+        self._jump = 0
+
+    def compose(self) -> ComposeResult:
+        yield Line(id="top")
+        with Container(id="body"):
+            with Vertical(id="talk", classes="panel"):
+                yield Transcript(Palette(self.cockpit.look), self._marks, id="transcript")
+                yield LiveAnswer(id="live")
+                yield FindBar(id="find")
+            with Vertical(id="side"):
+                sees = TextBlock(id="sees", classes="panel")
+                sees.border_title = "WHAT IT SEES"
+                sees.border_subtitle = "i inspect"
+                yield sees
+                state = TextBlock(id="state", classes="panel")
+                state.border_title = "STATE"
+                yield state
+        yield Prompt(id="prompt")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#talk").border_title = "CONVERSATION"
+        self.transcript.focus()
+        self._begin()
+
+    def on_unmount(self) -> None:
+        self._reading.forget()
+        if self._finder is not None:
+            self._finder.stop()
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def live(self) -> LiveAnswer:
+        return self.query_one(LiveAnswer)
+
+    @property
+    def find_bar(self) -> FindBar:
+        return self.query_one(FindBar)
+
+    @property
+    def view(self) -> MysisView | None:
+        """The mysis as it is now, or as it last was where it is gone."""
+        found = self.cockpit.feed.myses.get(self.mysis_id)
+        if found is not None:
+            self._last_view = found
+        return self._last_view
+
+    @property
+    def _marks(self) -> Marks:
+        return Marks() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII
+
+    def situation(self) -> Situation:
+        view = self.cockpit.feed.myses.get(self.mysis_id)
+        finding = self._found is not None and bool(self._found.hits)
+        return self.cockpit.base_situation((view,) if view is not None else (), finding=finding)
+
+    # Reading.
+
+    def _source(self) -> Source | None:
+        opened = self.cockpit.opened
+        if opened is None:
+            return None
+        return Source(opened.database, self.mysis_id, self.cockpit.now(), self._marks)
+
+    def _begin(self) -> None:
+        """Begin to read: at what was asked for, where the reader was, or at the end."""
+        turn, key, words = self._start
+        self._start = (None, "", "")
+        bookmark = self.cockpit.bookmarks.get(self.mysis_id)
+        if turn is not None:
+            if key or words:
+                self.transcript.mark(words, key)
+            self._reading.around(turn, "found" if key else "turn")
+            self._jump = turn
+        elif isinstance(bookmark, Bookmark):
+            self._reading.around(bookmark.turn, "bookmark")
+        else:
+            self._reading.newest()
+        # Whether the side is shown is known once styles have been applied.
+        self.call_after_refresh(self._see)
+
+    def _shown(self, window: Window, why: str) -> None:
+        """A new window was read."""
+        at: Spot | None = None
+        bookmark = self.cockpit.bookmarks.get(self.mysis_id)
+        if why == "bookmark" and isinstance(bookmark, Bookmark):
+            at = bookmark.spot
+        elif why == "turn" or why == "found":
+            at = next((Spot(f"turn {turn.id}") for turn in window.turns if turn.number == self._jump), None)
+        if self._live_ends:
+            self._live_ends = False
+            self.live.clear()
+        self.transcript.show(
+            window.blocks, has_older=window.has_older, has_newer=window.has_newer, at=at, to_end=why == "newest"
+        )
+        if not window.turns and not window.waiting:
+            self._subtitle()
+
+    def _failed(self, error: StoreError) -> None:
+        self.cockpit.show_error(error)
+
+    def on_transcript_older_wanted(self, event: Transcript.OlderWanted) -> None:
+        self._reading.older()
+
+    def on_transcript_newer_wanted(self, event: Transcript.NewerWanted) -> None:
+        self._reading.newer()
+
+    def on_transcript_edge_wanted(self, event: Transcript.EdgeWanted) -> None:
+        if event.last:
+            self._reading.newest()
+        else:
+            self._jump = 1
+            self._reading.around(1, "turn")
+
+    def on_transcript_whole_wanted(self, event: Transcript.WholeWanted) -> None:
+        self.run_worker(self._read_whole(event.memory_id))
+
+    async def _read_whole(self, memory_id: int) -> None:
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        try:
+            text = await asyncio.to_thread(lambda: strip(stored.whole(opened.database, memory_id)))
+        except StoreError as error:
+            self._failed(error)
+            return
+        self.transcript.put_whole(memory_id, text)
+
+    def on_transcript_moved(self, event: Transcript.Moved) -> None:
+        self._subtitle()
+        self._arrange()
+
+    # What changes.
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        if not self.is_mounted or (ids and self.mysis_id not in ids):
+            return
+        super().feed_changed(ids)
+        self.retarget()
+        view = self.view
+        if view is None:
+            return
+        if not self._reading.is_loaded and not self._worth:
+            self._reading.newest()
+        if view.streaming and view.activity is Activity.LLM:
+            self._live_ends = False
+            self.live.say(view.streaming)
+        elif self.live.text:
+            # It stays until what it became has been read, so that nothing flickers.
+            self._live_ends = True
+        if (now := worth(view)) != self._worth:
+            self._worth = now
+            self._reread()
+
+    def feed_happened(self, event: Event) -> None:
+        if event.mysis_id == self.mysis_id:
+            self._reread()
+
+    def _reread(self) -> None:
+        if self._reading.is_loaded and not self._reading.window.has_newer:
+            self._reading.newer()
+        self._see()
+
+    def tick(self) -> None:
+        super().tick()
+        if self._reading.window.is_running_a_call:
+            self._reread()
+        self._draw_sight()
+
+    def look_changed(self) -> None:
+        super().look_changed()
+        self.transcript.draw_as(Palette(self.cockpit.look), self._marks)
+
+    def on_live_answer_grown(self, event: LiveAnswer.Grown) -> None:
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """The live answer stands right below the conversation, and takes at most half of the room."""
+        transcript, live = self.transcript, self.live
+        room = self.query_one("#talk").content_size.height - (1 if self.find_bar.display else 0)
+        if not live.display or room <= 0:
+            height: int | str = "1fr"
+        else:
+            said = min(max(1, live.virtual_size.height), max(3, room // LIVE_SHARE))
+            live.styles.max_height = max(3, room // LIVE_SHARE)
+            height = transcript.height if transcript.height + said <= room else "1fr"
+        if str(transcript.styles.height) != str(height):
+            transcript.styles.height = height
+
+    # What it sees.
+
+    def _see(self) -> None:
+        """Read the side again, at most once a second, where it is shown."""
+        now = self.cockpit.now()
+        if self._is_seeing or not self.query_one("#side").display or self._source() is None:
+            return
+        if self._sight_at and now - self._sight_at < SIGHT_EVERY and self._sight.seen is not None:
+            return
+        self._is_seeing, self._sight_at = True, now
+        self.run_worker(self._read_sight(), group="sight")
+
+    async def _read_sight(self) -> None:
+        source = self._source()
+        assert source is not None
+        try:
+            found = await asyncio.to_thread(sight, source.database, source.mysis_id)
+        except StoreError as error:
+            self._failed(error)
+            return
+        finally:
+            self._is_seeing = False
+        if source.mysis_id == self.mysis_id:
+            self._sight = found
+            self._draw_sight()
+
+    def _draw_sight(self) -> None:
+        self.query_one("#sees", TextBlock).put(sight_lines.sees(self._sight))
+        self.query_one("#state", TextBlock).put(sight_lines.state(self._sight, self.cockpit.now()))
+
+    def on_resize(self) -> None:
+        self._see()
+        self.call_after_refresh(self._arrange)
+
+    # The first line, and the edge of the conversation.
+
+    def _top(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        left, right = super()._top()
+        view = self.view
+        if view is None:
+            return left, right
+        order = self.cockpit.feed.in_order()
+        place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
+        state = glyph(view)
+        words = [(f" {self.cockpit.glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
+        words.append((f"  {place} of {len(order)}" if place else "  deleted", "quiet"))
+        words.append((f"  {view.state}", state))
+        words += [(f" · {text}", role) for text, role in _doing(view, self.cockpit.now())]
+        return [left[0], *words], right
+
+    def _subtitle(self) -> None:
+        talk, transcript, window = self.query_one("#talk"), self.transcript, self._reading.window
+        count = f"{window.last_number} turn{'s' * (window.last_number != 1)}"
+        if transcript.unseen:
+            edge = Content.styled(f" ↓ {transcript.unseen} new ", "bold $role-asking")
+        elif not window.turns and not window.waiting:
+            edge = Content(" nothing was said yet: press m " if self._reading.is_loaded else " reading… ")
+        elif transcript.follows:
+            edge = Content(f" following · {count} ")
+        else:
+            block = transcript.cursor
+            where = f"turn {block.turn} of {window.last_number}" if block is not None and block.turn else count
+            edge = Content(f" {where} · G to the end ")
+        if transcript.verbose:
+            edge = Content.assemble(edge, Content("· verbose "))
+        talk.border_subtitle = edge
+
+    # Moving.
+
+    def do_focus_previous_turn(self) -> None:
+        if not self.transcript.turn_beside(-1) and self._reading.window.has_older:
+            self._jump = self._reading.window.turns[0].number - 1
+            self._reading.around(self._jump, "turn")
+
+    def do_focus_next_turn(self) -> None:
+        if not self.transcript.turn_beside(1):
+            self.transcript.action_edge(1)
+
+    def do_focus_previous_mysis(self) -> None:
+        self._other(-1)
+
+    def do_focus_next_mysis(self) -> None:
+        self._other(1)
+
+    def _other(self, by: int) -> None:
+        order = [view.id for view in self.cockpit.feed.in_order()]
+        if not order:
+            return
+        at = order.index(self.mysis_id) if self.mysis_id in order else 0
+        self._keep_place()
+        self._end_finding()
+        self.prompt.close()
+        self.mysis_id = order[(at + by) % len(order)]
+        self._worth, self._last_view, self._live_ends = (), None, False
+        self._sight, self._sight_at = Sight(), 0
+        self._reading.forget()
+        self.transcript.reset()
+        self.live.clear()
+        self._begin()
+        self.feed_changed(frozenset())
+
+    def _keep_place(self) -> None:
+        spot = self.transcript.spot
+        number = next((block.turn for block in self._reading.window.blocks if spot and block.key == spot.key), 0)
+        if spot is None or not number:
+            self.cockpit.bookmarks.pop(self.mysis_id, None)
+        else:
+            self.cockpit.bookmarks[self.mysis_id] = Bookmark(number, spot)
+
+    def do_app_back(self) -> None:
+        if self.prompt.is_open:
+            self.prompt.close()
+        elif self.find_bar.display:
+            self._end_finding()
+        else:
+            self._keep_place()
+            self.cockpit.pop_screen()
+
+    # Finding.
+
+    def do_app_find(self) -> None:
+        self.find_bar.open()
+        self.call_after_refresh(self._arrange)
+
+    def on_find_bar_wanted(self, event: FindBar.Wanted) -> None:
+        self.run_worker(self._find(event.words), group="find", exclusive=True)
+
+    def on_find_bar_chosen(self, event: FindBar.Chosen) -> None:
+        self.run_worker(self._find(event.words, go=True), group="find", exclusive=True)
+        self.transcript.focus()
+
+    def on_find_bar_other(self, event: FindBar.Other) -> None:
+        if self._found is not None and self._found.hits:
+            self._go_to_hit(self._at + event.by)
+
+    async def _find(self, words: str, *, go: bool = False) -> None:
+        source = self._source()
+        if source is None:
+            return
+        if self._finder is not None:
+            self._finder.stop()
+        if self._found is None or self._found.words != words:
+            self._finder = Finder(source.database)
+            try:
+                found = await asyncio.to_thread(self._finder.find, source.mysis_id, words)
+            except StoreError as error:
+                self._failed(error)
+                return
+            if found is None:
+                return
+            self._found = found
+            block = self.transcript.cursor
+            self._at = first_hit(found, None if self.transcript.follows or block is None else block.turn)
+            self.transcript.mark(found.words)
+        if go and self._found.hits:
+            self._go_to_hit(self._at)
+        self.find_bar.tell(told(self._found, self._at))
+        self.redraw_bars()
+
+    def _go_to_hit(self, at: int) -> None:
+        assert self._found is not None
+        self._at = at % len(self._found.hits)
+        hit = self._found.hits[self._at]
+        key = key_of(hit)
+        self.transcript.mark(self._found.words, key)
+        if not self.transcript.holds(key):
+            self._jump = hit.turn_number
+            self._reading.around(hit.turn_number, "found")
+        self.find_bar.tell(told(self._found, self._at))
+
+    def do_focus_next_hit(self) -> None:
+        self._go_to_hit(self._at + 1)
+
+    def do_focus_previous_hit(self) -> None:
+        self._go_to_hit(self._at - 1)
+
+    def _end_finding(self) -> None:
+        if self._finder is not None:
+            self._finder.stop()
+        self._found = None
+        self.find_bar.close()
+        self.transcript.mark("")
+        self.transcript.focus()
+        self.redraw_bars()
+        self.call_after_refresh(self._arrange)
+
+    # Actions on what is shown.
+
+    def do_focus_verbose(self) -> None:
+        self.transcript.set_verbose(not self.transcript.verbose)
+        self._subtitle()
+
+    def do_focus_copy(self) -> None:
+        block = self.transcript.cursor
+        if block is None:
+            return
+        if block.missing and block.memory_id is not None:
+            self.run_worker(self._copy_whole(block.memory_id, block.kind))
+            return
+        self._copy(block.copy, block.kind)
+
+    async def _copy_whole(self, memory_id: int, kind: Kind) -> None:
+        source = self._source()
+        if source is None:
+            return
+        try:
+            self._copy(await asyncio.to_thread(stored.whole, source.database, memory_id), kind)
+        except StoreError as error:
+            self._failed(error)
+
+    def _copy(self, text: str, kind: Kind) -> None:
+        self.cockpit.copy_to_clipboard(text)
+        self.notify(f"{kind} copied, {figures.size(len(text))}", markup=False, timeout=2)
+
+    def do_focus_export(self) -> None:
+        from zoea.tui.screens.exporting import Exporting
+
+        view = self.view
+        if view is not None:
+            self.cockpit.push_screen(Exporting(view.id, view.name))
+
+    # Actions on the mysis.
+
+    def do_focus_stop(self) -> None:
+        self.cockpit.ask_swarm(self.cockpit.api.stop(f"#{self.mysis_id}"))
+
+    def do_focus_relaunch(self) -> None:
+        self.cockpit.ask_swarm(self.cockpit.api.start(f"#{self.mysis_id}"))
+
+    def do_focus_message(self) -> None:
+        view = self.view
+        if view is not None:
+            self.speak_to(view)
+
+    def do_swarm_broadcast(self) -> None:
+        self.speak_to_all()
+
+    def on_prompt_closed(self, event: Prompt.Closed) -> None:
+        self.transcript.focus()
+
+
+def _doing(view: MysisView, now: int) -> list[tuple[str, str]]:
+    """What it does this moment, and since when."""
+    if view.state is MysisState.ERRORED and view.failure is not None:
+        return [(one_line(view.failure.title), "errored")]
+    if view.activity is Activity.IDLE:
+        return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
+    if view.waiting_until is not None:
+        left = figures.span(max(0, (view.waiting_until - now) / figures.SECOND))
+        return [(f"waits {left}: {one_line(view.waiting_for) or 'as it asked'}", "waiting")]
+    return [(f"{view.activity} {figures.age(view.progress_at, now)}", str(view.activity))]

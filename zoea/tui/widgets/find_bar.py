@@ -1,0 +1,109 @@
+"""The line where words to find are typed, and how many places hold them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Input, Static
+
+WAIT_S = 0.08
+
+
+class _Words(Input):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "other(1)", show=False),
+        Binding("up", "other(-1)", show=False),
+    ]
+
+    def action_other(self, by: int) -> None:
+        self.post_message(FindBar.Other(by))
+
+
+class FindBar(Horizontal):
+    """Hidden until `open`. Says `Wanted` 80 ms after the last key."""
+
+    DEFAULT_CSS = """
+    FindBar { height: 1; }
+    FindBar Input { width: 1fr; height: 1; border: none; padding: 0; }
+    FindBar #find-sign { width: 2; }
+    FindBar #find-count { width: auto; min-width: 12; text-align: right; padding: 0 1; }
+    """
+
+    class Wanted(Message):
+        """Find these words."""
+
+        def __init__(self, words: str) -> None:
+            super().__init__()
+            self.words = words
+
+    class Chosen(Message):
+        """Enter: go to what was found."""
+
+        def __init__(self, words: str) -> None:
+            super().__init__()
+            self.words = words
+
+    class Other(Message):
+        """The next place, or the one before, while words are typed."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static("/ ", id="find-sign", markup=False)
+        yield _Words(placeholder="find in this conversation", compact=True, select_on_focus=True)
+        yield Static("", id="find-count", markup=False)
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    @property
+    def words(self) -> str:
+        return self.query_one(_Words).value
+
+    @property
+    def count(self) -> str:
+        """What it says about the places."""
+        return str(self.query_one("#find-count", Static).content)
+
+    def open(self) -> None:
+        self.display = True
+        self.query_one(_Words).focus()
+
+    def close(self) -> None:
+        self._stop()
+        with self.prevent(Input.Changed):
+            self.query_one(_Words).value = ""
+        self.tell("")
+        self.display = False
+
+    def tell(self, text: str) -> None:
+        """Show `3 of 12`, or what went wrong."""
+        self.query_one("#find-count", Static).update(Content(text))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._stop()
+        words = event.value
+        self._timer = self.set_timer(WAIT_S, lambda: self.post_message(self.Wanted(words)))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._stop()
+        self.post_message(self.Chosen(event.value))
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
