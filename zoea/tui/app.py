@@ -112,12 +112,14 @@ class Cockpit(Visiting, Acting, App[str]):
         self.opened: Opened | None = None
         self.marks: set[int] = set()
         self.deleted: list[tuple[int, str]] = []
+        self.bookmarks: dict[int, object] = {}
         self.feed = Feed(self._feed_changed, self._feed_happened)
         self.asked = Asked(lambda: self.api.approvals(), lambda: self._tell_screens("asked_changed"))
         self.arming = Arming(time.monotonic, lambda: self._tell_screens("redraw_bars"))
         self.terminal = Terminal(self.write_raw, lambda: self.bell() if self.rings else None)
         self._swarm: asyncio.Task[None] | None = None
         self._close = asyncio.Event()
+        self.is_settled = asyncio.Event()
         self._end_by = math.inf
         self.open_error: ZoeaError | None = None
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]
@@ -148,6 +150,7 @@ class Cockpit(Visiting, Acting, App[str]):
         try:
             async with self._opener() as opened:
                 self.opened = opened
+                self.is_settled.set()
                 following = asyncio.create_task(self.feed.follow(opened.api))
                 try:
                     await self._close.wait()
@@ -156,6 +159,7 @@ class Cockpit(Visiting, Acting, App[str]):
                     await asyncio.wait({following}, timeout=1)
         except ZoeaError as error:
             self.open_error = error
+            self.is_settled.set()
             self._feed_changed(frozenset())
 
     async def leave(self, how: str = "stop") -> None:

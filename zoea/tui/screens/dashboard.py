@@ -244,6 +244,11 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.table.toggle_attention()
         self._draw_titles()
 
+    def do_mysis_focus(self) -> None:
+        from zoea.tui.screens.focus import Focus
+
+        self.cockpit.push_screen(Focus(self.targets()[0].id))
+
     # Speaking.
 
     def do_mysis_message(self) -> None:
