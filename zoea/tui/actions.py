@@ -25,6 +25,12 @@ class Place(StrEnum):
     FOCUS = "focus"
     APPROVAL = "approval"
     INPUT = "input"
+    SETTINGS = "settings"
+    WELCOME = "welcome"
+    INSPECTOR = "inspector"
+    SEARCH = "search"
+    LOG = "log"
+    UPSTREAMS = "upstreams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class Situation:
     can_undo: bool = False
     is_owner: bool = True
     finding: bool = False
+    has_sandbox: bool = True
 
 
 WhyNot = Callable[[Situation], str]
@@ -103,6 +110,12 @@ def _while_finding(situation: Situation) -> str:
     return "" if situation.finding else "press / and type what to find first"
 
 
+def _with_sandbox(situation: Situation) -> str:
+    if not situation.is_owner:
+        return "the swarm is another process's: start it there with --world reef"
+    return _when_open(situation) or ("" if situation.has_sandbox else "this cockpit cannot open the sandbox world")
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """One thing a person can do.
@@ -128,6 +141,8 @@ class Action:
 
 
 _E, _D, _F, _A = Place.EVERYWHERE, Place.DASHBOARD, Place.FOCUS, Place.APPROVAL
+_S, _W = Place.SETTINGS, Place.WELCOME
+_I, _Q, _L, _U = Place.INSPECTOR, Place.SEARCH, Place.LOG, Place.UPSTREAMS
 
 ACTIONS: tuple[Action, ...] = (
     Action("app.command", _E, "colon", "cmd", "Type an action's name", footer=80),
@@ -163,6 +178,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("screen.upstreams", _E, "u", "upstreams", "Upstreams and providers", _when_open, command="upstreams"),
     Action("screen.log", _E, "l", "log", "What happened, line by line", _when_open, command="events"),
     Action("screen.settings", _E, "comma", "settings", "Settings and themes", command="settings"),
+    Action("screen.welcome", _E, "f1", "welcome", "What was found, and ways to begin", command="welcome"),
     Action("app.find", _E, "slash", "filter", "Filter the list, or find in the conversation", footer=70),
     Action("mysis.new", _D, "n", "new", "Create a mysis", _when_open, footer=10, command="new"),
     Action(
@@ -207,6 +223,35 @@ ACTIONS: tuple[Action, ...] = (
     Action("approval.template", _A, "t", "template", "Allow this tool for all myses of the template", footer=30),
     Action("approval.deny", _A, "d", "deny", "Refuse it, with a sentence the model sees", footer=40),
     Action("approval.later", _A, "escape", "later", "Leave it waiting", footer=50),
+    Action(
+        "settings.default", _S, "ctrl+r", "default", "Take your own value out, so that the default holds", footer=10
+    ),
+    Action("welcome.sandbox", _W, "s", "sandbox", "Five miners on the autopilot in Reef", _with_sandbox, footer=10),
+    Action("welcome.connect", _W, "c", "connect a model", "Set up a provider and its key", footer=20),
+    Action("welcome.new", _W, "n", "create a mysis", "Create the first mysis by hand", _when_open, footer=30),
+    Action("inspect.older", _I, "left", "older", "The request before", footer=10),
+    Action("inspect.newer", _I, "right", "newer", "The request after", footer=11),
+    Action(
+        "inspect.previous-turn",
+        _I,
+        "left_square_bracket",
+        "turn before",
+        "The last request of the turn before",
+        footer=12,
+    ),
+    Action(
+        "inspect.next-turn", _I, "right_square_bracket", "turn after", "The first request of the turn after", footer=13
+    ),
+    Action("inspect.fold", _I, "enter", "fold", "Show a message whole, or folded", footer=20),
+    Action("inspect.verbose", _I, "v", "verbose", "Show all messages whole, or folded", footer=30),
+    Action(
+        "inspect.copy", _I, "y", "copy", "Copy the message under the cursor, or the explanation of the plan", footer=40
+    ),
+    Action("search.open", _Q, "enter", "open", "Go to the turn with what was found", footer=10),
+    Action("log.follow", _L, "f", "follow", "Go to the newest line and stay there", footer=10),
+    Action("log.open", _L, "enter", "conversation", "Open the conversation of the mysis in the line", footer=20),
+    Action("upstreams.reconnect", _U, "r", "reconnect", "Open an upstream anew, or try the providers again", footer=10),
+    Action("upstreams.try", _U, "t", "try a tool", "Call the tool under the cursor by hand", footer=20),
 )
 
 BY_ID = {action.id: action for action in ACTIONS}

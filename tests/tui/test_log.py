@@ -1,0 +1,133 @@
+"""The log over a real swarm: what it says, what it finds, how it follows, and how far back it goes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from tests.swarm.harness import Swarm, swarm
+from tests.tui.cockpit import QUIET, START, Stage, cockpit, cockpit_over, said
+from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from zoea.model.errors import ProviderError
+from zoea.model.request import ModelRequest
+from zoea.model.words import ErrorClass
+from zoea.store import WriterConnection
+from zoea.tui.screens.log import EventLog
+from zoea.tui.widgets.line_list import LineList
+
+
+async def open_log(stage: Stage) -> LineList:
+    await stage.press("l")
+    assert isinstance(stage.screen, EventLog)
+    lines = stage.screen.events
+    await stage.until(lambda: not any(word in stage.text() for word in ("reading…", "│ …")))
+    await stage.pilot.pause()
+    return lines
+
+
+async def happen(inner: Swarm, count: int, *, kind: str = "hold.set") -> None:
+    """So many events, written at once."""
+
+    def op(conn: WriterConnection) -> None:
+        for number in range(count):
+            conn.execute(
+                "INSERT INTO event(mysis_id, kind, data, created_at) VALUES (NULL, ?, ?, ?)",
+                (kind, json.dumps({"reason": f"reason {number}"}), START + number),
+            )
+
+    await inner.store.write(op)
+
+
+async def test_what_was_said_and_done_is_a_line_each_and_trouble_stands_out(tmp_path: Path) -> None:
+    def fails(request: ModelRequest) -> ProviderError:
+        return ProviderError("401 no key", kind=ErrorClass.AUTH)
+
+    async with cockpit(tmp_path, fails, names=("alpha",)) as stage:
+        await stage.api.send("alpha", "Mine the belt")
+        await stage.until(lambda: stage.view().state == "errored")
+        lines = await open_log(stage)
+        await stage.until(lambda: "is errored" in stage.text())
+        assert "commander     says: Mine the belt" in lines.plain
+        assert "alpha         turn 1 opens" in lines.plain
+        place = next(at for at in range(lines.count) if "is errored" in lines.text_of(at))
+        assert "errored" in [role for _, role in stage.screen._event_line(place, 100)]  # type: ignore[attr-defined]  # the log
+
+
+async def test_new_lines_are_followed_at_the_end_and_counted_elsewhere(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(100, 24)) as stage:
+        await happen(stage.swarm, 100)
+        lines = await open_log(stage)
+        assert lines.is_at_end
+        await stage.api.hold(True, reason="lunch")
+        await stage.until(lambda: "on hold: lunch" in lines.plain)
+        assert lines.is_at_end
+        await stage.press("g")
+        before = lines.scroll_offset
+        await stage.api.hold(False)
+        await stage.until(lambda: "↓ 1 new" in stage.text())
+        assert lines.scroll_offset == before
+        await stage.press("f")
+        await stage.until(lambda: "hold lifted" in stage.text() and "following" in stage.text())
+
+
+async def test_a_filter_shows_only_what_says_the_words_also_of_what_comes_later(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await happen(stage.swarm, 5_000)
+        lines = await open_log(stage)
+        await stage.press("slash")
+        await stage.write("reason 4999")
+        await stage.until(lambda: lines.count == 1)
+        assert "reason 4999" in stage.text()
+        await stage.api.hold(True, reason="another")
+        await stage.api.hold(True, reason="REASON 4999 again")
+        await stage.until(lambda: lines.count == 2)
+        await stage.press("escape")
+        await stage.until(lambda: lines.count > 5_000)
+        assert isinstance(stage.screen, EventLog)
+        await stage.press("escape")
+        assert not isinstance(stage.screen, EventLog)
+
+
+async def test_a_hundred_thousand_events_open_and_scroll_at_once(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await happen(stage.swarm, 100_000)
+        began = time.monotonic()
+        lines = await open_log(stage)
+        assert time.monotonic() - began < 3
+        assert lines.count >= 100_000
+        await stage.press("g")
+        await stage.until(
+            lambda: "commander" in stage.text() or "is back" in stage.text() or "reason 1" in stage.text()
+        )
+        for _ in range(20):
+            await stage.press("pagedown")
+        await stage.until(lambda: "…  " not in stage.text())
+        assert len(stage.screen._lines) <= 4_000  # type: ignore[attr-defined]  # the log
+
+
+async def test_the_programs_own_log_is_the_other_part(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        log = stage.swarm.path.with_name("zoea.log")
+        log.write_text("2026-01-01 ERROR zoea.x: bad [/] \x1b[2J\n2026-01-01 INFO zoea.y: fine\n", encoding="utf-8")
+        await open_log(stage)
+        await stage.press("tab")
+        await stage.until(lambda: "zoea.y: fine" in stage.text())
+        assert "bad [/]" in stage.text()
+        assert is_harmless(stage.text())
+        with log.open("a", encoding="utf-8") as file:
+            file.write("2026-01-01 WARNING zoea.z: " + "w" * 500 + "\n")
+        stage.screen.tick()  # type: ignore[attr-defined]  # a cockpit's screen
+        await stage.until(lambda: "wwwww" in stage.text())
+
+
+async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
+    async with swarm(tmp_path, said("ok"), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=False)
+        for text in (*HOSTILE, LONG):
+            await inner.commander.send("alpha", text)
+        for size in ((80, 24), (200, 60)):
+            async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
+                await open_log(stage)
+                await stage.until(lambda: "list[int]" in stage.text())
+                assert is_harmless(stage.text())

@@ -1,0 +1,113 @@
+"""What happened, as lines: the event table paged by id, with the texts that events only name; and the log file's end.
+
+Synchronous and read-only; fronts call it in a thread. A list of ids stands for the
+whole log, so that a hundred thousand events scroll and only those in sight are read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.app.sentences import UNREMARKABLE, is_trouble, sentence, who
+from zoea.app.transcript import reading
+from zoea.model.values import Event
+from zoea.swarm import rows
+from zoea.text.control import strip
+
+PAGE = 200
+SEARCHED = 2_000
+TEXT_CHARS = 400
+TAIL_BYTES = 256_000
+_NEWEST = 1 << 62
+_IN_ONE_QUERY = 500
+
+# The text that an event names: what a turn's mysis said last, or what a message says.
+_LINES = f"""
+SELECT e.id, e.mysis_id, e.kind, e.data, e.created_at, y.name, CASE e.kind
+  WHEN 'turn.ended' THEN (SELECT substr(m.content, 1, {TEXT_CHARS}) FROM memory m
+    WHERE m.turn_id = json_extract(e.data, '$.turn') AND m.role = 'assistant' AND m.content <> ''
+    ORDER BY m.seq DESC LIMIT 1)
+  WHEN 'message.sent' THEN (SELECT substr(g.content, 1, {TEXT_CHARS}) FROM message g
+    WHERE g.id = json_extract(e.data, '$.message')) END AS said
+FROM event e LEFT JOIN mysis y ON y.id = e.mysis_id
+"""
+_KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))})"
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One event as a line; `text` is harmless to a terminal. Time in µs."""
+
+    id: int
+    at: int
+    who: str
+    mysis_id: int | None
+    text: str
+    is_trouble: bool
+
+
+def event_ids(database: Path, after: int = 0) -> array[int]:
+    """The ids of all events worth a line after the given one, oldest first. Raises StoreError."""
+    with reading(database) as reader:
+        found = reader.execute(f"SELECT e.id FROM event e WHERE e.id > ? AND {_KEPT} ORDER BY e.id", (after,))
+        return array("q", (row[0] for row in found))
+
+
+def event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
+    """These events as lines, oldest first. Raises StoreError."""
+    lines: list[LogLine] = []
+    with reading(database) as reader:
+        for at in range(0, len(ids), _IN_ONE_QUERY):
+            part = ids[at : at + _IN_ONE_QUERY]
+            found = reader.execute(f"{_LINES} WHERE e.id IN ({rows.marks(part)}) ORDER BY e.id", tuple(part))
+            lines += [_line(row) for row in found]
+    return tuple(lines)
+
+
+def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[list[LogLine], int | None]:
+    """Lines that hold the words, in any case, among the `SEARCHED` events before an id; newest first.
+
+    With it where to go on, None at the beginning of the log. Raises StoreError.
+    """
+    with reading(database) as reader:
+        found = reader.execute(
+            f"{_LINES} WHERE e.id < ? AND {_KEPT} ORDER BY e.id DESC LIMIT ?", (before, SEARCHED)
+        ).fetchall()
+    lines = [line for line in map(_line, found) if holds(line, words)]
+    return lines, found[-1]["id"] if len(found) == SEARCHED else None
+
+
+def holds(line: LogLine, words: str) -> bool:
+    """Whether a line says these words, in any case."""
+    return words.casefold() in f"{line.who} {line.text}".casefold()
+
+
+def log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
+    """The last lines of a log file, oldest first; empty where there is none (yet)."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - most))
+            data = file.read(most)
+    except OSError:
+        return ()
+    lines = data.decode("utf-8", "replace").splitlines()
+    return tuple(strip(line) for line in (lines[1:] if size > most else lines))
+
+
+def _line(row: sqlite3.Row) -> LogLine:
+    event = Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
+    names = {row["mysis_id"]: row["name"]} if row["name"] is not None else {}
+    return LogLine(
+        id=event.id,
+        at=event.created_at,
+        who=strip(who(event, names)),
+        mysis_id=event.mysis_id,
+        text=" ".join(strip(sentence(event, row["said"] or "")).split()),
+        is_trouble=is_trouble(event),
+    )

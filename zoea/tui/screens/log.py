@@ -1,0 +1,306 @@
+"""The log: what happened, line by line, as far back as it goes; and the end of the program's own log file."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from zoea.app.event_log import PAGE, LogLine, event_ids, event_lines, holds, log_tail, search_events
+from zoea.app.sentences import UNREMARKABLE
+from zoea.model.errors import StoreError
+from zoea.model.values import Event
+from zoea.tui import figures
+from zoea.tui.actions import Place, bindings, of
+from zoea.tui.rows import fit
+from zoea.tui.screens.parted import PartedScreen
+from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.wrapping import wrap
+
+WHO_WIDTH = 12
+KEPT_LINES = 4_000
+AT_MOST_EVERY_S = 0.1
+AFTER_KEY_S = 0.08
+_LEVELS = {" ERROR ": "errored", " CRITICAL ": "errored", " WARNING ": "asking", " DEBUG ": "quiet"}
+
+
+class EventLog(PartedScreen):
+    """Events newest at the bottom; at the bottom it follows what comes."""
+
+    CSS_PATH = "log.tcss"
+    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.LOG)
+    PARTS: ClassVar[tuple[str, ...]] = ("events", "file")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.LOG))]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids: array[int] = array("q")
+        self._lines: OrderedDict[int, LogLine] = OrderedDict()
+        self._wanted: set[int] = set()
+        self._reading: asyncio.Task[None] | None = None
+        self._arriving: list[int] = []
+        self._taking: asyncio.Task[None] | None = None
+        self._words = ""
+        self._is_searching = False
+        self._unseen = 0
+        self._file: list[tuple[str, str]] = []
+        self._tail: Sequence[str] = ()
+
+    def compose(self) -> ComposeResult:
+        yield Line(id="top")
+        events = LineList(self._event_line, id="events", classes="panel", empty="reading…")
+        events.caption("LOG")
+        yield events
+        file = LineList(self._file_line, has_cursor=False, id="file", classes="panel", empty="zoea.log is empty")
+        file.caption("ZOEA.LOG", "tab goes back to the events")
+        yield file
+        find = Input(id="find", placeholder="show only lines that say this; esc shows all")
+        find.cursor_blink = False
+        yield find
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#find").display = False
+        self.run_worker(self._open(), exclusive=True, group="log", exit_on_error=False)
+
+    @property
+    def events(self) -> LineList:
+        return self.query_one("#events", LineList)
+
+    # Reading.
+
+    async def _open(self) -> None:
+        """Read the list of events anew: all of them, or those that hold the words."""
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        words = self._words
+        try:
+            if words:
+                await asyncio.sleep(AFTER_KEY_S)
+                await self._search(words)
+            else:
+                self._is_searching = False
+                self._ids = await asyncio.to_thread(event_ids, opened.database)
+                self.events.show(len(self._ids), empty="nothing happened yet")
+                self.events.to_end()
+        except StoreError as error:
+            self.cockpit.show_error(error)
+        self._describe()
+
+    async def _search(self, words: str) -> None:
+        """Newest first, a piece at a time, so that what is found is there before all was looked through."""
+        opened = self.cockpit.opened
+        assert opened is not None
+        found: list[int] = []
+        before: int | None = None
+        self._is_searching = True
+        self._ids = array("q")
+        self.events.show(0, empty="searching…")
+        while True:
+            given = (opened.database, words) if before is None else (opened.database, words, before)
+            lines, before = await asyncio.to_thread(search_events, *given)
+            found += [line.id for line in lines]
+            self._keep(lines)
+            if lines or before is None:
+                at = self.events.count - self.events.place
+                self._ids = array("q", reversed(found))
+                self.events.show(len(found), place=len(found) - max(1, at), empty="nothing says that")
+            if before is None:
+                break
+            self._describe()
+        self._is_searching = False
+
+    def _keep(self, lines: Sequence[LogLine]) -> None:
+        for line in lines:
+            self._lines[line.id] = line
+            self._lines.move_to_end(line.id)
+        while len(self._lines) > KEPT_LINES:
+            self._lines.popitem(last=False)
+
+    def _want(self, place: int) -> None:
+        """Have the page around a line read; one reading at a time."""
+        first = place // PAGE * PAGE
+        self._wanted.add(first)
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while self._wanted:
+            first = self._wanted.pop()
+            opened = self.cockpit.opened
+            ids = self._ids[first : first + PAGE]
+            if opened is None or not ids:
+                continue
+            try:
+                self._keep(await asyncio.to_thread(event_lines, opened.database, ids))
+            except StoreError as error:
+                self.cockpit.show_error(error)
+                return
+            if self.is_mounted:
+                self.events.refresh()
+
+    # What comes.
+
+    def feed_happened(self, event: Event) -> None:
+        if event.kind in UNREMARKABLE:
+            return
+        self._arriving.append(event.id)
+        if self._taking is None or self._taking.done():
+            self._taking = asyncio.create_task(self._take())
+
+    async def _take(self) -> None:
+        """Add what came meanwhile, at most ten times a second."""
+        while self._arriving and self.is_mounted:
+            await asyncio.sleep(AT_MOST_EVERY_S)
+            new, self._arriving = self._arriving, []
+            opened = self.cockpit.opened
+            if opened is None:
+                return
+            if self._words:
+                try:
+                    lines = await asyncio.to_thread(event_lines, opened.database, new)
+                except StoreError as error:
+                    self.cockpit.show_error(error)
+                    return
+                self._keep(lines)
+                new = [line.id for line in lines if holds(line, self._words)]
+            last = self._ids[-1] if self._ids else 0
+            fresh = [each for each in new if each > last]
+            if not fresh or not self.is_mounted:
+                continue
+            self._unseen = 0 if self.events.is_at_end else self._unseen + len(fresh)
+            self._ids.extend(fresh)
+            self.events.append(len(self._ids))
+            self._describe()
+
+    def tick(self) -> None:
+        super().tick()
+        if self.part == "file":
+            self._read_file()
+
+    # Showing.
+
+    def _event_line(self, place: int, width: int) -> list[Piece]:
+        line = self._lines.get(self._ids[place]) if place < len(self._ids) else None
+        if line is None:
+            self._want(place)
+            return [("…", "quiet")]
+        at = figures.clock(line.at, self.cockpit.now(), seconds=True)
+        role = "commander" if line.who == "commander" else "mysis" if line.mysis_id is not None else "quiet"
+        left = f"{at}  "
+        room = max(10, width - len(left) - WHO_WIDTH - 2)
+        return [
+            (left, "quiet"),
+            (fit(line.who, WHO_WIDTH), role),
+            ("  ", ""),
+            (fit(line.text, room), "errored" if line.is_trouble else ""),
+        ]
+
+    def _file_line(self, place: int, width: int) -> list[Piece]:
+        return [self._file[place]]
+
+    def _describe(self) -> None:
+        if not self.is_mounted:
+            return
+        events = self.events
+        count = f"{len(self._ids):,}{'+' if self._is_searching else ''}"
+        words = [f"{count} that say “{self._words}”" if self._words else f"{count} events"]
+        if events.is_at_end:
+            self._unseen = 0
+            words.append("following")
+        elif self._unseen:
+            words.append(f"↓ {self._unseen} new")
+        events.caption("LOG", " · ".join(words))
+
+    def on_line_list_moved(self, event: LineList.Moved) -> None:
+        self._describe()
+
+    def on_line_list_resized(self, event: LineList.Resized) -> None:
+        if event.lines.id == "file":
+            self._wrap_file()
+
+    # The file.
+
+    def _read_file(self) -> None:
+        opened = self.cockpit.opened
+        if opened is not None:
+            self.run_worker(self._take_file(), exclusive=True, group="file", exit_on_error=False)
+
+    async def _take_file(self) -> None:
+        opened = self.cockpit.opened
+        assert opened is not None
+        tail = await asyncio.to_thread(log_tail, opened.database.with_name("zoea.log"))
+        if tail != self._tail and self.is_mounted:
+            self._tail = tail
+            self._wrap_file()
+
+    def _wrap_file(self) -> None:
+        file = self.query_one("#file", LineList)
+        if file.width <= 0:
+            return
+        was_at_end = file.is_at_end or not self._file
+        self._file = []
+        for line in self._tail:
+            role = next((role for word, role in _LEVELS.items() if word in line[:60]), "")
+            self._file += [(part, role) for part in wrap(line, file.width)]
+        file.show(len(self._file))
+        if was_at_end:
+            file.to_end()
+
+    def action_part(self, by: int) -> None:
+        super().action_part(by)
+        self._read_file()
+
+    # Actions.
+
+    def do_log_follow(self) -> None:
+        self.query_one(f"#{self.part}", LineList).to_end()
+        self._describe()
+
+    def do_log_open(self) -> None:
+        if self._ids:
+            self.on_line_list_chosen(LineList.Chosen(self.events, self.events.place))
+
+    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
+        line = self._lines.get(self._ids[event.place]) if event.lines.id == "events" else None
+        if line is not None and line.mysis_id is not None:
+            from zoea.tui.screens.focus import Focus
+
+            self.cockpit.push_screen(Focus(line.mysis_id))
+
+    def do_app_find(self) -> None:
+        self.go_to_part("events")
+        find = self.query_one("#find", Input)
+        find.display = True
+        find.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.value.strip() != self._words:
+            self._words = event.value.strip()
+            self.run_worker(self._open(), exclusive=True, group="log", exit_on_error=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.events.focus()
+
+    def do_app_back(self) -> None:
+        find = self.query_one("#find", Input)
+        if find.display:
+            find.value = ""
+            find.display = False
+            self.events.focus()
+        else:
+            self.cockpit.pop_screen()
+
+    def line_at(self, event_id: int) -> int:
+        """The place of an event, or of the one before it."""
+        return max(0, bisect_right(self._ids, event_id) - 1)

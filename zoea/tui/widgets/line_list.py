@@ -1,0 +1,289 @@
+"""Lines without end: each is asked for when it comes into sight, drawn from pieces, and may be selected.
+
+For lists of requests, hits, events and tools, and for long texts broken into lines.
+Whoever owns the list says how many lines there are and what each shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from zoea.text.control import strip
+from zoea.tui.styles import styles_of
+
+Piece = tuple[str, str]
+LineOf = Callable[[int, int], Sequence[Piece]]
+"""Gives the pieces of a line by its place and the cells it has; roles are the theme's, and `hit` for what was found."""
+
+_COPY_LINES = 5_000
+_UNDERLINE = Style(underline=True)
+
+
+class LineList(ScrollView, can_focus=True):
+    """A cursor over lines, or just lines.
+
+    Args:
+        line_of: What a line shows.
+        has_cursor: False for a text that is only read: keys scroll it.
+        empty: What is said where there is no line.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "move(1)", show=False),
+        Binding("k,up", "move(-1)", show=False),
+        Binding("g,home", "edge(0)", show=False),
+        Binding("G,end", "edge(1)", show=False),
+        Binding("pagedown", "leaf(1)", show=False),
+        Binding("pageup", "leaf(-1)", show=False),
+        Binding("enter", "choose", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor stands on another line."""
+
+        def __init__(self, sender: LineList, place: int) -> None:
+            super().__init__()
+            self.lines = sender
+            self.place = place
+
+        @property
+        def control(self) -> LineList:
+            return self.lines
+
+    class Chosen(Message):
+        """Enter was pressed on a line, or it was clicked twice."""
+
+        def __init__(self, sender: LineList, place: int) -> None:
+            super().__init__()
+            self.lines = sender
+            self.place = place
+
+        @property
+        def control(self) -> LineList:
+            return self.lines
+
+    class Resized(Message):
+        """Lines have another width now: whoever wrapped a text wraps it anew."""
+
+        def __init__(self, sender: LineList, width: int) -> None:
+            super().__init__()
+            self.lines = sender
+            self.width = width
+
+        @property
+        def control(self) -> LineList:
+            return self.lines
+
+    def __init__(
+        self,
+        line_of: LineOf,
+        *,
+        has_cursor: bool = True,
+        empty: str = "",
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self._line_of = line_of
+        self._has_cursor = has_cursor
+        self._empty = empty
+        self._width = 0
+        self.count = 0
+        self.place = 0
+
+    def caption(self, title: str, foot: str = "") -> None:
+        """What stands in the border; never markup."""
+        self.border_title = Content(strip(title)) if title else None
+        self.border_subtitle = Content(strip(foot)) if foot else None
+
+    def show(self, count: int, *, place: int | None = None, empty: str | None = None) -> None:
+        """There are this many lines now, and any of them may be another; the cursor stays, or goes to `place`."""
+        self.count = count
+        if empty is not None:
+            self._empty = empty
+        self.virtual_size = Size(0, count)
+        self.move_to(self.place if place is None else place, follow=place is not None)
+        self.refresh()
+
+    def append(self, count: int) -> None:
+        """Lines came at the end; those before are as they were. A cursor on the last line stays on the last."""
+        was_last = self.place >= self.count - 1
+        self.count = count
+        self.virtual_size = Size(0, count)
+        if was_last:
+            self.to_end()
+        self.refresh()
+
+    @property
+    def is_at_end(self) -> bool:
+        """True where the newest line is in sight, or the cursor stands on it."""
+        return self.place >= self.count - 1 if self._has_cursor else self.scroll_offset.y >= self.max_scroll_y
+
+    @property
+    def width(self) -> int:
+        """Cells of a line; 0 before the first layout."""
+        return self.scrollable_content_region.width
+
+    @property
+    def leaf(self) -> int:
+        return max(1, self.scrollable_content_region.height - 1)
+
+    def to_end(self) -> None:
+        self.move_to(self.count - 1)
+        self.scroll_to(y=max(0, self.count - self.scrollable_content_region.height), animate=False, force=True)
+
+    def move_to(self, place: int, *, follow: bool = True) -> None:
+        """Put the cursor on a line, and bring it into sight."""
+        place = max(0, min(self.count - 1, place))
+        old, self.place = self.place, place
+        if self._has_cursor:
+            self.refresh_line(old)
+            self.refresh_line(place)
+        if follow and self.count:
+            region = Region(0, place, max(1, self.size.width), 1)
+            self.scroll_to_region(region, animate=False, force=True, immediate=True)
+        if old != place:
+            self.post_message(self.Moved(self, place))
+
+    def action_move(self, by: int) -> None:
+        if self._has_cursor:
+            self.move_to(self.place + by)
+        else:
+            self.scroll_relative(y=by, animate=False)
+
+    def action_edge(self, last: int) -> None:
+        if self._has_cursor:
+            self.move_to(self.count - 1 if last else 0)
+        elif last:
+            self.to_end()
+        else:
+            self.scroll_to(y=0, animate=False)
+
+    def action_leaf(self, by: int) -> None:
+        self.action_move(by * self.leaf)
+
+    def action_choose(self) -> None:
+        if self.count:
+            self.post_message(self.Chosen(self, self.place))
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y + self.scroll_offset.y >= self.count:
+            return
+        if self._has_cursor:
+            self.move_to(offset.y + self.scroll_offset.y)
+            if event.chain == 2:
+                self.action_choose()
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.width != self._width:
+            self._width = self.width
+            self.post_message(self.Resized(self, self._width))
+        if self._has_cursor and self.count:
+            self.scroll_to_region(Region(0, self.place, 1, 1), animate=False, force=True, immediate=True)
+        self.refresh()
+
+    def restyle(self) -> None:
+        """The theme changed."""
+        self.refresh()
+
+    # Drawing.
+
+    def text_of(self, place: int) -> str:
+        """A line as it reads."""
+        return "".join(strip(text).replace("\n", " ") for text, _ in self._line_of(place, max(1, self.width)))
+
+    @property
+    def plain(self) -> str:
+        """All lines as they read, for tests and screen readers; at most as many as may be copied."""
+        if not self.count:
+            return self._empty
+        return "\n".join(self.text_of(place) for place in range(min(self.count, _COPY_LINES)))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.width
+        place = y + self.scroll_offset.y
+        plain = self.rich_style
+        styles = styles_of(self)
+        if place >= self.count:
+            if place == 0 and self._empty:
+                said = Segment(strip(self._empty), plain + styles.of("quiet"))
+                return Strip([said]).adjust_cell_length(width, plain)
+            return Strip.blank(width, plain)
+        under = plain
+        if self._has_cursor and place == self.place:
+            under = plain + styles.of("cursor", background=True)
+            if self.has_focus:
+                under += Style(bold=True)
+        segments = []
+        for text, role in self._line_of(place, width):
+            style = styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)
+            segments.append(Segment(strip(text).replace("\n", " ").expandtabs(2), under + style))
+        line = self._selected(Strip(segments), place)
+        return line.adjust_cell_length(width, under).apply_offsets(0, place)
+
+    # Selecting.
+
+    def _selected(self, line: Strip, place: int) -> Strip:
+        selection = self.text_selection
+        span = selection.get_span(place) if selection is not None else None
+        if span is None:
+            return line
+        start, end = span
+        length = line.cell_length
+        end = length if end == -1 else min(end, length)
+        if start >= end:
+            return line
+        chosen = self.screen.get_component_rich_style("screen--selection")
+        before, middle, after = line.crop(0, start), line.crop(start, end), line.crop(end, length)
+        return Strip([*before, *(Segment(each.text, (each.style or Style()) + chosen) for each in middle), *after])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        first = selection.start.y if selection.start is not None else 0
+        last = min(self.count - 1, selection.end.y if selection.end is not None else self.count - 1)
+        if last < first or not self.count:
+            return None
+        last = min(last, first + _COPY_LINES)
+        lines = [self.text_of(place).rstrip() for place in range(first, last + 1)]
+        if selection.end is not None and selection.end.y == last:
+            lines[-1] = lines[-1][: selection.end.x]
+        if selection.start is not None:
+            lines[0] = lines[0][selection.start.x :]
+        return "\n".join(lines), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+
+def spread(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
+    """One line with pieces at both ends; where both have no room the left is cut."""
+    room = width - sum(cell_len(strip(text)) for text, _ in right)
+    if room < 8:
+        right, room = (), width
+    pieces: list[Piece] = []
+    used = 0
+    for raw, role in left:
+        text = strip(raw).replace("\n", " ")
+        size = cell_len(text)
+        if used >= room:
+            break
+        if used + size > room:
+            pieces.append((set_cell_size(text, max(0, room - used - 1)) + "…", role))
+            used = room
+            break
+        pieces.append((text, role))
+        used += size
+    return [*pieces, (" " * max(0, room - used), ""), *right]
