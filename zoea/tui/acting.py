@@ -6,12 +6,14 @@ over any of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from zoea.model.values import MysisView
+from zoea.model.values import MysisView, Receipt
+from zoea.tui.receipts import receipt_line
 from zoea.tui.rows import one_line
 
 if TYPE_CHECKING:
@@ -66,6 +68,41 @@ class Acting:
         self._cockpit.deleted.append((view.id, view.name))
         self._cockpit.notify(f"{one_line(view.name)} is deleted: z brings it back", markup=False)
         self._cockpit._tell_screens("redraw_bars")
+
+    def do_screen_search(self) -> None:
+        from zoea.tui.screens.search import Search
+
+        self._once(Search)
+
+    def do_screen_log(self) -> None:
+        from zoea.tui.screens.log import EventLog
+
+        self._once(EventLog)
+
+    def do_screen_upstreams(self) -> None:
+        from zoea.tui.screens.upstreams import Upstreams
+
+        self._once(Upstreams)
+
+    def _once(self, kind: Callable[[], Screen[Any]]) -> None:
+        """Open a screen, or nothing where it is on top already."""
+        if type(self._cockpit.screen) is not kind:
+            self._cockpit.push_screen(kind())
+
+    def tell_receipt(self, receipt: Receipt) -> None:
+        """What became of a message at once."""
+        self._cockpit.notify(receipt_line(receipt), markup=False)
+
+    def do_at(self, action_id: str, mysis_id: int) -> None:
+        """Carry out an action of the list on one mysis: back to the list, the cursor on it, no marks."""
+        from zoea.tui.screens.dashboard import Dashboard
+
+        cockpit = self._cockpit
+        while len(cockpit.screen_stack) > 1 and not isinstance(cockpit.screen, Dashboard):
+            cockpit.pop_screen()
+        if isinstance(cockpit.screen, Dashboard):
+            cockpit.screen.select(mysis_id)
+            cockpit.action_do(action_id)
 
     def do_app_command(self) -> None:
         from zoea.tui.screens.command_line import CommandLine

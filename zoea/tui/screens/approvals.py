@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.timer import Timer
+from textual.types import CSSPathType
 from textual.widgets import Input
 
 from zoea.model.values import ApprovalView
@@ -31,7 +32,7 @@ DEAF_S = 0.3
 class ApprovalPanel(CockpitModal[None]):
     """Shows the oldest question that waits; goes when none is left."""
 
-    CSS_PATH: ClassVar[list[str]] = ["modal.tcss", "approvals.tcss"]
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "approvals.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(of(Place.APPROVAL)),
         Binding("right", "other(1)", "next question", show=False),

@@ -213,6 +213,14 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             return [[("opening the swarm…", "quiet")]]
         return [[("no mysis yet: press n to create one", "quiet")]]
 
+    def select(self, mysis_id: int) -> None:
+        """Put the cursor on one mysis, whatever was filtered or marked."""
+        self.query_one(FilterLine).clear()
+        self.table.set_filter("")
+        self.cockpit.marks.clear()
+        self.table.select(mysis_id)
+        self.redraw_bars()
+
     # Moving.
 
     def action_cursor(self, by: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.screen import ModalScreen
+from textual.types import CSSPathType
 
 from zoea.tui.actions import Situation
 
@@ -17,7 +18,7 @@ T = TypeVar("T")
 class CockpitModal(ModalScreen[T]):
     """A box in the middle. Keys reach nothing behind it."""
 
-    CSS_PATH = "modal.tcss"
+    CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
 
     @property
     def cockpit(self) -> Cockpit:

@@ -13,10 +13,11 @@ from textual.app import SuspendNotSupported
 
 from zoea.app.broadcasts import said_by_commander
 from zoea.model.errors import StoreError, ZoeaError
-from zoea.model.values import MysisView, Receipt, Recipients
+from zoea.model.values import MysisView, Recipients
 from zoea.model.words import DeliveryMode, MysisState
 from zoea.tui import figures
 from zoea.tui.editor import edit
+from zoea.tui.receipts import receipt_line
 from zoea.tui.rows import one_line
 from zoea.tui.widgets.prompt import Prompt, Target
 
@@ -166,15 +167,6 @@ def round_cost(views: Sequence[MysisView]) -> list[str]:
     """About how many tokens one round of all of them reads, from their newest requests; nothing where unknown."""
     used = sum(view.context_used for view in views)
     return [f"~{figures.tokens(used)} tokens a round"] if used else []
-
-
-def receipt_line(receipt: Receipt) -> str:
-    """What became of a message at once."""
-    words = [f"delivered to {receipt.delivered}"]
-    for status in ("started", "waiting", "skipped"):
-        count = sum(1 for line in receipt.lines if line.status == status)
-        words += [f"{count} {status}"] if count else []
-    return " · ".join(words)
 
 
 def _names(views: Sequence[MysisView]) -> str:
