@@ -15,6 +15,7 @@ from zoea.app.owner import FORCED
 from zoea.cli.dispatch import COMMANDS, load, overview
 from zoea.model.errors import ZoeaError
 from zoea.settings.reference import reference as settings_reference
+from zoea.tui.reference import reference as keys_reference
 
 REFERENCE = Path(__file__).parent / "reference"
 WIDTH = 100
@@ -35,7 +36,12 @@ def main(arguments: list[str]) -> int:
 
 def pages() -> dict[str, str]:
     """Every generated page by its name."""
-    return {"cli.md": cli(), "exit-codes.md": exit_codes(), "settings.md": settings_reference()}
+    return {
+        "cli.md": cli(),
+        "exit-codes.md": exit_codes(),
+        "keys.md": keys_reference(),
+        "settings.md": settings_reference(),
+    }
 
 
 def cli() -> str:

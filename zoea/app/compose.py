@@ -40,7 +40,7 @@ class Wishes:
     """What the command line asks beyond the settings.
 
     Args:
-        world: `reef` runs the sandbox world beside the swarm.
+        world: `reef` runs the sandbox world beside the swarm; a workspace that has it has it anyway.
         providers: Providers that are there already, by name; for tests and embedders.
         overrides: The command line's word on settings, by dotted key.
     """
@@ -96,7 +96,8 @@ async def running_swarm(
 def _toolbox(loaded: Loaded, places: Places, wishes: Wishes) -> Toolbox:
     credentials = Credentials(places.credentials)
     upstreams = upstreams_of(loaded.settings, credentials)
-    if wishes.world:
+    # A workspace that has the world keeps it: its myses would stand there without tools.
+    if wishes.world or places.world.exists():
         upstreams = (*upstreams, world_upstream(loaded.settings, places))
     return Toolbox(
         upstreams,

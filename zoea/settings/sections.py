@@ -243,5 +243,5 @@ class TuiSettings(Section):
         "nova", "Theme", "A shipped theme, or a file of your own in themes/ beside config.toml.", pattern=NAME_PATTERN
     )
     reduced_motion: bool = item(False, "Reduced motion", "Nothing blinks and nothing is animated.")
-    bell: bool = item(True, "Bell", "Ring and notify when a mysis needs you while the terminal is not looked at.")
+    bell: bool = item(True, "Bell", "Ring when a mysis needs you while you look elsewhere.")
     keys: Keys = item({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')

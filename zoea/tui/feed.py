@@ -48,6 +48,14 @@ class Feed:
                 self.lost = str(group_error.exceptions[0])
                 self._changed(frozenset())
 
+    def forget(self) -> None:
+        """Know nothing again: another swarm, or the same one opened anew, is followed next."""
+        self.myses.clear()
+        self._spent.clear()
+        self._last_tokens.clear()
+        self.view = None
+        self.lost = ""
+
     async def _follow_changes(self, api: SwarmApi) -> None:
         async for view in api.changes():
             self.take(view)

@@ -121,6 +121,19 @@ def folders(config: Path) -> tuple[Path, ...]:
     return (shipped, config / "themes")
 
 
+def stamps(config: Path) -> tuple[tuple[str, int, int], ...]:
+    """What changes when a theme's file does: name, time and size of each."""
+    found = []
+    for folder in folders(config):
+        for file in sorted(folder.glob("*.toml")):
+            try:
+                stat = file.stat()
+            except OSError:
+                continue  # it went between listing and looking
+            found.append((str(file), stat.st_mtime_ns, stat.st_size))
+    return tuple(found)
+
+
 def load(config: Path) -> tuple[dict[str, Look], list[SettingsError]]:
     """All themes by name, and an error for each file that is none: it names everything that is wrong in it."""
     found: dict[str, Look] = {}

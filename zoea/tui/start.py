@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import ModuleType
 
 from zoea.app.clock import SystemClock
 from zoea.app.lock import holder
 from zoea.app.running import RunOptions, attach, leave_running, prepare
 from zoea.model.errors import WorkspaceHeld
+from zoea.settings.early import early
 from zoea.settings.paths import Places
 from zoea.tui.app import Cockpit, Opened, run
+
+WORLD = "reef"
 
 
 def start(options: RunOptions, where: Places) -> int:
     """Show the cockpit until the person leaves it. The exit code."""
-    cockpit = Cockpit(lambda: opened(options, where), config=where.config, now=SystemClock().now)
+    wanted = early(where.config, os.environ)
+    in_world = replace(options, world=WORLD)
+    cockpit = Cockpit(
+        lambda: opened(options, where),
+        opener_with_world=lambda: opened(in_world, where),
+        config=where.config,
+        theme_name=wanted.theme,
+        keymap=dict(wanted.keys),
+        calm=wanted.reduced_motion,
+        bell=wanted.bell,
+        now=SystemClock().now,
+    )
     how = asyncio.run(run(cockpit))
     if cockpit.open_error is not None:
         raise cockpit.open_error
@@ -45,7 +61,7 @@ async def opened(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
                 raise
     async with await attach(where) as remote:
         await prepare(remote, options)
-        yield Opened(remote, where.database, is_owner=False, workspace=where.workspace)
+        yield Opened(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
 
 
 @asynccontextmanager
@@ -57,7 +73,7 @@ async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
 
     async with owner.own(where, lambda *given: compose.running_swarm(*given, wishes=wishes)) as owned:
         await prepare(owned.api, options)
-        yield Opened(owned.api, where.database, is_owner=True, workspace=where.workspace)
+        yield Opened(owned.api, where.database, is_owner=True, workspace=where.workspace, places=where)
 
 
 def _heavy() -> tuple[ModuleType, ModuleType, ModuleType]:

@@ -1,0 +1,392 @@
+"""Settings: a form over the schema. Sections left, fields right, what holds and where it comes from.
+
+A value is written to the person's `config.toml` when it is entered; the theme under
+the cursor is shown at once and kept by enter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
+from textual.widgets import Input
+
+from zoea.model.errors import SettingsError
+from zoea.settings.layers import Loaded, load
+from zoea.settings.origin import DEFAULT, Layer, SettingsInvalid
+from zoea.tui import looks
+from zoea.tui.actions import Place, bindings, of
+from zoea.tui.form import LOOK, Field, Group, groups, parsed, save
+from zoea.tui.rows import fit, one_line
+from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+CONNECT = "+"
+POLL_S = 1.0
+TITLE_WIDTH = 28
+_STATES = ("idle", "running", "waiting", "asking", "stopped", "errored")
+
+
+class SettingsScreen(CockpitScreen[None]):
+    """See the module."""
+
+    CSS_PATH = "settings.tcss"
+    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.SETTINGS)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(of(Place.SETTINGS)),
+        Binding("right", "deeper", show=False),
+        Binding("left", "shallower", show=False),
+    ]
+
+    def __init__(self, *, group: str = "") -> None:
+        super().__init__()
+        self._first = group
+        self._groups: dict[str, Group] = {}
+        self._group = group
+        self._said: tuple[str, str] = ("", "")
+        self._kept_look = ""
+        self._stamps: object = None
+
+    def compose(self) -> ComposeResult:
+        yield Line(id="top")
+        with Container(id="body"):
+            sections = PickList(id="sections", classes="panel")
+            sections.border_title = "SETTINGS"
+            yield sections
+            with Vertical(id="right"):
+                yield PickList(id="fields", classes="panel")
+                with Vertical(id="editor", classes="panel"):
+                    yield TextBlock(id="about")
+                    yield Input(id="value", compact=True)
+                    yield TextBlock(id="said")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._kept_look = self.cockpit.look.name
+        self.sections.focus()
+        self.editor.display = False
+        self.set_interval(POLL_S, self._poll_looks)
+        self.run_worker(self._load(), exclusive=True, group="load")
+
+    def on_unmount(self) -> None:
+        self._restore_look()
+
+    @property
+    def sections(self) -> PickList:
+        return self.query_one("#sections", PickList)
+
+    @property
+    def fields(self) -> PickList:
+        return self.query_one("#fields", PickList)
+
+    @property
+    def editor(self) -> Vertical:
+        return self.query_one("#editor", Vertical)
+
+    @property
+    def value(self) -> Input:
+        return self.query_one("#value", Input)
+
+    # Reading.
+
+    async def _load(self) -> None:
+        try:
+            loaded = await asyncio.to_thread(load, self.cockpit.where)
+        except SettingsError as error:
+            self._show_broken(error)
+            return
+        self._take(loaded)
+
+    def _take(self, loaded: Loaded) -> None:
+        self._groups = {group.id: group for group in groups(loaded)}
+        choices = [Choice(((group.title, ""),), group.id) for group in self._groups.values()]
+        self.sections.put([*choices, Choice((("+ connect a model", "title"),), CONNECT)], on=self._first)
+        self._first = ""
+        if not self._group:
+            self._group = self.sections.chosen
+        self._draw()
+
+    def _show_broken(self, error: SettingsError) -> None:
+        problems = error.problems if isinstance(error, SettingsInvalid) else ()
+        lines = [str(problem) for problem in problems] or [error.what]
+        self.fields.border_title = "THE SETTINGS CANNOT BE READ"
+        self.fields.put([Choice(((one_line(line), "errored"),)) for line in lines])
+        self.sections.put([])
+
+    # Drawing.
+
+    @property
+    def field(self) -> Field | None:
+        """The field under the cursor."""
+        group = self._groups.get(self._group)
+        wanted = self.fields.chosen
+        return next((field for field in group.fields if field.key == wanted), None) if group else None
+
+    def _draw(self) -> None:
+        group = self._groups.get(self._group)
+        if group is None:
+            return
+        self.fields.border_title = group.title.upper()
+        if group.id == LOOK:
+            self._draw_looks()
+        else:
+            self.fields.put([choice for field in group.fields for choice in self._field_lines(field)])
+        self._draw_editor()
+
+    def _field_lines(self, field: Field) -> list[Choice]:
+        is_own = field.origin.layer is not Layer.DEFAULT
+        shown = one_line(field.text) or "unset"
+        role = "quiet" if field.locked or not field.text else "strong"
+        choice = Choice(
+            (
+                (fit(field.title, TITLE_WIDTH), ""),
+                (" ", ""),
+                (shown, role),
+            ),
+            field.key,
+            ((f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet"),),
+        )
+        if self._said[0] == field.key and self._said[1].startswith("!"):
+            return [choice, Choice(((f"  {self._said[1][1:]}", "errored"),))]
+        return [choice]
+
+    def _draw_looks(self) -> None:
+        shipped, _ = looks.folders(self.cockpit.config)
+        choices = []
+        for name, look in sorted(self.cockpit.looks.items()):
+            is_own = not (shipped / f"{name}.toml").exists()
+            mark = self.cockpit.glyphs["running"] if name == self._kept_look else " "
+            words = f"{'dark' if look.dark else 'light'}{', your own' if is_own else ''}"
+            choices.append(
+                Choice(
+                    ((f"{mark} ", "running"), (fit(one_line(look.title), TITLE_WIDTH - 2), "strong"), (name, "quiet")),
+                    name,
+                    ((words, "quiet"),),
+                )
+            )
+        self.fields.put(choices, on="" if self.fields.chosen in self.cockpit.looks else self._kept_look)
+
+    def _draw_editor(self) -> None:
+        group, field = self._groups.get(self._group), self.field
+        self.editor.display = True
+        about = self.query_one("#about", TextBlock)
+        said = self.query_one("#said", TextBlock)
+        self.value.display = field is not None and not field.locked and not field.options
+        if group is not None and group.id == LOOK:
+            self.editor.border_title = "sample"
+            about.put(self._sample())
+            said.put([])
+            return
+        if field is None:
+            self.editor.border_title = ""
+            about.put([[(group.description if group else "", "quiet")]])
+            said.put([])
+            return
+        self.editor.border_title = one_line(field.key)
+        about.put([[(field.description, "")], [(self._hint(field), "quiet")]])
+        if not self.value.has_focus:
+            self.value.value = field.text
+        key, text = self._said
+        said.put(
+            [[(text.removeprefix("!"), "errored" if text.startswith("!") else "running")]] if key == field.key else []
+        )
+
+    def _hint(self, field: Field) -> str:
+        default = f" · default {field.default or 'unset'}"
+        if field.locked:
+            return field.locked
+        if field.options:
+            return f"{field.kind}{default} · enter or space: the next one"
+        return f"{field.kind}{default} · enter: change"
+
+    def _sample(self) -> list[list[Piece]]:
+        glyphs = self.cockpit.glyphs
+        states: list[Piece] = []
+        for state in _STATES:
+            states += [(f"{glyphs[state]} {state}", state), ("   ", "")]
+        brand = f"{glyphs['brand']} Z O E A {glyphs['brand-full']}"
+        talk = [("you", "commander"), (" → ", "quiet"), ("alpha", "mysis"), ("  Mine iron and report   ", "")]
+        lines: list[list[Piece]] = [
+            [(brand, "title"), ("  plain text, ", ""), ("quiet text", "quiet")],
+            states,
+            [*talk, (f"{glyphs['tool']} mine(belt=2)", "tool"), ("  thinking", "reasoning")],
+            [("enter keeps it, esc goes back to the one before", "quiet")],
+        ]
+        for error in self.cockpit.look_errors:
+            lines.append([(f"{error.title}: {error.what}", "errored")])
+        return lines
+
+    # Moving about.
+
+    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+        if event.picker is self.sections:
+            if event.id in self._groups and event.id != self._group:
+                self._restore_look()
+                self._group = event.id
+                self._said = ("", "")
+                self._draw()
+        elif self._group == LOOK:
+            if event.id in self.cockpit.looks and self.fields.has_focus:
+                self.cockpit.use_look(event.id)
+            self._draw_editor()
+        else:
+            self._said = ("", "")
+            self._draw_editor()
+
+    def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
+        if event.picker is self.sections:
+            if event.id == CONNECT:
+                self._connect()
+            else:
+                self.action_deeper()
+        elif self._group == LOOK:
+            self._keep_look(event.id)
+        else:
+            self._enter_field()
+
+    def action_deeper(self) -> None:
+        if self.sections.has_focus and self.fields.ids:
+            self.fields.focus()
+            if self._group == LOOK:
+                self.cockpit.use_look(self.fields.chosen)
+
+    def action_shallower(self) -> None:
+        if self.fields.has_focus:
+            self.do_app_back()
+
+    def do_app_back(self) -> None:
+        """One step out: the input, the fields, the screen. A look that was only shown goes."""
+        if self.value.has_focus:
+            self.fields.focus()
+            self._said = ("", "")
+            self._draw()
+        elif self.fields.has_focus:
+            self._restore_look()
+            self.sections.focus()
+        else:
+            self.cockpit.pop_screen()
+
+    def do_screen_settings(self) -> None:
+        """They are open."""
+
+    def _connect(self) -> None:
+        from zoea.tui.screens.connect import Connect
+
+        self.cockpit.push_screen(Connect(), lambda name: self._connected(name))
+
+    def _connected(self, name: str | None) -> None:
+        if name:
+            self.run_worker(self._load(), exclusive=True, group="load")
+
+    # Changing.
+
+    def _enter_field(self) -> None:
+        field = self.field
+        if field is None:
+            return
+        if field.locked:
+            self.notify(field.locked, title=field.title, severity="warning", markup=False)
+        elif field.options:
+            here = field.options.index(field.text) if field.text in field.options else -1
+            self._save(field, field.options[(here + 1) % len(field.options)])
+        else:
+            self.value.value = field.text
+            self.value.focus()
+            self.value.cursor_position = len(field.text)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if self.field is not None:
+            self._save(self.field, event.value)
+
+    def key_space(self) -> None:
+        if self.fields.has_focus and self.field is not None and self.field.options:
+            self._enter_field()
+
+    def do_settings_default(self) -> None:
+        """Take the person's own value out."""
+        field = self.field
+        if field is not None and not field.locked:
+            self.run_worker(self._write(field, None), exclusive=True, group="write")
+
+    def _save(self, field: Field, text: str) -> None:
+        self.run_worker(self._write(field, parsed(field, text)), exclusive=True, group="write")
+
+    async def _write(self, field: Field, value: Any) -> None:
+        try:
+            loaded = await asyncio.to_thread(save, self.cockpit.where, field.path, value)
+        except SettingsInvalid as error:
+            messages = "; ".join(problem.message for problem in error.problems)
+            self._say(field, f"!{messages}")
+            return
+        except SettingsError as error:
+            self._say(field, f"!{error.what}")
+            return
+        origin = loaded.origins.get(field.key, DEFAULT)
+        if value is not None and origin.layer is not Layer.USER:
+            self._said = (field.key, f"written, but {origin} holds over it")
+        else:
+            counts = "" if field.path[0] == "tui" else "; it counts when the swarm is opened again"
+            self._said = (field.key, ("taken out" if value is None else "written") + counts)
+        if self.value.has_focus:
+            self.fields.focus()
+        self._apply(loaded)
+        self._take(loaded)
+
+    def _say(self, field: Field, text: str) -> None:
+        self._said = (field.key, text)
+        self._draw()
+
+    def _apply(self, loaded: Loaded) -> None:
+        """What the cockpit itself can change at once."""
+        tui = loaded.settings.tui
+        cockpit = self.cockpit
+        cockpit.rings = tui.bell
+        cockpit.use_motion(reduced=tui.reduced_motion)
+        cockpit.use_keys(tui.keys)
+        self.redraw_bars()
+
+    # Looks.
+
+    def _keep_look(self, name: str) -> None:
+        self._kept_look = name
+        self.cockpit.use_look(name)
+        self._draw()
+        self.run_worker(self._write_look(name), exclusive=True, group="write")
+
+    async def _write_look(self, name: str) -> None:
+        try:
+            loaded = await asyncio.to_thread(save, self.cockpit.where, ("tui", "theme"), name)
+        except SettingsError as error:
+            self.cockpit.show_error(error)
+            return
+        origin = loaded.origins.get("tui.theme", DEFAULT)
+        over = "" if origin.layer is Layer.USER else f"; at the next start {origin} holds over it"
+        self.notify(f"{name} is your theme now{over}", markup=False)
+
+    def _restore_look(self) -> None:
+        cockpit = self.cockpit
+        if self._kept_look in cockpit.looks and cockpit.look.name != self._kept_look:
+            cockpit.use_look(self._kept_look)
+
+    def _poll_looks(self) -> None:
+        """While themes are chosen, their files are watched."""
+        if self._group != LOOK or not self.is_current:
+            return
+        stamps = looks.stamps(self.cockpit.config)
+        before, self._stamps = self._stamps, stamps
+        if before is not None and stamps != before:
+            self.cockpit.reload_looks()
+            self._draw()
+        elif before is None:
+            self._draw_editor()
+
+    def look_changed(self) -> None:
+        super().look_changed()
+        if self._group == LOOK and self.is_mounted:
+            self._draw_editor()
