@@ -119,7 +119,12 @@ class Acting:
 
     def action_interrupt(self) -> None:
         """ctrl+c: copy what is selected, else empty the input that has the focus, else arm the end."""
+        from zoea.tui.screens.quitting import Quitting
+
         cockpit = self._cockpit
+        if isinstance(cockpit.screen, Quitting):
+            cockpit.screen.interrupt()
+            return
         selected = _selected(cockpit)
         if selected:
             cockpit.copy_to_clipboard(selected)

@@ -166,6 +166,8 @@ class Cockpit(Visiting, Acting, App[str]):
         """Close what was opened, then the app, which returns `how`; an attached swarm runs on. Within ten seconds."""
         self._close.set()
         self._end_by = min(self._end_by, time.monotonic() + LEAVE_S)
+        if self.opened is None and self._swarm is not None:
+            self._swarm.cancel()  # still opening: nobody needs it any more
         await self._swarm_ended()
         self.asked.close()
         self.terminal.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from zoea.model.values import MysisView
@@ -25,6 +26,18 @@ def needs_lines(views: Sequence[MysisView], asked: Asked, now: int, glyphs: dict
     return lines
 
 
+def call_line(tool: str, arguments: str) -> str:
+    """A call as people write one: `sell(item="ore", n=40)`; what is no short JSON object stands as it is."""
+    try:
+        given = json.loads(arguments) if len(arguments) <= _ARGUMENTS * 10 else None
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        return one_line(f"{tool}({arguments[:_ARGUMENTS]})")
+    inner = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
+    return one_line(f"{tool}({inner[:_ARGUMENTS]})")
+
+
 def _of(view: MysisView, asked: Asked, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:
     state = glyph(view)
     head: list[Piece] = [(f"{glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
@@ -33,7 +46,7 @@ def _of(view: MysisView, asked: Asked, now: int, glyphs: dict[str, str]) -> list
         more = f" ×{view.approvals}" if view.approvals > 1 else ""
         return [
             [*head, (f" asks to run{more}", ""), (f"  {figures.age(question.asked_at, now)}", "quiet")],
-            [("  ", ""), (one_line(question.tool), "tool"), (f" {one_line(question.arguments[:_ARGUMENTS])}", "quiet")],
+            [("  ", ""), (call_line(question.tool, question.arguments), "tool")],
             [("  o", "key"), (" look and answer", "")],
         ]
     if view.approvals or attention.reason(view) == "asks":

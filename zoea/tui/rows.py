@@ -51,13 +51,14 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a line shows besides the view: mark, cursor, measured tokens, the time it is."""
+    """What a line shows besides the view: mark, cursor, measured tokens, the time it is, the call that waits."""
 
     view: MysisView
     marked: bool = False
     spark: str = ""
     rate: int = 0
     now: int = 0
+    asks: str = ""
 
 
 def glyph(view: MysisView) -> str:
@@ -131,5 +132,6 @@ def compose(row: Row, columns: Columns, glyphs: dict[str, str]) -> list[Piece]:
         pieces += [(fit(row.spark, SPARK_WIDTH), "llm"), (" ", ""), (fit(rate, RATE_WIDTH, right=True), "quiet")]
         pieces += [("  ", "")]
     role = "errored" if view.state is MysisState.ERRORED else "asking" if state == "asking" else ""
-    pieces.append((fit(said(view, row.now), columns.text), role))
+    text = f"asks: {one_line(row.asks)}" if row.asks else said(view, row.now)
+    pieces.append((fit(text, columns.text), role))
     return pieces

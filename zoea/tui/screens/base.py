@@ -63,6 +63,8 @@ class CockpitScreen(Screen[T]):
             keys.describe(of(*self.PLACES), self.situation(), self.cockpit.keys, self._badge())
 
     def _badge(self) -> str:
+        if self.cockpit.arming.note:
+            return f"{self.cockpit.arming.note} "
         opened = self.cockpit.opened
         return "" if opened is None or opened.is_owner else "attached "
 

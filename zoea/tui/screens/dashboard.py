@@ -14,7 +14,7 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.tui import attention, figures
 from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.needs import needs_lines
+from zoea.tui.needs import call_line, needs_lines
 from zoea.tui.rows import Row, glyph, one_line, said
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.commanding import Commanding
@@ -93,7 +93,9 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def _row(self, view: MysisView) -> Row:
         feed = self.cockpit.feed
         spark = figures.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12) if feed.spark(view.id) else ""
-        return Row(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now())
+        question = self.cockpit.asked.of(view.id) if view.approvals else None
+        asks = call_line(question.tool, question.arguments) if question else ""
+        return Row(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
 
     # What changes.
 
@@ -115,6 +117,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             self._refresh_feed()
 
     def asked_changed(self) -> None:
+        self.table.refresh()
         self._draw_needs()
         self.redraw_bars()
 

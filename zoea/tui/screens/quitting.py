@@ -1,63 +1,110 @@
-"""Quitting an owner asks: end the swarm, or let it run on without a screen. An attached cockpit just goes."""
+"""Quitting an owner asks: end the swarm, or let it run on without a screen. An attached cockpit just goes.
+
+The end comes within ten seconds, shown as it passes; a second ctrl+c does not wait for it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+import time
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.types import CSSPathType
 
-from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui import figures
+from zoea.tui.screens.modal import CockpitModal
+from zoea.tui.widgets.text_block import Piece, TextBlock
 
-if TYPE_CHECKING:
-    from zoea.tui.app import Cockpit
+_WITHIN_S = 10
+_BAR = 40
+_SAID = {
+    "stop": "Ending the swarm: calls in flight are cut off, nothing stored is lost.",
+    "leave": "Handing the swarm on: it runs without a screen; zoea run attaches to it.",
+    "detach": "Detaching; the swarm runs on.",
+}
 
 
-class Quitting(ModalScreen[None]):
-    """Shows what is being shut down; the end comes within ten seconds."""
+class Quitting(CockpitModal[None]):
+    """Choices, then progress."""
 
-    CSS_PATH = "quitting.tcss"
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "quitting.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s,enter", "end('stop')", "end the swarm"),
         Binding("l", "end('leave')", "leave it running"),
-        Binding("escape", "stay", "back"),
+        Binding("escape,q", "stay", "back"),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._how = ""
+        self._since = 0.0
+
     def compose(self) -> ComposeResult:
-        with Vertical(id="box"):
-            block = TextBlock(id="words", classes="panel")
-            block.border_title = "QUIT"
-            yield block
+        with Vertical(id="box", classes="box") as box:
+            box.border_title = "QUIT"
+            yield TextBlock(id="words")
 
     @property
-    def cockpit(self) -> Cockpit:
-        return cast("Cockpit", self.app)
+    def is_ending(self) -> bool:
+        return bool(self._how)
 
     def on_mount(self) -> None:
         opened = self.cockpit.opened
-        if opened is not None and not opened.is_owner:
-            self.run_worker(self.action_end("detach"))
-            return
+        if opened is None:
+            self.action_end("stop")
+        elif not opened.is_owner:
+            self.action_end("detach")
+        else:
+            self._ask()
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        if self.is_mounted and not self.is_ending:
+            self._ask()
+
+    def _ask(self) -> None:
         running = sum(1 for view in self.cockpit.feed.myses.values() if view.state == "running")
-        self.query_one("#words", TextBlock).put(
-            [
-                [(f"{running} myses are running.", "strong")],
-                [("s", "title"), ("  end the swarm: open turns go on at the next start", "")],
-                [("l", "title"), ("  leave it running without a screen; zoea run attaches to it", "")],
-                [("esc", "title"), ("  back", "")],
-            ]
-        )
+        waiting = self.cockpit.situation().approvals
+        said = f"{running} of {len(self.cockpit.feed.myses)} myses running"
+        said += f", {waiting} waiting for your answer" if waiting else ""
+        lines: list[list[Piece]] = [
+            [(said, "strong")],
+            [],
+            [("s   ", "key"), ("end the swarm: open turns go on at the next start", "")],
+            [("l   ", "key"), ("leave it running without a screen; zoea run attaches to it", "")],
+            [("esc ", "key"), ("back", "")],
+        ]
+        self.query_one(TextBlock).put(lines)
 
     def action_stay(self) -> None:
-        self.app.pop_screen()
+        if not self.is_ending:
+            self.dismiss()
 
-    async def action_end(self, how: str) -> None:
-        words = {
-            "stop": "Ending the swarm: calls in flight are cut off, nothing stored is lost…",
-            "leave": "Handing the swarm on: it runs without a screen…",
-            "detach": "Detaching; the swarm runs on…",
-        }
-        self.query_one("#words", TextBlock).put([[(words[how], "strong")]])
-        self.run_worker(self.cockpit.leave(how))
+    def action_end(self, how: str) -> None:
+        """Begin the end; a second wish changes nothing."""
+        if self.is_ending:
+            return
+        self._how, self._since = how, time.monotonic()
+        self._draw_progress()
+        self.set_interval(0.25, self._draw_progress)
+        self.cockpit.run_worker(self.cockpit.leave(how), exit_on_error=False)
+
+    def interrupt(self) -> None:
+        """ctrl+c: the first one ends the swarm, the second one does not wait for it."""
+        if self.is_ending:
+            self.cockpit.leave_now()
+        else:
+            self.action_end("stop")
+
+    def _draw_progress(self) -> None:
+        passed = time.monotonic() - self._since
+        filled, empty = figures.bar(passed / _WITHIN_S, _BAR)
+        self.query_one(TextBlock).put(
+            [
+                [(_SAID[self._how], "strong")],
+                [],
+                [(filled, "running"), (empty, "quiet"), (f"  {passed:.0f} s of {_WITHIN_S} at most", "quiet")],
+                [("ctrl+c ", "key"), ("does not wait for it", "")],
+            ]
+        )

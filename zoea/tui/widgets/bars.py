@@ -81,7 +81,7 @@ class KeyLine(Line):
 
     def describe(self, actions: Sequence[Action], situation: Situation, keys: dict[str, str], badge: str = "") -> None:
         """Show the actions that have a footer rank; `keys` are the keys in force, by action id."""
-        pieces: list[Piece] = []
+        pairs: list[tuple[Piece, Piece]] = []
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
             off = bool(action.why_not(situation))
             title = action.title
@@ -90,5 +90,9 @@ class KeyLine(Line):
             if action.id == "swarm.hold" and situation.held:
                 title = "resume"
             key = key_name(keys.get(action.id, action.key))
-            pieces += [(f" {key}", "quiet" if off else "key"), (f" {title} ", "quiet" if off else "")]
-        self.put(pieces, [(badge, "quiet")] if badge else ())
+            pairs.append(((f" {key}", "quiet" if off else "key"), (f" {title} ", "quiet" if off else "")))
+        # Where it gets narrow the later ones go first, but never the last: that is the help.
+        room = self.size.width - cell_len(badge)
+        while len(pairs) > 1 and sum(cell_len(text) for pair in pairs for text, _ in pair) > room > 0:
+            del pairs[-2]
+        self.put([piece for pair in pairs for piece in pair], [(badge, "quiet")] if badge else ())

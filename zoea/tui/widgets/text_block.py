@@ -58,6 +58,8 @@ class TextBlock(Static):
                 return "bold"
             case "quiet":
                 return "$text-quiet"
+            case "key":
+                return "bold $footer-key-foreground"
             case "title" | "asking":
                 return f"bold $role-{role}"
         return f"$role-{role}"
