@@ -36,7 +36,7 @@ from benchmarks.rig import PlainModel, Rig, rig
 from benchmarks.world_play import PLAYER, PROBE, SETTINGS, PlanWatch, TimedModel, toolbox
 
 MYSES = 1000
-PROBES = 25
+PROBES = 100
 GOALS = {"delay_p99_ms": 250.0, "overhead_ms": 5.0, "idle_kb": 50.0, "growth": 1.1}
 
 
@@ -95,7 +95,7 @@ async def _write_to(swarm: Rig, probes: list[int], watch: PlanWatch, seconds: fl
     until = loop.time() + seconds
 
     async def one(mysis_id: int) -> None:
-        await asyncio.sleep(dice.random() * min(1.0, seconds / 4))
+        await asyncio.sleep(dice.random() * seconds * 0.8)
         while loop.time() < until:
             watch.sent(mysis_id)
             ended = swarm.listener.next_end(mysis_id)

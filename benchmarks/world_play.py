@@ -26,7 +26,7 @@ SETTINGS: Mapping[str, Any] = {
 
 PROMPT = "You play Reef. Earn credits: mine ore where it is worth most, and sell it."
 PLAYER = Template(name="default", prompt=PROMPT, send="none")
-PROBE = Template(name="probe", prompt=PROMPT, run="once", send="none")
+PROBE = Template.model_validate({"name": "probe", "prompt": PROMPT, "send": "none", "nudge": {"enabled": False}})
 
 
 class _Accounts:
