@@ -7,12 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from zoea.app.clock import SystemClock
 from zoea.llm.config import ProviderConfig
 from zoea.llm.configured import config_of, makers
-from zoea.llm.discovery import LOCAL_DEADLINE_S, PORTS, REMOTE_DEADLINE_S, Candidate, Discovery, Origin, Port
+from zoea.llm.discovery import (
+    KEYS,
+    LOCAL_DEADLINE_S,
+    PORTS,
+    REMOTE_DEADLINE_S,
+    Candidate,
+    Discovery,
+    Found,
+    Key,
+    Origin,
+    Port,
+    Status,
+    probe,
+)
 from zoea.llm.http import is_loopback
 from zoea.llm.local_models import LocalModels
 from zoea.llm.registry import Maker, make
@@ -35,6 +50,46 @@ async def best_overrides(where: Places, ports: Sequence[Port] = PORTS) -> dict[s
     if loaded.settings.provider or swarm.default_provider or not swarm.discover:
         return {}
     return (await discovery_of(loaded, ports).best()).overrides()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What can be said without asking anybody.
+
+    `providers` are the configured ones, as (name, type, model); `keys` the vendors
+    whose key the environment holds; `config` the person's file where there is one.
+    """
+
+    loaded: Loaded
+    config: Path | None
+    providers: tuple[tuple[str, str, str], ...]
+    keys: tuple[Key, ...]
+
+
+def surroundings(where: Places, env: Mapping[str, str] = os.environ) -> Surroundings:
+    """Look around; synchronous. Raises SettingsError where the settings cannot be read."""
+    loaded = load(where, env=env)
+    return Surroundings(
+        loaded,
+        where.config_file if where.config_file.exists() else None,
+        tuple((name, str(given.type), given.model) for name, given in loaded.settings.provider.items()),
+        tuple(key for key in KEYS if env.get(key.variable)),
+    )
+
+
+async def servers_found(loaded: Loaded, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
+    """The model servers of this machine, each as soon as it has answered. Reaches no further than this machine."""
+    if not loaded.settings.swarm.discover:
+        return
+    tasks = [asyncio.create_task(probe(candidate)) for candidate in discovery_of(loaded, ports).servers()]
+    try:
+        for next_done in asyncio.as_completed(tasks):
+            found = await next_done
+            if found.status is not Status.ABSENT:
+                yield found
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def discovery_of(loaded: Loaded, ports: Sequence[Port]) -> Discovery:

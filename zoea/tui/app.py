@@ -12,7 +12,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +101,7 @@ class Cockpit(Visiting, Acting, App[str]):
         self._chosen_keys = dict(keymap or {})
         self.calm = calm
         self.rings = bell
+        self.ports: Sequence[Any] | None = None
         self.is_ascii = not speaks_utf8(os.environ)
         if self.is_ascii:
             self._filters.append(AsciiLines())

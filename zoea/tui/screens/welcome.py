@@ -2,22 +2,289 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Vertical
 
-from zoea.tui.actions import Place, bindings, of
+from zoea.model.errors import SettingsError, ZoeaError
+from zoea.tui.actions import BY_ID, Place, bindings, of
+from zoea.tui.rows import fit, one_line
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.bars import KeyLine, Line, key_name
+from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.text_block import TextBlock
+
+if TYPE_CHECKING:
+    from zoea.app.found import Surroundings
+    from zoea.llm.discovery import Found, Key
+
+SANDBOX_MYSES = 5
+TITLE_WIDTH = 18
+_WAYS = (
+    ("welcome.sandbox", "Five miners play Reef on the autopilot: no model, no key, no cost"),
+    ("welcome.connect", "Name a model server or a vendor, and its key"),
+    ("welcome.new", "Choose its template, model and tools yourself"),
+    ("app.help", "Every key, and what it does"),
+)
 
 
 class Welcome(CockpitScreen[None]):
-    """Shown where there is no mysis."""
+    """Goes by itself once there is a mysis."""
 
+    CSS_PATH = "welcome.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.WELCOME)
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.WELCOME))]
 
+    def __init__(self, ports: Sequence[Any] | None = None) -> None:
+        super().__init__()
+        self._ports = ports
+        self._around: Surroundings | None = None
+        self._servers: list[Found] = []
+        self._is_looking = True
+        self._problem = ""
+        self._doing = ""
+        self._had_none = False
+
     def compose(self) -> ComposeResult:
         yield Line(id="top")
+        with Vertical(id="middle"):
+            yield TextBlock(id="title")
+            yield PickList(id="ways", classes="panel")
+            yield TextBlock(id="doing")
         yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._had_none = not self.cockpit.feed.myses
+        self.ways.border_title = "BEGIN"
+        self.ways.focus()
+        self._draw()
+        self.run_worker(self._look(), exclusive=True, group="look")
+
+    @property
+    def ways(self) -> PickList:
+        return self.query_one(PickList)
+
+    # What is found.
+
+    async def _look(self) -> None:
+        """Look around beside the screen; what is found is shown as it comes."""
+        found = await asyncio.to_thread(_finding)
+        try:
+            around: Surroundings = await asyncio.to_thread(found.surroundings, self.cockpit.where)
+        except SettingsError as error:
+            self._problem, self._is_looking = error.what, False
+            self._draw()
+            return
+        self._around = around
+        self._draw()
+        ports = self._ports if self._ports is not None else self.cockpit.ports
+        more = () if ports is None else (ports,)
+        async for server in found.servers_found(around.loaded, *more):
+            self._servers.append(server)
+            self._draw()
+        self._is_looking = False
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        glyphs, cockpit = self.cockpit.glyphs, self.cockpit
+        brand = f"{glyphs['brand']}  Z  O  E  A  {glyphs['brand-full']}"
+        said = "There is no mysis yet." if not cockpit.feed.myses else "Myses are there: esc goes to them."
+        self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
+        situation = self.situation()
+        choices = [self._way(action_id, text, BY_ID[action_id].why_not(situation)) for action_id, text in _WAYS]
+        self.ways.put([*choices, Choice(), Choice((("FOUND HERE", "title"),)), *self._found()])
+        self.query_one("#doing", TextBlock).put([[(self._doing, "waiting")]] if self._doing else [])
+
+    def _way(self, action_id: str, text: str, why: str) -> Choice:
+        action = BY_ID[action_id]
+        key = key_name(self.cockpit.keys[action_id])
+        pieces = (
+            (f" {fit(key, 4)}", "quiet" if why else "key"),
+            (fit(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
+            (why or text, "quiet" if why else ""),
+        )
+        return Choice(pieces, action_id)
+
+    def _found(self) -> list[Choice]:
+        lines: list[Choice] = []
+        around = self._around
+        if self._problem:
+            lines.append(_line("!", "settings", self._problem, role="errored"))
+        for place, server in enumerate(self._servers):
+            lines.append(self._server(server, f"server:{place}"))
+        if around is not None:
+            for name, kind, model in around.providers:
+                lines.append(
+                    _line(self._dot(), name, f"{kind}{f', {model}' if model else ''}: set up in your settings")
+                )
+            for key in around.keys:
+                words = f"{key.variable} is set; enter connects it"
+                lines.append(_line(self._dot(), key.title, words, id=f"key:{key.variable}"))
+        if self._is_looking:
+            lines.append(_line(" ", "looking…", "for model servers on this machine", role="quiet"))
+        elif not self._servers and around is not None:
+            where = "none answers on this machine" if around.loaded.settings.swarm.discover else "not looked for"
+            lines.append(_line(" ", "model servers", where, role="quiet"))
+        lines.append(_line(self._dot(), "autopilot", "always there: plays Reef by rules, without any model"))
+        if around is not None:
+            words = str(around.config) if around.config else "none yet: all settings are at their defaults"
+            lines.append(_line(self._dot() if around.config else " ", "config.toml", words, role="quiet"))
+        return lines
+
+    def _dot(self) -> str:
+        return self.cockpit.glyphs["running"]
+
+    def _server(self, server: Found, id: str) -> Choice:
+        if not server.is_usable:
+            return _line(" ", server.name, f"{server.address}: {server.status}", role="quiet", id=id)
+        names = [model.name for model in server.models or ()]
+        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+        return _line(self._dot(), server.name, f"has {', '.join(names[:2])}{more}; enter connects it", id=id)
+
+    # Following the swarm.
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        super().feed_changed(ids)
+        if not self.is_mounted:
+            return
+        if self._had_none and self.cockpit.feed.myses and not self._doing and self.is_current:
+            self.cockpit.pop_screen()
+        else:
+            self._draw()
+
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        if self._had_none and self.cockpit.feed.myses and not self._doing:
+            self.call_after_refresh(self._leave)
+
+    def _leave(self) -> None:
+        if self.is_current:
+            self.cockpit.pop_screen()
+
+    # Ways to begin.
+
+    def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
+        if event.id in BY_ID:
+            self.cockpit.action_do(event.id)
+        elif event.id.startswith("key:"):
+            self._connect_key(event.id.removeprefix("key:"))
+        elif event.id.startswith("server:"):
+            self._connect_server(self._servers[int(event.id.removeprefix("server:"))])
+
+    def do_welcome_new(self) -> None:
+        from zoea.tui.screens.new_mysis import NewMysis
+
+        self.cockpit.push_screen(NewMysis())
+
+    def do_screen_welcome(self) -> None:
+        """It is shown."""
+
+    def do_welcome_connect(self) -> None:
+        self._connect(None)
+
+    def _connect_key(self, variable: str) -> None:
+        from zoea.app.connecting import Connection
+
+        key = next(key for key in self._keys() if key.variable == variable)
+        self._connect(Connection(_slug(key.title), key.type, key.base_url, "", f"env:{variable}"))
+
+    def _keys(self) -> Sequence[Key]:
+        return self._around.keys if self._around is not None else ()
+
+    def _connect_server(self, server: Found) -> None:
+        from zoea.app.connecting import Connection
+
+        model = next((model.name for model in server.models or ()), "")
+        self._connect(Connection(_slug(server.name), server.type, server.address, model))
+
+    def _connect(self, given: Any) -> None:
+        from zoea.tui.screens.connect import Connect
+
+        self.cockpit.push_screen(Connect(given), self._connected)
+
+    def _connected(self, name: str | None) -> None:
+        if name:
+            self.run_worker(self._use(name), exclusive=True, group="begin")
+
+    async def _use(self, name: str) -> None:
+        """New settings count in a swarm that is opened anew; one that works is left alone."""
+        cockpit = self.cockpit
+        opened = cockpit.opened
+        if opened is None or not opened.is_owner or cockpit.feed.myses:
+            self.notify(f"{name} is in your settings; it counts when the swarm is opened again", markup=False)
+        else:
+            await self._reopened("reading the new settings…", None)
+        self.run_worker(self._look_again(), exclusive=True, group="look")
+
+    async def _look_again(self) -> None:
+        self._servers.clear()
+        self._is_looking = True
+        await self._look()
+
+    def do_welcome_sandbox(self) -> None:
+        if not self._doing:
+            self.run_worker(self._begin_sandbox(), exclusive=True, group="begin")
+
+    async def _begin_sandbox(self) -> None:
+        """Open the swarm with the world, make the miners, start them."""
+        cockpit = self.cockpit
+        if not await self._reopened("opening Reef…", cockpit.opener_with_world):
+            return
+        self._say("creating five miners…")
+        try:
+            for _ in range(SANDBOX_MYSES):
+                await cockpit.api.create("", template="miner", provider="autopilot", start=False)
+            await cockpit.api.start_all()
+        except ZoeaError as error:
+            cockpit.show_error(error)
+        finally:
+            self._say("")
+        if self.is_current and cockpit.feed.myses:
+            cockpit.pop_screen()
+
+    async def _reopened(self, doing: str, opener: Any) -> bool:
+        self._say(doing)
+        try:
+            await self.cockpit.reopen(opener)
+        except ZoeaError as error:
+            self._say("")
+            self.cockpit.show_error(error)
+            return False
+        if opener is None:
+            self._say("")
+        return True
+
+    def _say(self, text: str) -> None:
+        self._doing = text
+        self._draw()
+
+
+def _finding() -> Any:
+    """What looks around: its imports take longer than the loop may stand."""
+    from zoea.app import found
+
+    return found
+
+
+def _line(mark: str, title: str, text: str, *, role: str = "", id: str = "") -> Choice:
+    shown_mark = "errored" if role == "errored" else "running"
+    return Choice(
+        (
+            (f" {fit(mark, 1)}   ", shown_mark),
+            (fit(one_line(title), TITLE_WIDTH), role or "strong"),
+            (one_line(text), role),
+        ),
+        id,
+    )
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model"

@@ -52,6 +52,14 @@ class Choice(Widget, can_focus=True):
         self._at = next((at for at, (value, _) in enumerate(self._options) if value == kept), 0)
         self.refresh()
 
+    def choose(self, value: str) -> None:
+        """Take a value, where it is among the options."""
+        at = next((at for at, (known, _) in enumerate(self._options) if known == value), self._at)
+        if at != self._at:
+            self._at = at
+            self.refresh()
+            self.post_message(self.Changed(self))
+
     def action_step(self, by: int) -> None:
         self._at = (self._at + by) % len(self._options)
         self.refresh()

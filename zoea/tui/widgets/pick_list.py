@@ -77,7 +77,7 @@ class PickList(ScrollView, can_focus=True):
         self._cursor = ids.index(wanted) if wanted in ids else 0
         self.virtual_size = Size(0, len(self._choices))
         self._show_cursor()
-        self.refresh()
+        self.refresh(layout=True)
         if self.chosen != before:
             self.post_message(self.Highlighted(self, self.chosen))
 
