@@ -1,0 +1,120 @@
+"""Searching while typing, over a real swarm's memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.swarm.harness import call, script, swarm
+from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
+from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from zoea.model.request import Answer
+from zoea.store import WriterConnection
+from zoea.tui.screens.focus import Focus
+from zoea.tui.screens.search import Search
+from zoea.tui.widgets.line_list import LineList
+
+
+async def open_search(stage: Stage, words: str = "") -> LineList:
+    await stage.press("ctrl+f")
+    assert isinstance(stage.screen, Search)
+    if words:
+        await stage.write(words)
+    return stage.screen.hits
+
+
+async def ask(stage: Stage, name: str, text: str) -> None:
+    await stage.api.send(name, text)
+    await stage.swarm.settled(name)
+
+
+async def test_words_are_found_across_the_swarm_while_they_are_typed(tmp_path: Path) -> None:
+    model = script(Answer(reasoning="Maybe Osprey.", calls=(call("look", "belt-2"),)), Answer(text="The belt is rich"))
+    async with cockpit(tmp_path, model, names=("alpha", "beta")) as stage:
+        await ask(stage, "alpha", "Survey the belt")
+        await ask(stage, "beta", "And the belt again")
+        hits = await open_search(stage, "belt")
+        await stage.until(lambda: hits.count >= 5)
+        text = hits.plain
+        assert "you → Survey the belt" in text
+        assert "look →" in text
+        assert "alpha" in text
+        assert "beta" in text
+        assert "found, newest first" in stage.text()
+        assert any(("belt", "hit") in stage.screen._line(at, 100) for at in range(hits.count))  # type: ignore[attr-defined]  # search
+        await stage.write(" role:user @beta")
+        await stage.until(lambda: hits.count == 1)
+        assert "And the belt again" in stage.text()
+
+
+async def test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, said("the belt is rich"), names=("alpha",)) as stage:
+        for number in range(3):
+            await ask(stage, "alpha", f"belt number {number}")
+        hits = await open_search(stage, "belt")
+        await stage.until(lambda: hits.count == 6)
+        await stage.press("down", "down", "down")
+        assert hits.place == 3
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, Focus))
+        await stage.until(lambda: "belt number 1" in stage.text())
+        await stage.press("escape")
+        await stage.until(lambda: isinstance(stage.screen, Search))
+        assert hits.place == 3
+        assert hits.count == 6
+        await stage.press("escape")
+        assert not isinstance(stage.screen, Search)
+
+
+async def test_what_is_not_understood_is_said_and_nothing_found_too(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        hits = await open_search(stage)
+        assert "since:2h" in hits.plain
+        await stage.write("since:soon")
+        await stage.until(lambda: "takes 2h" in stage.text())
+        await stage.press(*["backspace"] * 10)
+        await stage.write("zzz")
+        await stage.until(lambda: "nothing says that" in stage.text())
+        await stage.press("enter")
+        assert isinstance(stage.screen, Search)
+
+
+async def test_more_than_a_page_is_cut_with_a_plus_and_read_on_at_its_end(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        await ask(stage, "alpha", "begin")
+
+        def op(conn: WriterConnection) -> None:
+            for number in range(250):
+                conn.execute(
+                    "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+                    " VALUES (1, 1, ?, 'assistant', 'llm', ?, 1, 1)",
+                    (100 + number, f"needle {number}"),
+                )
+
+        await stage.swarm.store.write(op)
+        hits = await open_search(stage, "needle")
+        await stage.until(lambda: hits.count == 100)
+        assert "100+ found" in stage.text()
+        for _ in range(20):
+            await stage.press("pagedown")
+        await stage.until(lambda: hits.count >= 200)
+        for _ in range(20):
+            await stage.press("pagedown")
+        await stage.until(lambda: hits.count == 250)
+        await stage.until(lambda: "250 found" in stage.text())
+
+
+async def test_hostile_text_is_found_and_shown_as_it_is(tmp_path: Path) -> None:
+    async with swarm(tmp_path, said("ok"), settings=QUIET) as inner:
+        await inner.commander.create("alpha")
+        for text in (*HOSTILE, f"needle {LONG}"):
+            await inner.commander.send("alpha", f"needle {text}")
+        await inner.until(lambda: inner.commander._runner("alpha").life.pending == ())
+        for size in ((80, 24), (200, 60)):
+            async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
+                hits = await open_search(stage, "needle")
+                while hits.count < len(HOSTILE):
+                    await stage.pilot.pause(0.01)
+                assert "list[int]" in hits.plain
+                for _ in range(hits.count):
+                    await stage.press("down")
+                    assert is_harmless(stage.text())

@@ -1,0 +1,252 @@
+"""Search: everything the swarm ever said, as a person types; enter goes to the place, esc comes back to the list."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from zoea.app.search import Hit, Hits, Searcher, Spot, Wish, wish_of
+from zoea.model.errors import StoreError
+from zoea.model.words import Role
+from zoea.tui import figures
+from zoea.tui.actions import Place, bindings, of
+from zoea.tui.rows import fit, one_line
+from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.text_block import TextBlock
+
+AFTER_KEY_S = 0.08
+WHO_WIDTH = 14
+TURN_WIDTH = 5
+_LEAD = 24
+_HELP = "@name one mysis · role:user, assistant or tool · since:2h · until:10:30 · a capital asks for exactly that"
+
+
+class Search(CockpitScreen[None]):
+    """The words stay where they are written; the arrows move through what they find."""
+
+    CSS_PATH = "search.tcss"
+    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.SEARCH)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(of(Place.SEARCH)),
+        Binding("down", "move(1)", show=False),
+        Binding("up", "move(-1)", show=False),
+        Binding("pagedown", "leaf(1)", show=False),
+        Binding("pageup", "leaf(-1)", show=False),
+    ]
+
+    def __init__(self, typed: str = "") -> None:
+        super().__init__()
+        self._typed = typed
+        self._wish = Wish()
+        self._hits: list[Hit] = []
+        self._before: int | None = None
+        self._searcher: Searcher | None = None
+        self._is_looking = False
+
+    def compose(self) -> ComposeResult:
+        yield Line(id="top")
+        words = Input(self._typed, id="words", placeholder="search everything the swarm ever said")
+        words.cursor_blink = False
+        yield words
+        hits = LineList(self._line, id="hits", classes="panel", empty=_HELP)
+        hits.caption("SEARCH")
+        yield hits
+        yield TextBlock(id="around", classes="panel")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#words").focus()
+        if self._typed:
+            self._begin()
+
+    def on_unmount(self) -> None:
+        if self._searcher is not None:
+            self._searcher.stop()
+
+    @property
+    def hits(self) -> LineList:
+        return self.query_one("#hits", LineList)
+
+    # Looking.
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        """Search 80 ms after the last key; the search before ends at once."""
+        if self._searcher is not None:
+            self._searcher.stop()
+        wish = wish_of(self.query_one("#words", Input).value, self.cockpit.now())
+        self.run_worker(self._look(wish), exclusive=True, group="search", exit_on_error=False)
+
+    async def _look(self, wish: Wish) -> None:
+        await asyncio.sleep(AFTER_KEY_S)
+        self._wish = wish
+        if wish.is_empty or wish.problem:
+            self._show(Hits())
+            return
+        found = await self._page(wish, None)
+        if found is not None:
+            self._show(found)
+
+    async def _page(self, wish: Wish, before: int | None) -> Hits | None:
+        opened = self.cockpit.opened
+        if opened is None:
+            return None
+        if self._searcher is None:
+            self._searcher = Searcher(opened.database)
+        number = self._searcher.begin()
+        self._is_looking = True
+        self._describe()
+        try:
+            found = await asyncio.to_thread(self._searcher.search, number, wish, before)
+        except StoreError as error:
+            self.cockpit.show_error(error)
+            found = Hits()
+        self._is_looking = False
+        return found
+
+    def _show(self, found: Hits) -> None:
+        if self.is_mounted:
+            self._hits, self._before = list(found.hits), found.before
+            self.hits.show(len(self._hits), place=0)
+            self._describe()
+
+    async def _more(self) -> None:
+        """The next page, once the cursor stands on the last hit."""
+        found = await self._page(self._wish, self._before)
+        if found is not None and self.is_mounted:
+            self._hits += found.hits
+            self._before = found.before
+            self.hits.show(len(self._hits))
+            self._describe()
+
+    # Showing.
+
+    def _line(self, place: int, width: int) -> list[Piece]:
+        hit = self._hits[place]
+        at = figures.clock(hit.at, self.cockpit.now())
+        pieces: list[Piece] = [
+            (at + "  ", "quiet"),
+            (fit(one_line(hit.mysis), WHO_WIDTH), "quiet" if hit.is_deleted else "mysis"),
+        ]
+        if width >= 100:
+            pieces.append((fit(f"t{hit.turn_number}", TURN_WIDTH, right=True) + "  ", "quiet"))
+        pieces += self._who(hit)
+        pieces += snippet(hit, _LEAD)
+        return pieces
+
+    def _who(self, hit: Hit) -> list[Piece]:
+        match hit.role, hit.spot:
+            case Role.USER, _:
+                role = "commander" if hit.sender == "you" else "mysis"
+                return [(f"{one_line(hit.sender) or 'nobody'} → ", role)]
+            case Role.TOOL, _:
+                return [(f"{self.cockpit.glyphs['tool']} {one_line(hit.tool)} → ", "tool")]
+            case _, Spot.CALL:
+                return [(f"{self.cockpit.glyphs['tool']} ", "tool")]
+            case _, Spot.REASONING:
+                return [("thinks ", "reasoning")]
+        return []
+
+    def _describe(self) -> None:
+        if not self.is_mounted:
+            return
+        count = f"{len(self._hits)}{'+' if self._before is not None else ''}"
+        if self._wish.problem:
+            foot = self._wish.problem
+        elif self._wish.is_empty:
+            foot = ""
+        else:
+            foot = "searching…" if self._is_looking and not self._hits else f"{count} found, newest first"
+        self.hits.caption("SEARCH", foot)
+        if not self._hits:
+            nothing = "nothing says that"
+            if self._before is not None:
+                nothing = "nothing says that among the newest; down looks further back"
+            self.hits.show(0, empty=_HELP if self._wish.is_empty or self._wish.problem else nothing)
+        self._draw_around()
+
+    def _draw_around(self) -> None:
+        around = self.query_one("#around", TextBlock)
+        if not self._hits:
+            around.put([])
+            return
+        hit = self._hits[min(self.hits.place, len(self._hits) - 1)]
+        deleted = " (deleted)" if hit.is_deleted else ""
+        head: list[Piece] = [
+            (one_line(hit.mysis), "mysis"),
+            (
+                f"{deleted}  turn {hit.turn_number}, {hit.role} {hit.spot if hit.spot is not Spot.CONTENT else ''}",
+                "quiet",
+            ),
+        ]
+        text = [(piece, "asking" if role == "hit" else role) for piece, role in snippet(hit, len(hit.text), flat=False)]
+        around.put([head, text])
+
+    def on_line_list_moved(self, event: LineList.Moved) -> None:
+        self._draw_around()
+
+    # Moving and going.
+
+    def action_move(self, by: int) -> None:
+        if by > 0 and self.hits.place + by >= len(self._hits) and self._before is not None and not self._is_looking:
+            self.run_worker(self._more(), exclusive=True, group="search", exit_on_error=False)
+        self.hits.action_move(by)
+
+    def action_leaf(self, by: int) -> None:
+        self.action_move(by * self.hits.leaf)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.cockpit.action_do("search.open")
+
+    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
+        self.cockpit.action_do("search.open")
+
+    def do_search_open(self) -> None:
+        if not self._hits:
+            return
+        from zoea.tui.screens.focus import Focus
+
+        hit = self._hits[self.hits.place]
+        words = self._wish.words
+        self.cockpit.push_screen(Focus(hit.mysis_id, turn=hit.turn_number, key=key_of(hit), words=words))
+
+    def do_app_find(self) -> None:
+        self.query_one("#words").focus()
+
+    def do_app_back(self) -> None:
+        self.cockpit.pop_screen()
+
+
+def key_of(hit: Hit) -> str:
+    """The block of the conversation that holds what was found."""
+    if hit.call_id is not None:
+        return f"call {hit.call_id}"
+    return f"thought {hit.memory_id}" if hit.spot is Spot.REASONING else f"memory {hit.memory_id}"
+
+
+def snippet(hit: Hit, lead: int, *, flat: bool = True) -> list[Piece]:
+    """What stands around the words, which have the role `hit`; `flat` is one line, with `lead` characters before."""
+    before, found = hit.text[: hit.start], hit.text[hit.start : hit.start + hit.length]
+    after = hit.text[hit.start + hit.length :]
+    if flat:
+        before, found, after = _flat(before), _flat(found), _flat(after)
+        if len(before) > lead:
+            before = "…" + before[-lead:]
+    return [(before, ""), (found, "hit"), (after, "")]
+
+
+def _flat(text: str) -> str:
+    """On one line, with the spaces at its ends as they were."""
+    flat = one_line(text)
+    if not flat:
+        return " " if text else ""
+    return (" " if text[0].isspace() else "") + flat + (" " if text[-1].isspace() else "")
