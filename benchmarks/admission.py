@@ -54,12 +54,12 @@ def openai(base_url: str, concurrency: int) -> Provider:
     return make("reefnet", config, clock=SystemClock())
 
 
-async def storm(myses: int, concurrency: int) -> dict[str, Any]:
+async def storm(myses: int, concurrency: int, outage_s: float = OUTAGE_S) -> dict[str, Any]:
     with model_server() as server:
         async with rig(openai(server.base_url, concurrency)) as swarm:
             ids = await swarm.create(myses)
             server.ask("report")
-            server.ask("outage", seconds=OUTAGE_S, retry_after="2")
+            server.ask("outage", seconds=outage_s, retry_after="2")
             with measured() as cost:
                 outcomes = await asyncio.gather(*(swarm.turn(mysis_id, "report") for mysis_id in ids))
             seen = server.ask("report")

@@ -11,10 +11,13 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
 from tests.fakes.openai_server import OpenAIServer
+
+ROOT = Path(__file__).parents[1]
 
 
 class ModelServer:
@@ -39,7 +42,8 @@ class ModelServer:
 @contextmanager
 def model_server() -> Iterator[ModelServer]:
     """A server that runs while the block does."""
-    with Popen([sys.executable, "-m", "benchmarks.model_server"], stdin=PIPE, stdout=PIPE, text=True) as process:
+    command = [sys.executable, "-m", "benchmarks.model_server"]
+    with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as process:
         try:
             yield ModelServer(process)
         finally:
