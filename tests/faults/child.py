@@ -282,5 +282,14 @@ async def main(path: Path, seed: int, mode: str) -> None:
     say(ack="closed")
 
 
+async def guarded(path: Path, seed: int, mode: str) -> None:
+    """A child that fails says so and is gone at once, whatever it still holds open."""
+    try:
+        await main(path, seed, mode)
+    except Exception:  # noqa: BLE001  the parent reads it from stderr
+        traceback.print_exc()
+        os._exit(1)
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
+    asyncio.run(guarded(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))
