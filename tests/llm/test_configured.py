@@ -95,3 +95,20 @@ async def test_the_scripted_providers_pace_is_an_option(tmp_path: Path) -> None:
     made = make("script", config, clock=SystemClock(), makers=makers(LocalModels(tmp_path)))
     request = ModelRequest("echo", (RequestMessage(Role.USER, "hello"),))
     assert len([item async for item in made.stream(request)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "examples"), [({}, None), ({"examples": True}, True), ({"examples": False}, False)]
+)
+def test_whether_examples_are_shown_is_an_option_that_goes_no_further(
+    tmp_path: Path, options: dict[str, bool], examples: bool | None
+) -> None:
+    given = ProviderSettings.model_validate({"type": "openai", "options": {**options, "top_k": 1}})
+    made = config_of(given, credentials(tmp_path), LlmSettings())
+    assert (made.examples, made.options) == (examples, {"top_k": 1})
+
+
+def test_an_examples_option_that_is_neither_true_nor_false_is_refused(tmp_path: Path) -> None:
+    given = ProviderSettings.model_validate({"type": "embedded", "options": {"examples": "many"}})
+    with pytest.raises(SettingsError, match='the option examples is "many"'):
+        config_of(given, credentials(tmp_path), LlmSettings())

@@ -201,6 +201,16 @@ async def test_schemas_go_out_without_references(engine: Engine, embedded: Embed
     assert "$ref" not in engine.chats[0].body.decode()
 
 
+@pytest.mark.parametrize(("given", "shown"), [(None, True), (True, True), (False, False)])
+async def test_a_small_model_is_shown_how_tools_are_called_unless_the_settings_say_no(
+    engine: Engine, shelf: LocalModels, given: bool | None, shown: bool
+) -> None:
+    made = provider(engine, shelf, examples=given)
+    await items(made, asked("tiny", TOOL))
+    assert ("Examples:" in engine.chats[0].json["messages"][0]["content"]) is shown
+    await made.close()
+
+
 async def test_no_connection_is_used_twice_because_llama_cpp_ends_them(
     engine: Engine, embedded: EmbeddedProvider
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.llm.asking import SCAN, assistant, call, request, result, system, user
 from zoea.llm.config import ProviderConfig, ToolMode
 from zoea.llm.openai_wire import body_of
-from zoea.llm.structured import MAX_STRING, as_text, read, schema
+from zoea.llm.structured import MAX_STRING, as_text, examples, read, schema
 from zoea.model.request import AnswerCall, ToolSpec
 
 LIST = "the arguments must be one JSON object, not a list"
@@ -118,3 +118,57 @@ def test_a_call_that_ends_in_mid_string_is_broken_whatever_the_server_says_of_it
 
 def test_an_object_that_was_complete_at_the_limit_is_taken() -> None:
     assert read('{"name": "scan"}', is_cut=True) == ("", (AnswerCall("scan", "{}"),))
+
+
+HAIL = ToolSpec(
+    "hail",
+    "",
+    {
+        "type": "object",
+        "properties": {
+            "to": {"type": ["string", "null"]},
+            "how": {"enum": ["loud", "low"]},
+            "often": {"type": "integer", "minimum": 2},
+            "far": {"type": "number"},
+            "now": {"type": "boolean"},
+            "all": {"type": "array"},
+            "at": {"type": "object", "properties": {"x": {"const": 3}}, "required": ["x"]},
+            "or": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+            "any": {},
+            "unsaid": {"type": "string"},
+        },
+        "required": ["to", "how", "often", "far", "now", "all", "at", "or", "any", "lost"],
+    },
+)
+
+
+def test_examples_show_calls_that_fit_their_schemas() -> None:
+    title, asked, called = examples((HAIL,))
+    assert (title, asked) == ("Examples:", "User: Use hail.")
+    step = json.loads(called.removeprefix("You: "))
+    assert step["arguments"] == {
+        "to": "<to>",
+        "how": "loud",
+        "often": 2,
+        "far": 1,
+        "now": True,
+        "all": [],
+        "at": {"x": 3},
+        "or": None,
+        "any": "<any>",
+        "lost": "<lost>",
+    }
+
+
+def test_at_most_three_tools_are_shown_and_each_once() -> None:
+    tools = [ToolSpec(name, "", {}) for name in "abcdef"]
+    shown = [[line[-2] for line in examples(tools[:count]) if line.startswith("User")] for count in (1, 2, 3, 6)]
+    assert shown == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "d", "f"]]
+
+
+@pytest.mark.parametrize(("wanted", "there"), [(True, True), (False, False), (None, False)])
+def test_examples_are_shown_where_they_are_wanted(wanted: bool | None, there: bool) -> None:
+    config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
+    sent = body_of(request(tools=(SCAN,)), config, provider="reefnet")
+    example = 'User: Use scan.\nYou: {"name": "scan", "arguments": {"sector": "<sector>"}}'
+    assert (example in sent["messages"][0]["content"]) is there

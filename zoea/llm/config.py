@@ -47,6 +47,8 @@ class ProviderConfig:
         context_window: Wins over what the provider says.
         thinking: None leaves it to the model; a bool, a word (`low`, `adaptive`, …) or a number of tokens.
         tool_mode: See `ToolMode`.
+        examples: Whether a model whose answers are held to a schema is shown how its tools are called;
+            None is what suits the type: yes for `embedded`, no for all others.
         options: Merged into the body of every request, as they are.
         label: What fronts show; the name by default.
         metered: False where its tokens count against no budget.
@@ -63,6 +65,7 @@ class ProviderConfig:
     temperature: float | None = None
     thinking: bool | int | str | None = None
     tool_mode: ToolMode = ToolMode.AUTO
+    examples: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     timeouts: Timeouts = Timeouts()
     label: str = ""

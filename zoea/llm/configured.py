@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from zoea.llm.config import ProviderConfig, Timeouts, ToolMode
 from zoea.llm.local_models import LocalModels
 from zoea.llm.registry import Maker
+from zoea.model.errors import SettingsError
 from zoea.model.ports import Clock, Provider
 from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import ProviderSettings
@@ -16,8 +18,16 @@ from zoea.settings.sections import LlmSettings
 def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSettings) -> ProviderConfig:
     """A provider's settings with its secrets resolved.
 
-    Raises CredentialMissing (a SettingsError) where a reference leads nowhere.
+    The option `examples` is Zoea's own and goes no further; see `ProviderConfig`. Raises
+    CredentialMissing (a SettingsError) where a reference leads nowhere, SettingsError for an
+    `examples` that is neither true nor false.
     """
+    options = dict(given.options)
+    examples = options.pop("examples", None)
+    if not isinstance(examples, bool | None):
+        raise SettingsError(
+            f"the option examples is {json.dumps(examples)}", hint="Set it to true or false, or leave it out."
+        )
     key = credentials.resolve(given.api_key).get_secret_value() if given.api_key else ""
     headers = credentials.fill_all(given.headers)
     return ProviderConfig(
@@ -32,7 +42,8 @@ def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSetting
         temperature=given.temperature,
         thinking=given.thinking,
         tool_mode=ToolMode(str(given.tool_mode)),
-        options=dict(given.options),
+        examples=examples,
+        options=options,
         timeouts=Timeouts(first=llm.timeout, between=llm.between_tokens),
     )
 

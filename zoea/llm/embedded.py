@@ -46,7 +46,7 @@ class EmbeddedProvider:
     in it goes into the body of each request. `config.context_window` stands for
     `context` where that is not given. With `tool_mode` auto, a model whose chat
     template knows tools calls them natively; any other answers by JSON schema,
-    which llama.cpp's grammar enforces.
+    which llama.cpp's grammar enforces, and is shown examples unless `config.examples` is False.
     """
 
     kind = "embedded"
@@ -193,6 +193,7 @@ class EmbeddedProvider:
             concurrency=max(options.parallel, 1),
             context_window=None,
             tool_mode=mode,
+            examples=self._config.examples is not False,
             options={name: value for name, value in self._config.options.items() if name not in _SERVER_OPTIONS},
             timeouts=replace(own, first=max(own.first, FIRST_S)),
             label=self.label,

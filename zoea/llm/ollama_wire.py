@@ -41,7 +41,7 @@ def body_of(
     model = request.model or config.model
     schema = uses_schema(request, config, without_tools)
     if schema:
-        system, messages = structured.as_text(system, messages, request.tools)
+        system, messages = structured.as_text(system, messages, request.tools, with_examples=bool(config.examples))
         messages = merge_users(messages)
     wire = [{"role": "system", "content": system}] if system else []
     wire.extend(_message(message, model, plain) for message in messages)

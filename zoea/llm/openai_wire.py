@@ -90,7 +90,7 @@ def body_of(
     system, messages = settle(request.messages)
     model = request.model or config.model
     if schema:
-        system, messages = structured.as_text(system, messages, request.tools)
+        system, messages = structured.as_text(system, messages, request.tools, with_examples=bool(config.examples))
     if (Quirk.USER_BEFORE_CALLS if messages[0].calls else Quirk.USER_FIRST) in quirks:
         messages = user_first(messages)
     if Quirk.MERGED_USERS in quirks or schema:
