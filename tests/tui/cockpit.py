@@ -21,7 +21,7 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.model.values import MysisView
 from zoea.model.words import Role
 from zoea.settings import Settings
-from zoea.tui.app import Cockpit, Opened
+from zoea.tui.app import Cockpit, Opened, Opener
 
 W = TypeVar("W", bound=Widget)
 START = 1_700_000_000_000_000
@@ -57,6 +57,10 @@ class Stage:
     @property
     def screen(self) -> Screen[Any]:
         return self.app.screen
+
+    def shows(self, kind: type[Screen[Any]]) -> bool:
+        """Whether a screen of this kind is on top."""
+        return isinstance(self.app.screen, kind)
 
     async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
         """Wait for a predicate, in real time, while the hand clock stands."""
@@ -116,6 +120,7 @@ async def cockpit_over(
     theme: str = "nova",
     keymap: dict[str, str] | None = None,
     calm: bool = True,
+    opener_with_world: Opener | None = None,
     inner: Swarm | None = None,
 ) -> AsyncIterator[Stage]:
     """A cockpit over any `SwarmApi`; it is left, and what it opened closed, at the end."""
@@ -131,6 +136,7 @@ async def cockpit_over(
         theme_name=theme,
         keymap=keymap,
         calm=calm,
+        opener_with_world=opener_with_world,
         now=clock.now,
     )
     notices: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,9 @@ from zoea.tui.widgets.text_lines import TextLines, wrapped
 async def ask(stage: Stage, *names: str, text: str = "burn it") -> None:
     """Let these myses ask for the destructive tool, one after the other."""
     for name in names:
-        known = len(stage.app.asked.open)
+        mysis_id = stage.view(name).id
         await stage.api.send(name, text, mode=DeliveryMode.QUEUE)
-        await stage.until(lambda known=known: len(stage.app.asked.open) == known + 1)
+        await stage.until(partial(stage.app.asked.of, mysis_id))
     await stage.pilot.pause()
 
 
@@ -43,7 +44,7 @@ async def test_a_question_stands_in_row_header_and_footer(tmp_path: Path) -> Non
         await ask(stage, "beta")
         await stage.until(lambda: "⚑ beta" in stage.text())
         text = stage.text()
-        assert 'asks: burn({"text": "burn it"})' in text
+        assert 'asks: burn(text="burn it")' in text
         assert "1 needs you: beta" in text
         assert "o approvals 1" in text
 
@@ -51,7 +52,7 @@ async def test_a_question_stands_in_row_header_and_footer(tmp_path: Path) -> Non
 async def test_the_panel_opens_only_by_its_key_and_shows_the_oldest_whole(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "gamma", "alpha")
-        assert isinstance(stage.screen, Dashboard)
+        assert stage.shows(Dashboard)
         panel = await open_panel(stage)
         who = panel.query_one("#who", TextBlock).plain
         assert "burn  on peer" in who
@@ -68,7 +69,7 @@ async def test_keys_pressed_at_once_after_opening_answer_nothing(
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await stage.press("o", "o", "s", "t")
-        assert isinstance(stage.screen, ApprovalPanel)
+        assert stage.shows(ApprovalPanel)
         assert await answers(stage) == []
 
 
@@ -79,7 +80,7 @@ async def test_o_allows_once_and_the_call_runs(tmp_path: Path) -> None:
         await stage.press("o")
         await stage.until(lambda: stage.swarm.peer.seen == [("burn", "burn it")])
         assert await answers(stage) == [("once", "")]
-        assert isinstance(stage.screen, Dashboard)
+        assert stage.shows(Dashboard)
 
 
 async def test_after_an_answer_the_next_question_is_shown_and_deaf_again(
@@ -133,7 +134,7 @@ async def test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits(
         await stage.press("d", "x", "escape")
         assert stage.screen is panel
         await stage.press("escape")
-        assert isinstance(stage.screen, Dashboard)
+        assert stage.shows(Dashboard)
         assert await answers(stage) == []
         assert len(stage.app.asked.open) == 1
 
@@ -152,7 +153,7 @@ async def test_a_question_answered_elsewhere_leaves_the_panel(tmp_path: Path) ->
         await ask(stage, "alpha")
         await open_panel(stage)
         await stage.api.stop("alpha")
-        await stage.until(lambda: isinstance(stage.screen, Dashboard))
+        await stage.until(lambda: stage.shows(Dashboard))
 
 
 async def test_a_question_that_expires_leaves_the_panel(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ async def test_a_question_that_expires_leaves_the_panel(tmp_path: Path) -> None:
         await ask(stage, "alpha")
         await open_panel(stage)
         stage.clock.by(1801)
-        await stage.until(lambda: isinstance(stage.screen, Dashboard))
+        await stage.until(lambda: stage.shows(Dashboard))
 
 
 async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_none(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_non
         await stage.until(lambda: len(stage.app.asked.open) == 20)
         await stage.write("end")
         assert stage.one(Prompt).text == written + "end"
-        assert isinstance(stage.screen, Dashboard)
+        assert stage.shows(Dashboard)
         assert await answers(stage) == []
 
 

@@ -4,11 +4,242 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.tui.cockpit import cockpit
+from tests.tui.cockpit import Stage, asks_when_told, cockpit
+from tests.tui.test_approvals import ask
+from zoea.llm.scripted import Rule
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer, ModelRequest
+from zoea.model.words import ErrorClass, MysisState
+from zoea.tui.screens.confirm import Confirm
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.swarm_table import SwarmTable
+
+
+def refusing(request: ModelRequest) -> Answer | ProviderError:
+    return ProviderError("the key is wrong", kind=ErrorClass.AUTH)
+
+
+def names(stage: Stage) -> list[str]:
+    return [view.name for view in stage.one(SwarmTable).shown]
+
+
+async def errored(tmp_path: Path, stage: Stage, name: str = "alpha") -> None:
+    await stage.api.send(name, "go")
+    await stage.until(lambda: stage.view(name).state is MysisState.ERRORED)
 
 
 async def test_space_marks_the_mysis_under_the_cursor_and_goes_on(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space")
         assert stage.app.marks == {stage.view("alpha").id, stage.view("beta").id}
-        assert "alpha" in stage.text()
+
+
+async def test_star_marks_all_that_are_shown_then_none(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("asterisk")
+        assert len(stage.app.marks) == 3
+        await stage.press("asterisk")
+        assert stage.app.marks == set()
+
+
+async def test_escape_takes_the_marks_off_and_stops_nothing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("space", "escape", "escape")
+        assert stage.app.marks == set()
+        assert stage.view("alpha").state is MysisState.RUNNING
+
+
+async def test_s_stops_the_mysis_under_the_cursor_and_no_other(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("j", "s")
+        await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
+        assert stage.view("alpha").state is MysisState.RUNNING
+
+
+async def test_s_stops_the_marked(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("space", "space", "s")
+        await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
+        await stage.until(lambda: stage.view("alpha").state is MysisState.STOPPED)
+        assert stage.view("gamma").state is MysisState.RUNNING
+
+
+async def test_r_relaunches_what_was_stopped(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.stop("alpha")
+        await stage.until(lambda: stage.view().state is MysisState.STOPPED)
+        await stage.press("r")
+        await stage.until(lambda: stage.view().state is MysisState.RUNNING)
+
+
+async def test_a_refused_key_says_why(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("r")
+        assert stage.notices == ["relaunch: mysis already running"]
+
+
+async def test_without_myses_every_key_that_needs_one_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=()) as stage:
+        await stage.press("escape")
+        for key in ("m", "s", "r", "d", "full_stop", "space", "i"):
+            before = len(stage.notices)
+            await stage.press(key)
+            assert "there is no mysis under the cursor" in stage.notices[before]
+
+
+async def test_a_dot_takes_the_error_off_the_row(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, refusing) as stage:
+        await errored(tmp_path, stage)
+        await stage.until(lambda: stage.view().failure is not None)
+        await stage.press("full_stop")
+        await stage.until(lambda: stage.view().failure is None)
+
+
+async def test_a_puts_those_that_need_you_first_and_back(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "gamma")
+        await stage.until(lambda: stage.view("gamma").approvals)
+        await stage.press("a")
+        assert names(stage) == ["gamma", "alpha", "beta"]
+        assert "needs you first" in stage.text()
+        await stage.press("a")
+        assert names(stage) == ["alpha", "beta", "gamma"]
+
+
+async def test_a_slash_filters_while_typing_and_escape_shows_all(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("slash")
+        await stage.write("ga")
+        assert names(stage) == ["gamma"]
+        assert "1 of 3 with 'ga'" in stage.text()
+        await stage.press("escape")
+        assert names(stage) == ["alpha", "beta", "gamma"]
+
+
+async def test_enter_keeps_the_filter_and_keys_mean_actions_again(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("slash")
+        await stage.write("ga")
+        await stage.press("enter", "s")
+        await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
+        assert names(stage) == ["gamma"]
+        await stage.press("escape")
+        assert len(names(stage)) == 3
+
+
+async def test_letters_typed_into_the_filter_do_nothing_else(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("slash")
+        await stage.write("sdxXro")
+        assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
+        assert stage.shows(Dashboard)
+
+
+async def test_marks_outside_the_filter_still_count(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("space", "slash")
+        await stage.write("gamma")
+        await stage.press("enter", "d")
+        assert "Delete alpha?" in stage.text()
+
+
+async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("space", "space", "d")
+        assert stage.shows(Confirm)
+        assert "Delete alpha, beta?" in stage.text()
+        await stage.press("escape")
+        assert stage.has("alpha", "beta", "gamma")
+        assert stage.shows(Dashboard)
+
+
+async def test_y_deletes_and_z_brings_back_one_after_the_other(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("space", "space", "d", "y")
+        await stage.until(lambda: len(stage.app.deleted) == 2 and not stage.has("alpha") and not stage.has("beta"))
+        await stage.press("z")
+        await stage.until(lambda: len(stage.app.feed.myses) == 2)
+        await stage.press("z")
+        await stage.until(lambda: stage.has("alpha", "beta", "gamma"))
+        assert await stage.swarm.value("SELECT count(*) FROM mysis WHERE deleted_at IS NOT NULL") == 0
+
+
+async def test_an_undo_that_is_refused_can_be_tried_again(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("d", "y")
+        await stage.until(lambda: len(stage.app.deleted) == 1)
+        await stage.api.create("alpha", start=False)
+        await stage.press("z")
+        await stage.until(lambda: stage.notices and "was given to another" in stage.notices[-1])
+        assert len(stage.app.deleted) == 1
+
+
+async def test_z_without_anything_to_undo_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("z")
+        assert stage.notices == ["undo: there is nothing to undo"]
+
+
+async def test_stop_all_needs_two_presses_and_shows_the_first(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("X")
+        assert "press X again to stop all 3" in stage.text()
+        assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
+        await stage.press("X")
+        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+
+
+async def test_a_second_press_that_comes_too_late_stops_nothing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        now = [100.0]
+        stage.app.arming._clock = lambda: now[0]
+        await stage.press("X")
+        now[0] += 2.1
+        await stage.press("X")
+        assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
+        assert "again to stop all" in stage.text()
+
+
+async def test_x_holds_the_swarm_and_resumes_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("x")
+        await stage.until(lambda: "ON HOLD" in stage.text())
+        assert "x resume" in stage.text()
+        await stage.press("x")
+        await stage.until(lambda: "ON HOLD" not in stage.text())
+
+
+async def test_the_panel_of_wide_terminals_names_who_needs_you(tmp_path: Path) -> None:
+    rules: list[Rule] = [lambda r: refusing(r) if r.messages[-1].content == "go" else None, asks_when_told]
+    async with cockpit(tmp_path, rules, size=(160, 40)) as stage:
+        assert "NEEDS YOU" not in stage.text()
+        await ask(stage, "gamma")
+        await errored(tmp_path, stage, "beta")
+        await stage.until(lambda: "NEEDS YOU" in stage.text() and "the key is wrong" in stage.text())
+        text = stage.text()
+        assert "gamma asks to run" in text
+        assert 'burn(text="burn it")' in text
+        assert "2 need you" in text
+
+
+async def test_below_eighty_by_twenty_it_says_how_large_it_is_and_takes_no_key(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.pilot.resize_terminal(72, 18)
+        await stage.until(lambda: "too small: 72x18" in stage.text() and "needs 80x20" in stage.text())
+        await stage.press("s", "X", "X")
+        assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
+        await stage.pilot.resize_terminal(100, 30)
+        await stage.until(lambda: stage.shows(Dashboard))
+
+
+async def test_a_draft_outlives_a_terminal_that_was_too_small(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("half a ")
+        await stage.pilot.resize_terminal(60, 15)
+        await stage.until(lambda: "too small" in stage.text())
+        await stage.pilot.resize_terminal(100, 30)
+        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.write("thought")
+        assert stage.one(Prompt).text == "half a thought"

@@ -44,30 +44,34 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         Binding("pageup", "page(-1)", show=False),
     ]
 
+    table: SwarmTable
+
     def __init__(self) -> None:
         super().__init__()
         self._broadcasts: tuple[Broadcast, ...] = ()
         self._feed_task: asyncio.Task[None] | None = None
         self._feed_is_stale = False
+        self._detail = TextBlock(id="detail", classes="panel")
+        self._needs = TextBlock(id="needs", classes="panel")
+        self._feed = TextBlock(id="feed", classes="panel")
+        self._filter = FilterLine(id="filter")
+        self._prompt = Prompt(id="prompt")
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
         with Container(id="body"):
             with Vertical(id="left"):
-                table = SwarmTable(self._row, self.cockpit.glyphs, id="swarm")
-                table.border_title = "SWARM"
-                yield table
-                detail = TextBlock(id="detail", classes="panel")
-                yield detail
+                self.table = SwarmTable(self._row, self.cockpit.glyphs, id="swarm")
+                self.table.border_title = "SWARM"
+                yield self.table
+                yield self._detail
             with Vertical(id="right"):
-                needs = TextBlock(id="needs", classes="panel")
-                needs.border_title = "NEEDS YOU"
-                yield needs
-                feed = TextBlock(id="feed", classes="panel")
-                feed.border_title = "BROADCASTS"
-                yield feed
-        yield FilterLine(id="filter")
-        yield Prompt(id="prompt")
+                self._needs.border_title = "NEEDS YOU"
+                yield self._needs
+                self._feed.border_title = "BROADCASTS"
+                yield self._feed
+        yield self._filter
+        yield self._prompt
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
@@ -76,8 +80,8 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.feed_changed(frozenset())
 
     @property
-    def table(self) -> SwarmTable:
-        return self.query_one(SwarmTable)
+    def prompt(self) -> Prompt:
+        return self._prompt
 
     def situation(self) -> Situation:
         return self.cockpit.base_situation(self.targets())
@@ -167,13 +171,12 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         """Who needs the commander, the most urgent first, with the key that answers."""
         if self.is_mounted:
             views = attention.needing(self.cockpit.feed.myses.values())
-            needs = self.query_one("#needs", TextBlock)
-            needs.put(needs_lines(views, self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs))
-            needs.set_class(bool(views), "-needed")
+            self._needs.put(needs_lines(views, self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs))
+            self._needs.set_class(bool(views), "-needed")
 
     def _draw_titles(self) -> None:
         table = self.table
-        found = self.query_one(FilterLine).text
+        found = self._filter.text
         shown, all_of_them = len(table.shown), len(self.cockpit.feed.myses)
         table.border_title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
         order = "needs you first" if table.is_attention_first else "as created"
@@ -195,10 +198,10 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             )
             if not said_to_all.to_commander:
                 lines.append([("      " + _receipt(said_to_all), "quiet")])
-        self.query_one("#feed", TextBlock).put(lines or [[("nothing was broadcast yet: press b", "quiet")]])
+        self._feed.put(lines or [[("nothing was broadcast yet: press b", "quiet")]])
 
     def _draw_detail(self) -> None:
-        block = self.query_one("#detail", TextBlock)
+        block = self._detail
         view = self.table.cursor
         if view is None:
             block.border_title = ""
@@ -218,7 +221,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def select(self, mysis_id: int) -> None:
         """Put the cursor on one mysis, whatever was filtered or marked."""
-        self.query_one(FilterLine).clear()
+        self._filter.clear()
         self.table.set_filter("")
         self.cockpit.marks.clear()
         self.table.select(mysis_id)
@@ -274,7 +277,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     # Finding.
 
     def do_app_find(self) -> None:
-        self.query_one(FilterLine).open()
+        self._filter.open()
 
     def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
         self.table.set_filter(event.text)
@@ -286,8 +289,8 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def do_app_back(self) -> None:
         if self.prompt.is_open:
             self.prompt.close()
-        elif self.query_one(FilterLine).text:
-            self.query_one(FilterLine).clear()
+        elif self._filter.text:
+            self._filter.clear()
         elif self.cockpit.marks:
             self.cockpit.marks.clear()
             self.table.refresh()

@@ -29,9 +29,13 @@ class FilterLine(Horizontal):
     class Closed(Message):
         """The line was left."""
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._input = Input(id="filter-text", placeholder="name, template, state, tag or text", compact=True)
+
     def compose(self) -> ComposeResult:
         yield Static("/", id="filter-mark", markup=False)
-        yield Input(id="filter-text", placeholder="name, template, state, tag or text", compact=True)
+        yield self._input
 
     def on_mount(self) -> None:
         self.display = False
@@ -39,10 +43,6 @@ class FilterLine(Horizontal):
     @property
     def text(self) -> str:
         return self._input.value.strip()
-
-    @property
-    def _input(self) -> Input:
-        return self.query_one(Input)
 
     def open(self) -> None:
         self.display = True

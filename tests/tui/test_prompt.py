@@ -1,0 +1,262 @@
+"""Writing to myses: who hears it, history, drafts, modes, the outside editor, large pastes, ctrl+c."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import TextArea
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.model.words import DeliveryMode, MysisState
+from zoea.tui.app import Cockpit
+from zoea.tui.editor import command, edit
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.quitting import Quitting
+from zoea.tui.widgets.folds import FOLD_OVER, Folds
+from zoea.tui.widgets.prompt import Prompt, Target
+
+
+async def messages(stage: Stage) -> list[str]:
+    return [row["content"] for row in await stage.swarm.rows("SELECT content FROM message ORDER BY id")]
+
+
+async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("j", "m")
+        assert "message to beta · queue" in stage.text()
+        assert "it will be started" in stage.text()
+        await stage.write("hello there")
+        await stage.press("enter")
+        await stage.until(lambda: stage.notices == ["delivered to 1 · 1 started"] or "delivered" in str(stage.notices))
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        assert await messages(stage) == ["hello there"]
+        assert not stage.one(Prompt).is_open
+
+
+async def test_b_names_who_cannot_hear_it_and_its_receipt_lives_in_the_feed(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.stop("gamma")
+        await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
+        await stage.press("b")
+        assert "broadcast to 2 of 3 (all) · queue" in stage.text()
+        assert "2 will be started · gamma cannot hear it (stopped)" in stage.text()
+        await stage.write("mine")
+        await stage.press("enter")
+        await stage.until(lambda: "2 answered · 1 skipped" in stage.text())
+
+
+async def test_b_goes_to_the_marked_by_name(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("space", "space", "b")
+        assert "broadcast to 2 of 2 (marked: alpha, beta)" in stage.text()
+        await stage.write("you two")
+        await stage.press("enter")
+        await stage.until(lambda: stage.view("alpha").turns == 1 and stage.view("beta").turns == 1)
+        assert stage.view("gamma").turns == 0
+
+
+async def test_after_a_first_round_the_note_says_what_another_one_reads(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.broadcast("go")
+        await stage.until(lambda: all(v.turns == 1 and v.context_used for v in stage.app.feed.myses.values()))
+        await stage.press("b")
+        assert "tokens a round" in stage.text()
+
+
+async def test_a_stopped_mysis_is_relaunched_and_told(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.stop("alpha")
+        await stage.until(lambda: stage.view().state is MysisState.STOPPED)
+        await stage.press("m")
+        assert "relaunch and send to alpha" in stage.text()
+        await stage.write("wake up")
+        await stage.press("enter")
+        await stage.until(lambda: stage.view().turns == 1)
+
+
+async def test_a_refusal_stands_under_the_text_which_stays(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("nobody hears")
+        stage.one(Prompt).target = Target("gone", "message to gone", mysis_id=99)
+        await stage.press("enter")
+        await stage.until(lambda: "No such mysis" in stage.text())
+        assert stage.one(Prompt).text == "nobody hears"
+        await stage.write(" again")
+        assert stage.one(Prompt).text == "nobody hears again"
+
+
+async def test_enter_pressed_twice_sends_once(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("once")
+        writing = stage.one(Prompt)._writing
+        writing.action_send()
+        writing.action_send()
+        await stage.until(lambda: stage.view().turns == 1)
+        assert await messages(stage) == ["once"]
+
+
+async def test_tab_changes_how_it_joins_a_running_turn(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m", "tab")
+        assert "message to alpha · steer" in stage.text()
+        await stage.press("tab")
+        assert stage.one(Prompt).mode is DeliveryMode.INTERRUPT
+        await stage.press("tab")
+        assert stage.one(Prompt).mode is DeliveryMode.QUEUE
+
+
+async def test_ctrl_j_begins_a_new_line(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m", "a", "ctrl+j", "b")
+        assert stage.one(Prompt).text == "a\nb"
+
+
+async def test_escape_keeps_the_draft_with_its_mysis(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("for alpha")
+        await stage.press("escape", "j", "m")
+        assert stage.one(Prompt).text == ""
+        await stage.press("escape", "k", "m")
+        assert stage.one(Prompt).text == "for alpha"
+
+
+async def test_what_was_said_in_another_session_is_in_the_history(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        for text in ("first", "second"):
+            await stage.api.send("alpha", text)
+        await stage.press("m")
+        prompt = stage.one(Prompt)
+        await stage.until(lambda: len(prompt._history) == 2)
+        await stage.write("new")
+        await stage.press("up")
+        assert prompt.text == "second"
+        await stage.press("up", "up")
+        assert prompt.text == "first"
+        await stage.press("down", "down")
+        assert prompt.text == "new"
+
+
+async def test_a_megabyte_is_pasted_calmly_and_sent_whole(tmp_path: Path) -> None:
+    text = "line of text ünicode\n" * 50_000
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        stage.one(TextArea).post_message(events.Paste(text))
+        await stage.until(lambda: stage.one(Prompt).text == text)
+        assert "‹text 1: 1.1 MB, 50001 lines›" in stage.text()
+        await stage.write(" end")
+        assert stage.one(Prompt).text == text + " end"
+
+
+async def test_a_small_paste_stands_there_as_it_is(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        stage.one(TextArea).post_message(events.Paste("[/] list[int]\nsecond"))
+        await stage.until(lambda: stage.one(Prompt).text == "[/] list[int]\nsecond")
+        assert "[/] list[int]" in stage.text()
+
+
+def test_a_folded_text_comes_back_and_the_same_text_folds_once() -> None:
+    folds, large = Folds(), "x" * (FOLD_OVER + 1)
+    mark = folds.fold(large)
+    assert folds.fold(large) == mark
+    assert folds.unfold(f"a {mark} b") == f"a {large} b"
+    assert folds.fold("short") == "short"
+
+
+# The outside editor.
+
+
+def fake_editor(folder: Path, body: str) -> str:
+    script = folder / "my editor"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    script.chmod(stat.S_IRWXU)
+    return str(script)
+
+
+@contextmanager
+def lend(self: Cockpit) -> Iterator[None]:
+    yield
+
+
+async def test_ctrl_o_edits_the_text_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adds = fake_editor(tmp_path, 'printf " and more\\n" >> "$1"')
+    monkeypatch.setenv("VISUAL", f"'{adds}'")
+    monkeypatch.setattr(Cockpit, "suspend", lend)
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("some")
+        await stage.press("ctrl+o")
+        await stage.until(lambda: stage.one(Prompt).text == "some and more")
+
+
+async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", f"'{fake_editor(tmp_path, 'exit 3')}'")
+    monkeypatch.setattr(Cockpit, "suspend", lend)
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("kept")
+        await stage.press("ctrl+o")
+        await stage.until(lambda: "ended with 3" in stage.text())
+        assert stage.one(Prompt).text == "kept"
+
+
+async def test_a_terminal_that_cannot_be_lent_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m", "a", "ctrl+o")
+        await stage.until(lambda: "cannot be lent to an editor" in stage.text())
+
+
+async def test_a_missing_editor_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "/nowhere/editor")
+    with pytest.raises(OSError, match="nowhere"):
+        await edit("text")
+
+
+def test_the_editor_is_visual_then_editor_then_vi() -> None:
+    assert command({"VISUAL": "code --wait", "EDITOR": "nano"}) == ["code", "--wait"]
+    assert command({"EDITOR": "nano"}) == ["nano"]
+    assert command({"VISUAL": "  "}) == ["vi"]
+    with pytest.raises(OSError, match="EDITOR"):
+        command({"EDITOR": "a 'b"})
+
+
+# ctrl+c.
+
+
+async def test_ctrl_c_copies_a_selection_first(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("words")
+        stage.one(TextArea).select_all()
+        await stage.press("ctrl+c")
+        assert stage.app.clipboard == "words"
+        assert stage.one(Prompt).text == "words"
+
+
+async def test_ctrl_c_clears_an_input_into_its_history(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("never mind")
+        await stage.press("ctrl+c")
+        assert stage.one(Prompt).text == ""
+        await stage.press("up")
+        assert stage.one(Prompt).text == "never mind"
+
+
+async def test_ctrl_c_twice_quits_and_once_only_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("ctrl+c")
+        assert "press ctrl+c again to quit" in stage.text()
+        assert stage.shows(Dashboard)
+        await stage.press("ctrl+c")
+        assert stage.shows(Quitting)
+        await stage.press("escape")
+        assert stage.shows(Dashboard)
