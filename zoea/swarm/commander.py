@@ -293,7 +293,9 @@ class Commander:
         return last
 
     async def undelete(self, mysis_id: int) -> MysisView:
-        await self._bring_back(await self._command(lambda conn: mysis_ops.bring_back(conn, mysis_id)))
+        await self._bring_back(
+            await self._command(lambda conn: mysis_ops.bring_back(conn, mysis_id, self._settings.swarm.max_myses))
+        )
         return self._view.row(mysis_id).freeze()
 
     async def _bring_back(self, mysis: Mysis) -> None:
@@ -451,11 +453,13 @@ class Commander:
         try:
             async with asyncio.timeout(timeout_s):
                 async for _ in self._view.changes():
+                    if self._runners.get(runner.mysis.id) is not runner:
+                        raise MysisMissing(f"{runner.mysis.name} was deleted meanwhile")
                     if runner.is_settled or runner.life.state not in (MysisState.RUNNING, MysisState.IDLE):
                         return self._view.row(runner.mysis.id).freeze()
         except TimeoutError:
             raise UsageError(f"{runner.mysis.name} did not finish within {timeout_s:g} s") from None
-        raise MysisMissing(f"{ref!r} is gone")
+        raise AssertionError("a view has no end")
 
     async def changes(self) -> AsyncIterator[SwarmView]:
         async for view in self._view.changes():

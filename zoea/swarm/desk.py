@@ -29,7 +29,8 @@ _CALLS = """ OR EXISTS (SELECT 1 FROM tool_call c WHERE c.memory_id = m.id
 _BROADCASTS = """
 SELECT g.id, g.sender_name, g.content, g.created_at FROM message g
 WHERE g.kind = 'broadcast' AND instr(g.content, :query) > 0
-  AND (g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = g.id AND d.mysis_id = :mysis))
+  AND (g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = g.id AND d.mysis_id = :mysis
+                                          AND d.state IN ('pending', 'taken')))
 ORDER BY g.id DESC LIMIT :limit
 """
 

@@ -355,12 +355,19 @@ class TurnDriver:
     # Storing and showing.
 
     async def _store(self, op: t.TurnOp) -> t.Input:
+        before, limit = self._used, self._agent.settings.budget.token_budget_per_task
+        used = before + self._spent_by(op)
+        warns = budgets.crossed_warning(before, used, limit)
+
         def write(conn: WriterConnection) -> tuple[t.Stored, Any]:
             stored = turn_ops.carry_out(conn, self._keeper, op)
+            if warns:
+                conn.emit("budget.warning", self._agent.mysis_id, scope="turn", used=used, limit=limit)
             tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._agent.mysis_id,)).fetchone()
             return stored, tally
 
         stored, tally = await self._services.write(write)
+        self._used = used
         live = self._live
         live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
         live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
@@ -368,12 +375,9 @@ class TurnDriver:
         live.progress_at = stored.at
         match op:
             case t.StoreAnswer():
-                self._used += op.answer.usage.total if op.answer.usage.total is not None else self._estimated
                 live.streaming = ""
                 if op.answer.text:
                     live.say(op.answer.text, stored.at)
-            case t.Settle():
-                self._used += op.usage.total if op.usage.total is not None else self._estimated
             case t.TakeSteers():
                 self._on_taken(op.delivery_ids)
             case t.Close() | t.BreakOff() if op.failure is not None:
@@ -382,6 +386,17 @@ class TurnDriver:
                 live.streaming = ""
         self._services.view.touch(self._agent.mysis_id)
         return stored
+
+    def _spent_by(self, op: t.TurnOp) -> int:
+        """Tokens that an op settles; what the provider did not say is taken as estimated."""
+        match op:
+            case t.StoreAnswer():
+                usage = op.answer.usage
+            case t.Settle():
+                usage = op.usage
+            case _:
+                return 0
+        return usage.total if usage.total is not None else self._estimated
 
     def _progress(self) -> None:
         self._progress_at = self._now()

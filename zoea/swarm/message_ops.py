@@ -125,6 +125,9 @@ def _status(state: MysisState, hop: int, max_hops: int) -> str:
 def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_hour: int) -> None:
     if saying.sender.kind is not SenderKind.MYSIS:
         return
+    what = "messages" if kind is MessageKind.DIRECT else "broadcasts"
+    if per_hour <= 0:
+        raise RateExceeded(f"the settings let no mysis send {what}", hint="go on with your own work")
     since = conn.now() - _HOUR
     times = [
         row[0]
@@ -135,7 +138,6 @@ def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_h
     ]
     if len(times) >= per_hour:
         seconds = max(1, (times[-per_hour] + _HOUR - conn.now()) // 1_000_000)
-        what = "messages" if kind is MessageKind.DIRECT else "broadcasts"
         raise RateExceeded(
             f"you have sent {per_hour} {what} within an hour; try again in {seconds} seconds",
             hint="go on with your own work meanwhile",

@@ -72,25 +72,19 @@ def check_name(name: str) -> str:
 
 def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
     """Raises SwarmFull, NameRefused."""
-    alive = conn.execute("SELECT count(*) FROM mysis WHERE deleted_at IS NULL").fetchone()[0]
-    if alive >= max_myses:
-        raise SwarmFull(
-            f"max myses ({max_myses}) reached", hint="delete a mysis, or raise swarm.max_myses in the settings"
-        )
-    name = new.name or _free_name(conn)
+    taken = _living_names(conn, max_myses)
+    name = new.name or _free_name(taken)
+    _check_free(name, taken)
     now = conn.now()
     conn.execute(
         "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
         (new.template_hash, new.template_name, new.template_body, now),
     )
-    try:
-        cursor = conn.execute(
-            "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
-            " VALUES (?,?,?,?,?,'idle',?,?)",
-            (new.uid, name, new.template_hash, new.provider, new.model, now, now),
-        )
-    except sqlite3.IntegrityError as error:
-        raise NameRefused(f"there is a mysis named {name!r} already", hint="choose another name") from error
+    cursor = conn.execute(
+        "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
+        " VALUES (?,?,?,?,?,'idle',?,?)",
+        (new.uid, name, new.template_hash, new.provider, new.model, now, now),
+    )
     mysis_id = cursor.lastrowid
     assert mysis_id is not None
     conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
@@ -100,8 +94,22 @@ def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
     return find(conn, mysis_id)
 
 
-def _free_name(conn: sqlite3.Connection) -> str:
-    taken = {row[0].lower() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
+def _living_names(conn: sqlite3.Connection, max_myses: int) -> set[str]:
+    """The names of the living, without case in any script. Raises SwarmFull where there is room for none more."""
+    taken = {row[0].casefold() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
+    if len(taken) >= max_myses:
+        raise SwarmFull(
+            f"max myses ({max_myses}) reached", hint="delete a mysis, or raise swarm.max_myses in the settings"
+        )
+    return taken
+
+
+def _check_free(name: str, taken: set[str]) -> None:
+    if name.casefold() in taken:
+        raise NameRefused(f"there is a mysis named {name!r} already", hint="choose another name")
+
+
+def _free_name(taken: set[str]) -> str:
     for name in _GREEK:
         if name not in taken:
             return name
@@ -169,17 +177,14 @@ def archive(conn: WriterConnection, mysis_id: int) -> None:
     conn.emit("mysis.deleted", mysis_id)
 
 
-def bring_back(conn: WriterConnection, mysis_id: int) -> Mysis:
-    """Undo `archive`. Raises MysisMissing, and NameRefused where its name was given away."""
+def bring_back(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
+    """Undo `archive`. Raises MysisMissing, SwarmFull, and NameRefused where its name was given away."""
     row = conn.execute("SELECT name, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     if row is None or row["deleted_at"] is None:
         raise MysisMissing(f"there is no deleted mysis #{mysis_id}")
-    try:
-        conn.execute("UPDATE mysis SET deleted_at = NULL WHERE id = ?", (mysis_id,))
-    except sqlite3.IntegrityError as error:
-        raise NameRefused(
-            f"the name {row['name']!r} was given to another mysis", hint="delete or rename that one first"
-        ) from error
+    if row["name"].casefold() in _living_names(conn, max_myses):
+        raise NameRefused(f"the name {row['name']!r} was given to another mysis", hint="delete that one first")
+    conn.execute("UPDATE mysis SET deleted_at = NULL WHERE id = ?", (mysis_id,))
     conn.emit("mysis.undeleted", mysis_id)
     return find(conn, mysis_id)
 
