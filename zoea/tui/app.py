@@ -28,6 +28,7 @@ from zoea.model.errors import ZoeaError
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
+from zoea.text.control import strip
 from zoea.tui import keymap as keymaps
 from zoea.tui import looks
 from zoea.tui.acting import Acting
@@ -232,6 +233,9 @@ class Cockpit(Visiting, Acting, App[str]):
             self.push_screen(TooSmall())
 
     async def on_event(self, event: TextualEvent) -> None:
+        if isinstance(event, Paste):
+            # What is pasted is shown in inputs as it is: nothing in it may move the cursor.
+            event.text = strip(event.text)
         await super().on_event(event)
         if isinstance(event, Key | MouseDown | Paste):
             self.cursors.wake()

@@ -6,6 +6,7 @@ error that names both sides, and the action keeps its default.
 
 from __future__ import annotations
 
+import string
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from zoea.tui.widgets.bars import key_name
 
 _MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
 _NAMED = frozenset(str(key.value) for key in Keys) | {f"f{number}" for number in range(1, 25)}
+_PUNCTUATION = frozenset(_character_to_key(char) for char in string.punctuation)
 _WRITTEN = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 
 
@@ -117,6 +119,8 @@ def _meet(one: Place, other: Place) -> bool:
 
 def _is_character(name: str) -> bool:
     """`question_mark`, as Textual names characters."""
+    if name in _PUNCTUATION:
+        return True
     try:
         unicodedata.lookup(name.replace("_", " ").upper())
     except KeyError:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -76,12 +79,32 @@ class Line(Widget):
         return Strip([*left, middle, *right]).adjust_cell_length(width, plain)
 
 
+class _Doing(Protocol):
+    """An app that carries out actions: the cockpit."""
+
+    def action_do(self, action_id: str) -> None: ...
+
+
 class KeyLine(Line):
-    """The footer: the most useful keys of this place, disabled ones quiet."""
+    """The footer: the most useful keys of this place, disabled ones quiet. A click on one is that key."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._actions: list[tuple[int, str]] = []
+
+    def action_at(self, x: int) -> str:
+        """The id of the action that is shown at a column, or nothing."""
+        return next((action_id for end, action_id in self._actions if x < end), "")
+
+    def on_click(self, event: events.Click) -> None:
+        action_id = self.action_at(event.x)
+        if action_id:
+            cast(_Doing, self.app).action_do(action_id)
 
     def describe(self, actions: Sequence[Action], situation: Situation, keys: dict[str, str], badge: str = "") -> None:
         """Show the actions that have a footer rank; `keys` are the keys in force, by action id."""
         pairs: list[tuple[Piece, Piece]] = []
+        ids: list[str] = []
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
             off = bool(action.why_not(situation))
             title = action.title
@@ -90,9 +113,12 @@ class KeyLine(Line):
             if action.id == "swarm.hold" and situation.held:
                 title = "resume"
             key = key_name(keys.get(action.id, action.key))
+            ids.append(action.id)
             pairs.append(((f" {key}", "quiet" if off else "key"), (f" {title} ", "quiet" if off else "")))
         # Where it gets narrow the later ones go first, but never the last: that is the help.
         room = self.size.width - cell_len(badge)
         while len(pairs) > 1 and sum(cell_len(text) for pair in pairs for text, _ in pair) > room > 0:
-            del pairs[-2]
+            del pairs[-2], ids[-2]
+        ends = accumulate(sum(cell_len(text) for text, _ in pair) for pair in pairs)
+        self._actions = list(zip(ends, ids, strict=True))
         self.put([piece for pair in pairs for piece in pair], [(badge, "quiet")] if badge else ())

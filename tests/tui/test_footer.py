@@ -1,0 +1,47 @@
+"""The footer's keys can be clicked, on every screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.tui.screens.help import Help
+from zoea.tui.widgets.bars import KeyLine
+
+
+async def click_key(stage: Stage, title: str) -> None:
+    line = stage.one(KeyLine)
+    await stage.pilot.click(KeyLine, offset=(line.text.index(f" {title} ") + 1, 0))
+    await stage.pilot.pause()
+
+
+async def test_a_click_on_a_key_is_that_key(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await click_key(stage, "help")
+        assert isinstance(stage.screen, Help)
+        await stage.press("escape")
+        await click_key(stage, "hold")
+        await stage.until(lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
+        await stage.pilot.pause()
+        await click_key(stage, "resume")
+        await stage.until(lambda: stage.app.feed.view is not None and not stage.app.feed.view.held)
+
+
+async def test_a_click_on_what_is_not_possible_says_why(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await click_key(stage, "approvals")
+        assert "approvals: nothing waits for your answer" in stage.notices
+
+
+async def test_beside_the_keys_a_click_does_nothing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(200, 60)) as stage:
+        before = stage.screen
+        await stage.pilot.click(KeyLine, offset=(199, 0))
+        assert stage.screen is before
+        assert stage.notices == []
+
+
+async def test_where_it_is_narrow_the_keys_that_are_shown_are_those_clicked(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await click_key(stage, "help")
+        assert isinstance(stage.screen, Help)

@@ -1,0 +1,108 @@
+"""Help: all that can be done, found by typing, with the keys in force and why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.events import Paste
+from textual.widgets import Input
+
+from tests.tui.cockpit import Stage, cockpit
+from tests.tui.hostile import HOSTILE, is_harmless
+from zoea.tui.actions import ACTIONS
+from zoea.tui.screens.help import Help
+from zoea.tui.widgets.pick_list import PickList
+
+
+async def open_help(stage: Stage) -> PickList:
+    await stage.press("question_mark")
+    assert isinstance(stage.screen, Help)
+    return stage.one(PickList)
+
+
+async def test_every_action_stands_there_the_screens_own_first(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        lines = await open_help(stage)
+        assert set(lines.ids) == {action.id for action in ACTIONS}
+        assert lines.plain.startswith("ON THE DASHBOARD")
+        assert "Next delivery mode" in lines.plain
+
+
+async def test_typing_finds_by_what_it_does_and_by_key(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, keymap={"swarm.hold": "f6"}) as stage:
+        lines = await open_help(stage)
+        await stage.write("stop every")
+        assert lines.ids == ["swarm.stop-all"]
+        await stage.press("escape")
+        await stage.write("f6")
+        assert lines.ids == ["swarm.hold"]
+        assert "f6" in stage.text()
+
+
+async def test_what_is_not_possible_says_why(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        lines = await open_help(stage)
+        assert "(there is nothing to undo)" in lines.plain
+        assert "(not here: in a conversation)" in lines.plain
+        await stage.write("undo")
+        await stage.press("enter")
+        assert isinstance(stage.screen, Help)
+        assert "undo: there is nothing to undo" in stage.notices
+
+
+async def test_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await open_help(stage)
+        await stage.write("mark all")
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.app.marks) == 3)
+        assert not isinstance(stage.screen, Help)
+
+
+async def test_a_line_clicked_twice_is_done(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        lines = await open_help(stage)
+        await stage.write("mark all")
+        await stage.pilot.click(PickList, offset=(10, lines.gutter.top + 1), times=2)
+        await stage.until(lambda: len(stage.app.marks) == 3)
+
+
+async def test_esc_empties_the_search_then_leaves(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await open_help(stage)
+        await stage.write("hold")
+        await stage.press("escape")
+        assert stage.one(Input).value == ""
+        assert isinstance(stage.screen, Help)
+        await stage.press("escape")
+        assert not isinstance(stage.screen, Help)
+
+
+async def test_arrows_move_while_the_search_has_the_focus(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        lines = await open_help(stage)
+        first = lines.chosen
+        await stage.press("down", "up", "pagedown", "pageup")
+        assert lines.chosen == first
+        await stage.press("down")
+        assert lines.chosen == lines.ids[1]
+
+
+async def test_hostile_words_that_are_pasted_find_nothing_and_harm_nothing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await open_help(stage)
+        for text in HOSTILE:
+            stage.one(Input).value = ""
+            await stage.app.on_event(Paste(text))
+            await stage.until(lambda: stage.one(Input).value)
+            await stage.pilot.pause()
+            assert is_harmless(stage.text())
+        assert "nothing is called that" in stage.text()
+
+
+async def test_it_follows_the_theme(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await open_help(stage)
+        stage.app.use_look("tide")
+        await stage.pilot.pause()
+        assert "ON THE DASHBOARD" in stage.text()
