@@ -1,0 +1,162 @@
+"""Waiting is honoured: turns.md, "Nudges and the circuit breaker", last paragraph."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from zoea.model.values import Memory, ToolCall
+from zoea.model.words import CallState, Role, Source
+from zoea.swarm import waits
+from zoea.swarm.rules import SECOND, WaitRules
+
+T = 1_000 * SECOND
+RULES = WaitRules()
+
+
+def answer(*calls: ToolCall, text: str = "") -> Memory:
+    return Memory(1, 1, 1, 1, 1, Role.ASSISTANT, Source.LLM, text, calls=calls)
+
+
+def wait_call(state: CallState = CallState.DONE, **arguments: Any) -> ToolCall:
+    return ToolCall(1, 0, "zoea_wait", json.dumps(arguments), state=state)
+
+
+def result(content: Any, *, at: int = T, is_error: bool = False) -> Memory:
+    text = content if isinstance(content, str) else json.dumps(content)
+    return Memory(2, 1, 1, 1, 2, Role.TOOL, Source.TOOL, text, call_id=1, is_error=is_error, created_at=at)
+
+
+def asked(*memories: Memory, at: int = T, tick: int = 0) -> waits.Waiting | None:
+    return waits.asked(memories, RULES, at, tick)
+
+
+class TestByTool:
+    def test_seconds_from_now(self) -> None:
+        assert asked(answer(wait_call(seconds=50, reason="the kiln cools"))) == waits.Waiting(
+            T + 50 * SECOND, "the kiln cools"
+        )
+
+    def test_never_more_than_an_hour(self) -> None:
+        found = asked(answer(wait_call(seconds=1e300)))
+        assert found == waits.Waiting(T + 3600 * SECOND, "it asked to wait")
+
+    def test_until_a_tick_by_the_last_one_seen(self) -> None:
+        found = asked(answer(wait_call(until_tick=106)), result({"current_tick": 100}))
+        assert found is not None
+        assert found.until == T + 60 * SECOND
+
+    def test_until_a_tick_where_none_was_seen_is_one_tick(self) -> None:
+        found = asked(answer(wait_call(until_tick=106)), tick=3 * SECOND)
+        assert found is not None
+        assert found.until == T + 3 * SECOND
+
+    def test_the_earlier_of_both(self) -> None:
+        found = asked(answer(wait_call(seconds=5, until_tick=106)), result({"current_tick": 100}))
+        assert found is not None
+        assert found.until == T + 5 * SECOND
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            wait_call(CallState.ERROR, seconds=5),
+            wait_call(),
+            wait_call(seconds="5"),
+            wait_call(seconds=float("nan")),
+            ToolCall(1, 0, "zoea_wait", "[5]", state=CallState.DONE),
+            ToolCall(1, 0, "act", "{}", state=CallState.DONE),
+        ],
+        ids=["refused", "says nothing", "no number", "not a number", "no object", "another tool"],
+    )
+    def test_no_wait(self, call: ToolCall) -> None:
+        assert asked(answer(call)) is None
+
+    def test_a_tick_that_has_passed_is_no_wait(self) -> None:
+        assert asked(answer(wait_call(until_tick=100)), result({"current_tick": 100})) is None
+
+
+class TestByResults:
+    def test_an_absolute_tick_ahead_counts_from_the_result(self) -> None:
+        found = asked(result({"arrival_tick": 106, "current_tick": 100}), answer(text="on my way"), at=T + 5 * SECOND)
+        assert found == waits.Waiting(T + 60 * SECOND, "arrival_tick 106")
+
+    def test_a_number_of_ticks_counts_from_the_result(self) -> None:
+        found = asked(result({"cooldown_ticks": 3}), answer(text="I rest"), tick=2 * SECOND)
+        assert found == waits.Waiting(T + 6 * SECOND, "cooldown_ticks 3")
+
+    def test_the_newest_result_that_speaks_of_time_decides(self) -> None:
+        travel = result({"arrival_tick": 106, "current_tick": 100})
+        assert asked(travel, result({"current_tick": 107}), answer(text="there")) is None
+        assert asked(travel, result("plain"), result({"other": 1}), answer(text="on my way")) is not None
+
+    def test_an_error_says_nothing_of_time(self) -> None:
+        assert asked(result({"cooldown_ticks": 3}, is_error=True), answer(text="hm")) is None
+
+    @pytest.mark.parametrize(
+        "content",
+        [{"arrival_tick": 101, "current_tick": 100}, {"cooldown_ticks": 1}],
+        ids=["until", "for"],
+    )
+    def test_what_has_passed_by_the_end_of_the_turn_is_no_wait(self, content: Any) -> None:
+        assert asked(result(content), answer(text="hm"), at=T + 11 * SECOND) is None
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            '{"cooldown_ticks": 1e308}',
+            '{"arrival_tick": 1e308, "current_tick": -1e308}',
+            '{"arrival_tick": ' + "9" * 300 + ', "current_tick": 1}',
+        ],
+    )
+    def test_a_number_that_no_clock_holds_is_a_long_wait(self, content: str) -> None:
+        found = asked(result(content), answer(text="hm"))
+        assert found is not None
+        assert T < found.until <= T + 31 * 24 * 3600 * SECOND
+        assert len(found.reason) < 60
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            '{"cooldown_ticks": Infinity}',
+            '{"cooldown_ticks": NaN}',
+            '{"cooldown_ticks": true}',
+            '{"cooldown_ticks": ' + "9" * 400 + "}",
+            '{"cooldown_ticks": "3"}',
+            '{"cooldown_ticks": -3}',
+            "[3]",
+            '{"pad": "' + "x" * 70_000 + '", "cooldown_ticks": 3}',
+        ],
+    )
+    def test_what_is_no_number_of_ticks_is_no_wait(self, content: str) -> None:
+        assert asked(result(content), answer(text="hm")) is None
+
+    def test_an_answer_with_calls_does_not_wait_and_neither_does_silence(self) -> None:
+        travel = result({"cooldown_ticks": 3})
+        act = ToolCall(1, 0, "act", "{}", state=CallState.DONE)
+        assert asked(travel, answer(act)) is None
+        assert asked(travel) is None
+
+
+class TestTickLength:
+    def test_it_is_learned_from_the_first_and_last_tick_of_the_turn(self) -> None:
+        seen = (
+            result({"current_tick": 100}),
+            result("plain"),
+            result({"current_tick": 104}, at=T + 8 * SECOND),
+        )
+        assert waits.learn_tick(seen, RULES, 0) == 2 * SECOND
+
+    @pytest.mark.parametrize(
+        "ticks",
+        [(100,), (100, 100), (104, 100), (1, 1 + 1e-9), ("x", "y")],
+        ids=["one", "none passed", "backwards", "absurdly long", "no numbers"],
+    )
+    def test_what_is_known_stays_where_nothing_was_learned(self, ticks: tuple[Any, ...]) -> None:
+        seen = tuple(result({"current_tick": tick}, at=T + place * SECOND) for place, tick in enumerate(ticks))
+        assert waits.learn_tick(seen, RULES, 7 * SECOND) == 7 * SECOND
+
+    def test_a_clock_that_stood_teaches_nothing(self) -> None:
+        seen = (result({"current_tick": 100}), result({"current_tick": 104}))
+        assert waits.learn_tick(seen, RULES, 7 * SECOND) == 7 * SECOND
