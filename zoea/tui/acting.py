@@ -84,6 +84,11 @@ class Acting:
 
         self._once(Upstreams)
 
+    def do_mysis_inspect(self) -> None:
+        from zoea.tui.screens.inspector import Inspector
+
+        self._cockpit.push_screen(Inspector(self._cockpit.situation().targets[0].id))
+
     def _once(self, kind: Callable[[], Screen[Any]]) -> None:
         """Open a screen, or nothing where it is on top already."""
         if type(self._cockpit.screen) is not kind:

@@ -32,7 +32,7 @@ _COPY_LINES = 5_000
 _UNDERLINE = Style(underline=True)
 
 
-class LineList(ScrollView, can_focus=True):
+class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     """A cursor over lines, or just lines.
 
     Args:

@@ -1,0 +1,153 @@
+"""The inspector over a real swarm: it shows what was sent, why, and goes from request to request."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from tests.app.test_inspect import ROOMY, plain, play, working
+from tests.swarm.harness import script, swarm
+from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
+from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from zoea.model.request import Answer, ModelRequest
+from zoea.settings import Settings
+from zoea.tui.screens.inspector import Inspector
+from zoea.tui.widgets.folding_list import FoldingList
+from zoea.tui.widgets.line_list import LineList
+
+
+async def open_inspector(stage: Stage) -> Inspector:
+    await stage.press("i")
+    screen = stage.screen
+    assert isinstance(screen, Inspector)
+    await stage.until(lambda: screen.inspection is not None)
+    await stage.pilot.pause()
+    return screen
+
+
+async def test_every_request_shows_exactly_what_the_model_got_also_after_a_restart_with_other_settings(
+    tmp_path: Path,
+) -> None:
+    sent: list[ModelRequest] = []
+    async with swarm(tmp_path, working(), settings=Settings.model_validate(ROOMY)) as inner:
+        await inner.commander.create("alpha")
+        await play(inner, "Mine the belt", "Again [/] \x1b[2J")
+        sent += inner.provider.requests
+    other = Settings.model_validate(QUIET.model_dump() | {"context": {"context_window": 12_000, "keep_answer": False}})
+    async with swarm(tmp_path, working(), settings=other) as inner:
+        await inner.commander.start("alpha")
+        await play(inner, "And once more")
+        sent += inner.provider.requests
+        async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner) as stage:
+            await stage.until(lambda: stage.has("alpha"))
+            screen = await open_inspector(stage)
+            for request in reversed(sent):
+                assert plain(screen.sent) == plain(request.messages)
+                shown = screen.request
+                await stage.press("left")
+                await stage.until(lambda: screen.request != shown or request is sent[0])  # noqa: B023  waited for here
+                await stage.until(lambda: screen.inspection is not None and screen.inspection.request == screen.request)
+
+
+async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, working(), names=("alpha",), settings=Settings.model_validate(ROOMY)) as stage:
+        await play(stage.swarm, "Mine the belt")
+        screen = await open_inspector(stage)
+        text = stage.text()
+        for words in ("system", "must be there", "tools", "tokens", "estimated", "actual", "ended: stop"):
+            assert words in text, words
+        await stage.press("left")
+        await stage.until(lambda: "attempt 2" in stage.text())
+        await stage.press("left")
+        await stage.until(lambda: "failed: transient" in stage.text())
+        await stage.press("left")
+        await stage.until(lambda: screen.request is not None and screen.request.iteration == 1)
+        await stage.until(lambda: "ended: calls" in stage.text())
+
+
+async def test_turns_are_gone_through_by_their_own_keys(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, said("yes"), names=("alpha",)) as stage:
+        await play(stage.swarm, "one", "two", "three")
+        screen = await open_inspector(stage)
+        for key, turn in (("[", 2), ("[", 1), ("]", 2), ("]", 3)):
+            await stage.press({"[": "left_square_bracket", "]": "right_square_bracket"}[key])
+            await stage.until(lambda: screen.request is not None and screen.request.turn_number == turn)  # noqa: B023  waited for here
+        await stage.press("right_square_bracket")
+        await stage.until(lambda: any("no other turn" in notice for notice in stage.notices))
+
+
+async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) -> None:
+    long = "\n".join(f"line {number}" for number in range(50))
+    async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(80, 24)) as stage:
+        await play(stage.swarm, long)
+        screen = await open_inspector(stage)
+        await stage.press("tab")
+        assert screen.part == "messages"
+        messages = stage.one(FoldingList, "#messages")
+        await stage.until(lambda: "line 1" in messages.plain)
+        assert "line 40" not in messages.plain
+        await stage.press("G", "enter")
+        await stage.until(lambda: "line 49" in messages.plain)
+        await stage.press("enter")
+        await stage.until(lambda: "line 49" not in messages.plain)
+        await stage.press("v")
+        await stage.until(lambda: "line 49" in messages.plain)
+        await stage.press("y")
+        await stage.press("tab")
+        assert screen.part == "tools"
+        await stage.until(lambda: "look" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
+
+
+async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, said("yes"), names=("alpha",)) as stage:
+        await play(stage.swarm, "one")
+        with sqlite3.connect(stage.swarm.path) as connection:
+            connection.execute("UPDATE request SET plan = NULL")
+        connection.close()
+        await open_inspector(stage)
+        assert "plans older than 200 requests are thinned out" in " ".join(stage.one(LineList, "#packs").plain.split())
+
+
+async def test_what_comes_is_counted_and_moves_nothing_under_the_reader(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(200, 60)) as stage:
+        await play(stage.swarm, "one")
+        screen = await open_inspector(stage)
+        shown = screen.request
+        await play(stage.swarm, "two")
+        await stage.until(lambda: screen._stale)
+        screen.tick()
+        await stage.until(lambda: "1 newer" in stage.text())
+        assert screen.request == shown
+        assert stage.one(LineList, "#requests").count == 2
+        await stage.press("right")
+        await stage.until(lambda: screen.request is not None and screen.request.turn_number == 2)
+
+
+async def test_a_mysis_that_asked_nothing_yet_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        await stage.press("i")
+        await stage.until(lambda: "alpha has asked no model yet" in stage.text())
+        await stage.press("left", "right", "left_square_bracket", "enter", "v", "y", "escape")
+        assert not isinstance(stage.screen, Inspector)
+
+
+async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
+    replies = [Answer(text=text, reasoning=text) for text in HOSTILE]
+    settings = Settings.model_validate(
+        ROOMY | {"context": {"context_window": 1_000_000}, "budget": {"token_budget_per_agent": 200_000}}
+    )
+    async with swarm(tmp_path, script(*replies), settings=settings) as inner:
+        await inner.commander.create("alpha")
+        await play(inner, *HOSTILE, LONG[:300_000])
+        for size in ((80, 24), (200, 60)):
+            async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
+                await stage.until(lambda: stage.has("alpha"))
+                screen = await open_inspector(stage)
+                await stage.press("tab", "v")
+                for _ in range(len(HOSTILE) + 1):
+                    await stage.pilot.pause()
+                    assert is_harmless(stage.text())
+                    await stage.press("left", "pagedown")
+                assert screen.sent

@@ -1,0 +1,321 @@
+"""The inspector: any request of a mysis, whole. What went in, what was left out and why, and what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+
+from zoea.app.inspect import Inspection, Request, inspected, requests_from, requests_of
+from zoea.context import explain
+from zoea.model.errors import StoreError, UsageError
+from zoea.model.request import RequestMessage
+from zoea.tui.actions import Place, Situation, bindings, of
+from zoea.tui.blocks import ASCII, Marks
+from zoea.tui.plan_lines import head_lines, message_items, plan_lines, request_line, tool_items
+from zoea.tui.rows import one_line
+from zoea.tui.screens.parted import PartedScreen
+from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.folding_list import FoldingList
+from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.text_block import TextBlock
+
+PAGE = 200
+
+
+class Inspector(PartedScreen):
+    """Opens at a request, or at the newest.
+
+    Args:
+        mysis_id: Whose requests.
+        request_id: The one to begin with; None for the newest.
+    """
+
+    CSS_PATH = "inspector.tcss"
+    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.INSPECTOR)
+    PARTS: ClassVar[tuple[str, ...]] = ("packs", "messages", "tools", "requests")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.INSPECTOR))]
+
+    def __init__(self, mysis_id: int, request_id: int | None = None) -> None:
+        super().__init__()
+        self.mysis_id = mysis_id
+        self._wanted = request_id
+        self._requests: list[Request] = []
+        self._at = 0
+        self._has_older = True
+        self.inspection: Inspection | None = None
+        self._packs: list[list[Piece]] = []
+        self._stale = False
+
+    def compose(self) -> ComposeResult:
+        yield Line(id="top")
+        yield TextBlock(id="head", classes="panel")
+        with Container(id="body"):
+            yield LineList(self._request_line, id="requests", classes="panel", empty="no request yet")
+            yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
+            yield FoldingList(self._marks, id="messages", classes="panel")
+            yield FoldingList(self._marks, id="tools", classes="panel")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#requests", LineList).caption("REQUESTS")
+        self.query_one("#packs", LineList).caption("PACKS")
+        self.messages.caption("MESSAGES")
+        self.query_one("#tools", LineList).caption("TOOLS OFFERED")
+        self.run_worker(self._open(), exit_on_error=False)
+
+    def parts(self) -> tuple[str, ...]:
+        """The list of requests is there only where there is room for it."""
+        return self.PARTS if self.has_class("-wide") else self.PARTS[:-1]
+
+    @property
+    def messages(self) -> FoldingList:
+        return self.query_one("#messages", FoldingList)
+
+    @property
+    def sent(self) -> tuple[RequestMessage, ...]:
+        """Exactly what was sent in the request that is shown."""
+        return self.inspection.messages if self.inspection is not None else ()
+
+    @property
+    def request(self) -> Request | None:
+        return self._requests[self._at] if self._at < len(self._requests) else None
+
+    @property
+    def _marks(self) -> Marks:
+        return Marks() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII
+
+    def situation(self) -> Situation:
+        view = self.cockpit.feed.myses.get(self.mysis_id)
+        return self.cockpit.base_situation((view,) if view is not None else ())
+
+    # Reading.
+
+    async def _open(self) -> None:
+        if self._wanted is not None:
+            await self._read_older(before=self._wanted + 1)
+            await self._read_newer()
+            places = [place for place, request in enumerate(self._requests) if request.id <= self._wanted]
+            self._at = places[0] if places else 0
+        else:
+            await self._read_older()
+        await self._inspect()
+
+    async def _read_older(self, before: int | None = None) -> None:
+        """A page of older requests at the end of the list."""
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        if before is None and self._requests:
+            before = self._requests[-1].id
+        given = {"limit": PAGE} if before is None else {"limit": PAGE, "before": before}
+        try:
+            page = await asyncio.to_thread(requests_of, opened.database, self.mysis_id, **given)
+        except StoreError as error:
+            self.cockpit.show_error(error)
+            return
+        self._requests += page
+        self._has_older = len(page) == PAGE
+
+    async def _read_newer(self) -> None:
+        """What came, and what changed of the newest: the one that is shown stays."""
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        since = next((each.id for each in reversed(self._requests) if each.state == "reserved"), None)
+        if since is None:
+            since = self._requests[0].id if self._requests else 0
+        shown = self.request
+        try:
+            fresh = await asyncio.to_thread(requests_from, opened.database, self.mysis_id, since)
+        except StoreError as error:
+            self.cockpit.show_error(error)
+            return
+        self._requests = [*fresh, *(each for each in self._requests if each.id < since)]
+        if shown is not None:
+            self._at = next((place for place, each in enumerate(self._requests) if each.id == shown.id), self._at)
+
+    async def _inspect(self) -> None:
+        """Read the request that is chosen, and show it."""
+        request, opened = self.request, self.cockpit.opened
+        if request is None or opened is None:
+            self._show(None)
+            return
+        try:
+            found = await asyncio.to_thread(inspected, opened.database, request.id)
+        except (StoreError, UsageError) as error:
+            self.cockpit.show_error(error)
+            return
+        if request is self.request and self.is_mounted:
+            self._requests[self._at] = found.request
+            self._show(found)
+
+    # What changes.
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        super().feed_changed(ids)
+        if self.mysis_id in ids:
+            self._stale = True
+
+    def tick(self) -> None:
+        """At most once a second: what came since."""
+        super().tick()
+        if self._stale:
+            self._stale = False
+            self.run_worker(self._refresh(), exclusive=True, group="newer", exit_on_error=False)
+
+    async def _refresh(self) -> None:
+        before = self.request
+        await self._read_newer()
+        now = self.request
+        if not self.is_mounted:
+            return
+        if now != before or self.inspection is None:
+            await self._inspect()
+        else:
+            self._show_requests()
+            self._show_head()
+
+    # Showing.
+
+    def _show(self, inspection: Inspection | None) -> None:
+        self.inspection = inspection
+        sent = inspection.sent if inspection is not None else ()
+        tools = inspection.tools if inspection is not None else ()
+        gone = inspection.gone if inspection is not None else ""
+        self.messages.put(message_items(sent, self._marks), empty=gone or "no messages")
+        tokens = sum(each.tokens for each in sent)
+        self.messages.caption("MESSAGES", f"{len(sent)} as sent, ~{tokens:,} tokens" if sent else "")
+        offered = self.query_one("#tools", FoldingList)
+        offered.put(tool_items(tools), empty="no tools were offered")
+        offered.caption("TOOLS OFFERED", f"{len(tools)}" if tools else "")
+        self._show_packs()
+        self._show_requests()
+        self._show_head()
+
+    def _show_packs(self) -> None:
+        packs = self.query_one("#packs", LineList)
+        if packs.width > 0:
+            self._packs = plan_lines(self.inspection, packs.width) if self.inspection is not None else []
+            packs.show(len(self._packs), place=0)
+
+    def _show_requests(self) -> None:
+        listed = self.query_one("#requests", LineList)
+        listed.show(len(self._requests), place=self._at)
+        listed.caption("REQUESTS", f"{len(self._requests)}{'+' if self._has_older else ''}")
+
+    def _show_head(self) -> None:
+        head = self.query_one("#head", TextBlock)
+        request = self.request
+        view = self.cockpit.feed.myses.get(self.mysis_id)
+        name = one_line(view.name if view is not None else request.mysis if request is not None else "")
+        if request is None:
+            head.put([[(f"{name} has asked no model yet", "quiet")]])
+            return
+        newer = f"   {self._at} newer" if self._at else ""
+        turn = f"turn {request.turn_number}, request {request.iteration}" if request.turn_number else request.purpose
+        first: list[Piece] = [(name, "mysis"), (f"  {turn}", "strong"), (newer, "asking")]
+        lines = head_lines(request, self.cockpit.now())
+        head.put([[*first, ("   ", ""), *lines[0]], *lines[1:]])
+
+    def _request_line(self, place: int, width: int) -> list[Piece]:
+        return request_line(self._requests[place], width, self._marks)
+
+    def look_changed(self) -> None:
+        super().look_changed()
+        for folding in self.query(FoldingList):
+            folding.marks = self._marks
+
+    def on_line_list_resized(self, event: LineList.Resized) -> None:
+        if event.lines.id == "packs":
+            self._show_packs()
+
+    # Moving.
+
+    def on_line_list_moved(self, event: LineList.Moved) -> None:
+        if event.lines.id == "requests" and event.place != self._at:
+            self._go(event.place)
+
+    def _go(self, place: int) -> None:
+        """Show the request at a place of the list; read on where the list ends."""
+        self.run_worker(self._go_there(place), exclusive=True, group="go", exit_on_error=False)
+
+    async def _go_there(self, place: int) -> None:
+        if place >= len(self._requests) - 1 and self._has_older:
+            await self._read_older()
+        self._at = max(0, min(place, len(self._requests) - 1))
+        await self._inspect()
+
+    def do_inspect_older(self) -> None:
+        self._go(self._at + 1)
+
+    def do_inspect_newer(self) -> None:
+        self._go(self._at - 1)
+
+    def do_inspect_previous_turn(self) -> None:
+        self._turn(range(self._at + 1, len(self._requests)), older=True)
+
+    def do_inspect_next_turn(self) -> None:
+        self._turn(range(self._at - 1, -1, -1), older=False)
+
+    def _turn(self, places: range, *, older: bool) -> None:
+        here = self.request
+        if here is None:
+            return
+        other = next((place for place in places if self._requests[place].turn_number != here.turn_number), None)
+        if other is not None:
+            self._go(other)
+        elif older and self._has_older:
+            self._go(len(self._requests) - 1)
+        else:
+            self.notify("there is no other turn that way", markup=False, timeout=2)
+
+    # Folding and copying.
+
+    @property
+    def _folding(self) -> FoldingList:
+        return self.query_one("#tools", FoldingList) if self.part == "tools" else self.messages
+
+    def do_inspect_fold(self) -> None:
+        self._folding.toggle()
+
+    def do_inspect_verbose(self) -> None:
+        self._folding.toggle_all()
+
+    def do_inspect_copy(self) -> None:
+        text = self._copied()
+        if text:
+            self.cockpit.copy_to_clipboard(text)
+            self.notify("copied", markup=False, timeout=1.5)
+
+    def _copied(self) -> str:
+        """The message under the cursor as JSON, the tool's schema, or the plan in words."""
+        inspection = self.inspection
+        if inspection is None:
+            return ""
+        at = self._folding.item
+        if self.part == "messages" and at is not None:
+            return as_json(inspection.messages[at])
+        if self.part == "tools" and at is not None:
+            return inspection.tools[at].schema
+        title = f"{inspection.request.mysis}, request {inspection.request.id}"
+        return explain(inspection.plan, title=title) if inspection.plan is not None else inspection.gone
+
+
+def as_json(message: RequestMessage) -> str:
+    """A message for the clipboard, with everything that was sent of it."""
+    parts: dict[str, object] = {"role": str(message.role), "content": message.content}
+    if message.reasoning:
+        parts["reasoning"] = message.reasoning
+    if message.calls:
+        parts["calls"] = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.calls]
+    if message.call_id:
+        parts |= {"call_id": message.call_id, "name": message.name, "is_error": message.is_error}
+    if message.native is not None:
+        parts["native"] = message.native.blocks
+    return json.dumps(parts, ensure_ascii=False, indent=2)

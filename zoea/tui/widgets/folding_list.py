@@ -1,0 +1,144 @@
+"""Items of a head and a text below it, each folded or whole: messages of a request, tools with their schemas.
+
+Texts are broken into lines when they are unfolded, large ones in a thread, so a
+megabyte that nobody looks at costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from zoea.text.control import strip
+from zoea.tui.blocks import Marks
+from zoea.tui.widgets.line_list import LineList, Piece, spread
+from zoea.tui.wrapping import wrap
+
+INDENT = 2
+_ON_THE_LOOP = 40_000
+"""Characters that are broken into lines at once; more go to a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`head` and `right` are its first line; `body` are texts in their roles; `brief` lines of it are shown folded."""
+
+    head: Sequence[Piece]
+    right: Sequence[Piece] = ()
+    body: Sequence[Piece] = ()
+    brief: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    item: int
+    text: str = ""
+    role: str = ""
+    is_head: bool = False
+
+
+class FoldingList(LineList):
+    """Enter folds and unfolds the item under the cursor."""
+
+    def __init__(self, marks: Marks, *, id: str | None = None, classes: str | None = None, empty: str = "") -> None:
+        super().__init__(self._draw, id=id, classes=classes, empty=empty)
+        self.marks = marks
+        self.is_verbose = False
+        self._items: Sequence[Item] = ()
+        self._open: set[int] = set()
+        self._rows: list[_Row] = []
+        self._arranged = 0
+
+    def put(self, items: Sequence[Item], *, empty: str = "") -> None:
+        """Show these items, folded unless everything is shown whole, from the first on."""
+        self._items = items
+        self._open = set()
+        self._empty = empty
+        self.place = 0
+        self._arrange(place=0)
+
+    @property
+    def item(self) -> int | None:
+        """The place of the item under the cursor; None where there is none."""
+        return self._rows[self.place].item if self.place < len(self._rows) else None
+
+    def toggle(self) -> None:
+        """Fold or unfold the item under the cursor."""
+        at = self.item
+        if at is not None:
+            self._open ^= {at}
+            self._arrange(item=at)
+
+    def toggle_all(self) -> None:
+        """Everything whole, or everything folded."""
+        at = self.item
+        self.is_verbose = not self.is_verbose
+        self._open = set()
+        self._arrange(item=at)
+
+    def action_choose(self) -> None:
+        self.toggle()
+
+    def on_line_list_resized(self, event: LineList.Resized) -> None:
+        if event.lines is self:
+            self._arrange(item=self.item)
+
+    def is_open(self, item: int) -> bool:
+        return (item in self._open) != self.is_verbose
+
+    def _arrange(self, *, place: int | None = None, item: int | None = None) -> None:
+        """Break everything that is shown into lines, for the width there is."""
+        width = self.width
+        if width <= 0:
+            return
+        self._arranged += 1
+        shown = [self.is_open(at) for at in range(len(self._items))]
+        size = sum(len(text) for each, whole in zip(self._items, shown, strict=True) if whole for text, _ in each.body)
+        if size <= _ON_THE_LOOP:
+            self._take(_rows(self._items, shown, width), place, item)
+        else:
+            self.run_worker(
+                self._arrange_aside(self._arranged, shown, width, place, item), exit_on_error=False, group="arrange"
+            )
+
+    async def _arrange_aside(
+        self, number: int, shown: list[bool], width: int, place: int | None, item: int | None
+    ) -> None:
+        rows = await asyncio.to_thread(_rows, self._items, shown, width)
+        if number == self._arranged:
+            self._take(rows, place, item)
+
+    def _take(self, rows: list[_Row], place: int | None, item: int | None) -> None:
+        self._rows = rows
+        if item is not None:
+            place = next((at for at, row in enumerate(rows) if row.item == item), 0)
+        self.show(len(rows), place=place)
+
+    def _draw(self, place: int, width: int) -> list[Piece]:
+        row = self._rows[place]
+        if not row.is_head:
+            return [(" " * INDENT, ""), (row.text, row.role)]
+        item = self._items[row.item]
+        mark = self.marks.open if self.is_open(row.item) else self.marks.folded
+        return spread([(f"{mark} ", "quiet"), *item.head], item.right, width)
+
+
+def _rows(items: Sequence[Item], shown: Sequence[bool], width: int) -> list[_Row]:
+    rows: list[_Row] = []
+    for at, item in enumerate(items):
+        rows.append(_Row(at, is_head=True))
+        limit = None if shown[at] else item.brief
+        left = limit
+        for text, role in item.body:
+            if left is not None and left <= 0:
+                break
+            # Folded, only the beginning is looked at, however long the text is.
+            seen = text if left is None else text[: width * (left + 1)]
+            lines = list(islice(wrap(strip(seen), width - INDENT), left))
+            rows += [_Row(at, line, role) for line in lines]
+            left = None if left is None else left - len(lines)
+        if shown[at] and at < len(items) - 1:
+            rows.append(_Row(at))
+    return rows
