@@ -182,8 +182,9 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
                 while s.commander._services.is_disk_full:
                     s.clock.by(RETRY_DISK_S)
                     await asyncio.sleep(0.002)
-        for name in names:
-            await s.settled(name)
+            if round_ % 4 == 3:  # what waits must not outgrow what fits into a request
+                for name in names:
+                    await s.settled(name)
         assert held
         assert refused
         assert sorted(row["content"] for row in await s.rows("SELECT content FROM message")) == sorted(said)
