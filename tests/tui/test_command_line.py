@@ -1,0 +1,192 @@
+"""The `:` prompt and the palette: every action by its word, with names, completed, refused in place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.command import CommandPalette
+from textual.widgets import Input
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.model.words import MysisState
+from zoea.tui import commands
+from zoea.tui.actions import ACTIONS
+from zoea.tui.screens.command_line import CommandLine
+from zoea.tui.screens.confirm import Confirm
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.text_block import TextBlock
+
+
+async def typed(stage: Stage, line: str) -> None:
+    await stage.press("colon")
+    assert stage.shows(CommandLine)
+    await stage.write(line)
+
+
+async def run(stage: Stage, line: str) -> None:
+    await typed(stage, line)
+    await stage.press("enter")
+
+
+def error(stage: Stage) -> str:
+    return stage.one(TextBlock, "#error").plain
+
+
+async def test_send_says_something_to_one_by_name(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "send BETA hello [/] there")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        assert await stage.swarm.value("SELECT content FROM message") == "hello [/] there"
+        assert stage.shows(Dashboard)
+
+
+async def test_send_without_a_text_opens_the_prompt_for_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "send gamma")
+        await stage.until(lambda: stage.one(Prompt).is_open)
+        assert "message to gamma" in stage.text()
+
+
+async def test_broadcast_reaches_all(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "broadcast mine iron")
+        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+
+
+async def test_stop_and_start_take_several_names(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await run(stage, "stop alpha gamma")
+        await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
+        await stage.until(lambda: stage.view("alpha").state is MysisState.STOPPED)
+        assert stage.view("beta").state is MysisState.RUNNING
+        await run(stage, "start alpha")
+        await stage.until(lambda: stage.view("alpha").state is MysisState.RUNNING)
+
+
+async def test_delete_by_name_still_asks(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "delete beta")
+        await stage.until(lambda: stage.shows(Confirm))
+        assert "Delete beta?" in stage.text()
+        await stage.press("y")
+        await stage.until(lambda: not stage.has("beta"))
+
+
+async def test_stop_all_typed_still_asks(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await run(stage, "stop-all")
+        await stage.until(lambda: stage.shows(Confirm))
+        await stage.press("y")
+        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+
+
+async def test_new_makes_a_mysis_of_a_template(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "new delta miner")
+        await stage.until(lambda: stage.has("delta"))
+        assert stage.view("delta").template == "miner"
+
+
+async def test_theme_shows_another_theme(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "theme tide")
+        assert stage.app.theme == "tide"
+
+
+async def test_an_id_is_a_command_too(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "mysis.mark-all")
+        await stage.until(lambda: len(stage.app.marks) == 3)
+
+
+async def test_what_cannot_be_done_is_said_in_place_and_can_be_mended(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        for line, why in (
+            ("fly", "there is no command 'fly'"),
+            ("stop nobody", "there is no mysis 'nobody'"),
+            ("start alpha", "mysis already running"),
+            ("theme mud", "there is no theme 'mud'"),
+            ("hold tight", "hold takes nothing after it"),
+            ("mysis.undo", "there is nothing to undo"),
+        ):
+            await run(stage, line)
+            assert why in error(stage)
+            assert stage.shows(CommandLine)
+            await stage.press("escape")
+
+
+async def test_an_error_goes_as_soon_as_the_line_changes(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await run(stage, "fly")
+        await stage.press("backspace")
+        assert error(stage) == ""
+
+
+async def test_tab_completes_commands_then_names(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await typed(stage, "stop")
+        await stage.press("tab")
+        await stage.write("g")
+        await stage.press("tab", "enter")
+        await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
+
+
+async def test_arrows_choose_a_completion_and_enter_runs_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await typed(stage, "theme ")
+        await stage.press("down", "down", "up", "enter")
+        assert stage.app.theme == next(iter(stage.app.looks))
+
+
+async def test_completions_say_why_not(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await typed(stage, "start")
+        shown = stage.one(TextBlock, "#completions").plain
+        assert "mysis already running" in shown
+
+
+async def test_an_empty_line_just_leaves(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("colon", "enter")
+        assert stage.shows(Dashboard)
+
+
+async def test_the_colon_in_a_text_is_a_colon(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("note: x")
+        assert stage.one(Prompt).text == "note: x"
+
+
+def test_every_word_means_one_action() -> None:
+    words = [word for action in commands.typed() for word in commands.words_of(action)]
+    assert sorted(words) == sorted(set(words))
+
+
+def test_every_action_with_a_word_can_be_typed() -> None:
+    assert {action.id for action in ACTIONS if action.command} <= {action.id for action in commands.typed()}
+
+
+# The palette.
+
+
+async def search_palette(stage: Stage, text: str) -> None:
+    await stage.press("ctrl+p")
+    assert stage.shows(CommandPalette)
+    stage.one(Input).value = text
+
+
+async def test_the_palette_finds_an_action_and_runs_it_on_the_screen_below(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await search_palette(stage, "mark all")
+        await stage.until(lambda: "Mark all that are shown" in stage.text())
+        await stage.press("down", "enter")
+        await stage.until(lambda: len(stage.app.marks) == 3)
+        assert stage.shows(Dashboard)
+
+
+async def test_the_palette_says_why_an_action_is_not_possible(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await search_palette(stage, "relaunch")
+        await stage.until(lambda: "not now: mysis already running" in stage.text())

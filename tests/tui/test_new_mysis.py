@@ -1,0 +1,143 @@
+"""The dialog that creates a mysis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import Input, OptionList
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.app.choices import choices
+from zoea.model.words import MysisState
+from zoea.settings.paths import places
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.new_mysis import NewMysis
+from zoea.tui.widgets.choice import Choice
+from zoea.tui.widgets.text_block import TextBlock
+
+
+async def dialog(stage: Stage) -> NewMysis:
+    await stage.press("n")
+    screen = stage.screen
+    assert isinstance(screen, NewMysis)
+    await stage.until(lambda: stage.one(OptionList).option_count > 1)
+    await stage.pilot.pause()
+    return screen
+
+
+async def test_enter_alone_makes_a_running_mysis_with_a_chosen_name(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        made = next(v for v in stage.app.feed.myses.values() if v.name not in ("alpha", "beta", "gamma"))
+        assert made.name
+        assert made.state is MysisState.RUNNING
+        await stage.until(lambda: stage.shows(Dashboard))
+
+
+async def test_every_field_counts(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("delta")
+        await stage.press("tab", "down", "tab", "right")
+        provider = stage.one(Choice, "#provider").value
+        await stage.press("tab")
+        await stage.write("small-model")
+        await stage.press("tab")
+        await stage.write("fast, cheap fast")
+        await stage.press("tab", "space", "enter")
+        await stage.until(lambda: stage.has("delta"))
+        made = stage.view("delta")
+        assert provider == "autopilot"
+        assert (made.template, made.provider, made.model) == ("miner", "autopilot", "small-model")
+        assert set(made.tags) == {"fast", "cheap"}
+        assert made.state is MysisState.IDLE
+
+
+async def test_a_refused_name_is_said_in_place_and_can_be_mended(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("alpha")
+        await stage.press("enter")
+        await stage.until(lambda: "Name refused" in stage.one(TextBlock).plain)
+        assert stage.shows(NewMysis)
+        stage.one(Input, "#name").value = "alphb"
+        await stage.press("enter")
+        await stage.until(lambda: stage.has("alphb"))
+
+
+async def test_the_inherited_broadcast_is_shown_with_its_age_and_can_be_left_out(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.broadcast("Mine iron")
+        stage.clock.by(125)
+        await dialog(stage)
+        assert "your broadcast of 2m ago: Mine iron" in stage.text()
+        await stage.write("delta")
+        stage.one(Choice, "#told").focus()
+        await stage.press("right", "enter")
+        await stage.until(lambda: stage.has("delta"))
+        assert await stage.swarm.value("SELECT count(*) FROM delivery WHERE mysis_id = 4") == 0
+
+
+async def test_the_inherited_broadcast_is_told_first_by_default(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.broadcast("Mine iron")
+        await dialog(stage)
+        await stage.write("delta")
+        await stage.press("enter")
+        await stage.until(lambda: stage.has("delta") and stage.view("delta").turns == 1)
+
+
+async def test_without_a_young_broadcast_nothing_is_told(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        assert "nothing: no broadcast of yours is young enough" in stage.text()
+
+
+async def test_escape_makes_nothing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        await stage.write("delta")
+        await stage.press("escape")
+        assert stage.shows(Dashboard)
+        assert not stage.has("delta")
+
+
+async def test_a_click_takes_the_next_choice(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        assert stage.one(Choice, "#start").value == "yes"
+        await stage.pilot.click("#start")
+        assert stage.one(Choice, "#start").value == "no"
+
+
+async def test_everything_fits_at_eighty_by_twenty_four(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await dialog(stage)
+        text = stage.text()
+        assert all(label in text for label in ("name", "template", "provider", "model", "tags", "start", "told first"))
+
+
+def test_choices_come_from_the_settings(tmp_path: Path) -> None:
+    where = places()
+    where.config.mkdir(parents=True)
+    where.config_file.write_text('[provider.home]\ntype = "ollama"\nmodel = "qwen3:8b"\n')
+    found = choices(where, tmp_path / "no.db", 0)
+    assert [one.name for one in found.providers] == ["", "home", "autopilot"]
+    assert found.providers[1].title == "home (ollama)"
+    assert "no model" in found.providers[2].title
+    assert found.models == {"home": "qwen3:8b"}
+    assert found.templates[0].name == found.default_template
+    assert found.told is None
+
+
+async def test_a_broken_configuration_is_said_in_the_dialog(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        where = places()
+        where.config.mkdir(parents=True, exist_ok=True)
+        where.config_file.write_text("[provider\n")
+        assert stage.app.opened is not None
+        object.__setattr__(stage.app.opened, "places", where)
+        await stage.press("n")
+        await stage.until(lambda: "config.toml" in stage.one(TextBlock).plain)
