@@ -32,9 +32,13 @@ def early(config: Path, env: Mapping[str, str], start: Path | None = None) -> Ea
     project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
     table: dict[str, Any] = {}
     keys: dict[str, str] = {}
-    for said in (*(_tui(file) for file in (config / USER_FILE, project) if file), _environment(env)):
+    for said in (_tui(file) for file in (config / USER_FILE, project) if file):
         keys |= _keys(said.pop("keys", None))
         table |= said
+    said = _environment(env)
+    if "keys" in said:
+        keys = _keys(said.pop("keys"))  # tables of files join; a variable is one text, which holds alone
+    table |= said
     theme, calm, bell = table.get("theme"), table.get("reduced_motion"), table.get("bell")
     return Early(
         theme if isinstance(theme, str) else "",

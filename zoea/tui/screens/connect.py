@@ -129,7 +129,7 @@ class Connect(CockpitModal[str | None]):
         try:
             await asyncio.to_thread(connect, self.cockpit.where, connection)
         except SettingsInvalid as error:
-            self._say([[(str(problem), "errored")] for problem in error.problems])
+            self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
         except SettingsError as error:
             self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
         else:

@@ -388,5 +388,5 @@ class SettingsScreen(CockpitScreen[None]):
 
     def look_changed(self) -> None:
         super().look_changed()
-        if self._group == LOOK and self.is_mounted:
+        if self._group == LOOK and self.query("#editor"):
             self._draw_editor()

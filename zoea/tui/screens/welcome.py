@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from zoea.model.errors import SettingsError, ZoeaError
+from zoea.settings.origin import SettingsInvalid
 from zoea.tui.actions import BY_ID, Place, bindings, of
 from zoea.tui.rows import fit, one_line
 from zoea.tui.screens.base import CockpitScreen
@@ -78,7 +79,9 @@ class Welcome(CockpitScreen[None]):
         try:
             around: Surroundings = await asyncio.to_thread(found.surroundings, self.cockpit.where)
         except SettingsError as error:
-            self._problem, self._is_looking = error.what, False
+            problems = error.problems if isinstance(error, SettingsInvalid) else ()
+            self._problem = "; ".join(f"{one.key}: {one.message}" for one in problems) or error.what
+            self._is_looking = False
             self._draw()
             return
         self._around = around

@@ -1,0 +1,270 @@
+"""Settings as a form: what holds and why, written back on enter, wrong values said in place."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tui.cockpit import Stage, cockpit
+from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from zoea.settings import Settings, load
+from zoea.settings.layers import Loaded
+from zoea.settings.paths import Places
+from zoea.tui.form import Field, groups, parsed
+from zoea.tui.screens.help import Help
+from zoea.tui.screens.settings import SettingsScreen
+from zoea.tui.widgets.bars import KeyLine
+
+OWN = """\
+# my settings
+[swarm]
+max_myses = 4  # few
+
+[provider.local]
+type = "openai"
+base_url = "http://127.0.0.1:1/v1"
+
+[provider.local.headers]
+X = "Bearer secret-of-mine"
+"""
+
+
+@asynccontextmanager
+async def settings(folder: Path, own: str = OWN, **more: Any) -> AsyncIterator[tuple[Stage, SettingsScreen]]:
+    """The settings over a cockpit whose config.toml holds `own`."""
+    config = folder / "config"
+    config.mkdir(exist_ok=True)
+    (config / "config.toml").write_text(own)
+    async with cockpit(folder, names=("alpha",), config=config, **more) as stage:
+        await stage.press("comma")
+        screen = stage.screen
+        assert isinstance(screen, SettingsScreen)
+        await stage.until(lambda: screen.sections.ids or screen.fields.plain)
+        await stage.pilot.pause()
+        yield stage, screen
+
+
+async def go(stage: Stage, screen: SettingsScreen, group: str, key: str = "") -> Field | None:
+    """Put the cursor on a group, and on a field of it."""
+    screen.sections.focus()
+    screen.sections.select(group)
+    await stage.pilot.pause()
+    await stage.press("enter")
+    if key:
+        screen.fields.select(key)
+        await stage.pilot.pause()
+    return screen.field
+
+
+async def change(stage: Stage, screen: SettingsScreen, text: str) -> None:
+    """Type a value over the old one, and enter it."""
+    await stage.press("enter")
+    assert screen.value.has_focus
+    screen.value.value = text
+    await stage.press("enter")
+    await stage.until(lambda: screen._said[1])
+    await stage.pilot.pause()
+
+
+def on_disk(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "config" / "config.toml").read_text())
+
+
+def loaded(folder: Path) -> Loaded:
+    config = folder / "config"
+    config.mkdir(exist_ok=True)
+    return load(Places(folder, config, folder), env={})
+
+
+def test_every_setting_of_the_schema_is_in_the_form(tmp_path: Path) -> None:
+    keys = {field.key for group in groups(loaded(tmp_path)) for field in group.fields}
+    for name, section in Settings():
+        if isinstance(section, dict):
+            continue
+        inner = [f"{name}.{key}" for key, _ in section] if hasattr(section, "model_dump") else [name]
+        assert set(inner) - {"tui.theme", "tui.keys"} <= keys
+
+
+def test_what_the_form_shows_is_what_it_would_write(tmp_path: Path) -> None:
+    values = Settings().model_dump()
+    for group in groups(loaded(tmp_path)):
+        for field in group.fields:
+            if field.kind == "key" or field.locked:
+                continue
+            tree: Any = parsed(field, field.text)
+            for part in reversed(field.path):
+                tree = {part: tree}
+            node: Any = Settings.model_validate(tree).model_dump()
+            held: Any = values
+            for part in field.path:
+                node, held = node[part], held[part]
+            assert node == held
+
+
+async def test_values_stand_with_their_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOEA_SWARM__MAX_HOPS", "7")
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "swarm")
+        lines = screen.fields.plain.splitlines()
+        assert "4" in lines[0]
+        assert lines[0].endswith("config.toml:3")
+        assert any("7" in line and line.endswith("$ZOEA_SWARM__MAX_HOPS") for line in lines)
+        assert sum(line.endswith("default") for line in lines) > 5
+
+
+async def test_a_value_that_is_entered_is_written_and_comments_stay(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "swarm", "swarm.max_myses")
+        await change(stage, screen, "9")
+        assert on_disk(tmp_path)["swarm"]["max_myses"] == 9
+        assert "# my settings" in (tmp_path / "config" / "config.toml").read_text()
+        assert "max_myses = 9  # few" in (tmp_path / "config" / "config.toml").read_text()
+        assert "written; it counts when the swarm is opened again" in stage.text()
+        assert screen.fields.has_focus
+
+
+async def test_a_wrong_value_is_said_in_place_and_nothing_is_written(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "swarm", "swarm.max_myses")
+        await change(stage, screen, "lots")
+        assert on_disk(tmp_path)["swarm"]["max_myses"] == 4
+        lines = screen.fields.plain.splitlines()
+        assert "valid integer" in lines[1]
+        assert screen.value.value == "lots"
+        await stage.press("escape")
+        assert screen.fields.has_focus
+        assert "valid integer" not in stage.text()
+
+
+async def test_a_value_that_does_not_agree_with_another_is_refused(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "llm", "llm.backoff_first")
+        await change(stage, screen, "1m")
+        assert "is above llm.backoff_max" in stage.text()
+        assert "llm" not in on_disk(tmp_path)
+
+
+async def test_what_another_layer_holds_over_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOEA_SWARM__MAX_HOPS", "7")
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "swarm", "swarm.max_hops")
+        await change(stage, screen, "2")
+        assert "written, but ZOEA_SWARM__MAX_HOPS holds over it" in stage.text()
+
+
+async def test_few_options_go_round_by_enter_and_space(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "log", "log.level")
+        await stage.press("enter")
+        await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
+        await stage.until(lambda: screen.field and screen.field.text == "warning")
+        await stage.press("space")
+        await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "error"})
+
+
+async def test_ones_own_value_is_taken_out_again(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "swarm", "swarm.max_myses")
+        await stage.press("ctrl+r")
+        await stage.until(lambda: screen.field and screen.field.text == "16")
+        assert "max_myses" not in on_disk(tmp_path)["swarm"]
+        assert "taken out" in stage.text()
+
+
+async def test_reduced_motion_and_bell_count_at_once(tmp_path: Path) -> None:
+    async with settings(tmp_path, calm=False) as (stage, screen):
+        await go(stage, screen, "tui", "tui.reduced_motion")
+        await stage.press("enter")
+        await stage.until(lambda: stage.app.calm)
+        screen.fields.select("tui.bell")
+        await stage.pilot.pause()
+        await stage.press("enter")
+        await stage.until(lambda: not stage.app.rings)
+
+
+async def test_a_key_is_moved_at_once_and_a_clash_names_both(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "keys", 'tui.keys."app.help"')
+        await change(stage, screen, "b")
+        assert "app.help (help)" in stage.text()
+        assert "swarm.broadcast" in stage.text()
+        await stage.press("escape")
+        await change(stage, screen, "f9")
+        assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "f9"}}
+        await stage.press("f9")
+        assert isinstance(stage.screen, Help)
+
+
+async def test_secrets_and_tables_are_not_shown_for_change(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "provider.local", "provider.local.headers")
+        assert "secret-of-mine" not in stage.text()
+        await stage.press("enter")
+        assert not screen.value.has_focus
+        assert any("config.toml" in notice for notice in stage.notices)
+
+
+async def test_an_optional_number_may_be_set_and_emptied(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "provider.local", "provider.local.rate")
+        await change(stage, screen, "2.5")
+        assert on_disk(tmp_path)["provider"]["local"]["rate"] == 2.5
+        await change(stage, screen, "")
+        assert "rate" not in on_disk(tmp_path)["provider"]["local"]
+
+
+async def test_a_file_that_cannot_be_read_says_all_that_is_wrong(tmp_path: Path) -> None:
+    async with settings(tmp_path, "[swarm]\nmax_mises = 1\n[log]\nlevel = 3\n") as (stage, screen):
+        assert "max_mises" in screen.fields.plain
+        assert "log.level" in screen.fields.plain
+        await stage.press("escape")
+        assert not isinstance(stage.screen, SettingsScreen)
+
+
+async def test_esc_goes_one_step_out_each_time(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "swarm")
+        await stage.press("enter")
+        assert screen.value.has_focus
+        for wanted in (screen.fields, screen.sections):
+            await stage.press("escape")
+            assert wanted.has_focus
+        await stage.press("escape")
+        assert not isinstance(stage.screen, SettingsScreen)
+
+
+async def test_left_and_right_move_between_sections_and_fields(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        screen.sections.select("swarm")
+        await stage.press("right")
+        assert screen.fields.has_focus
+        await stage.press("left")
+        assert screen.sections.has_focus
+
+
+async def test_the_mouse_chooses_sections_and_changes_values(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        place = screen.sections.ids.index("log")
+        await stage.pilot.click("#sections", offset=(5, 1 + place))
+        await stage.pilot.pause()
+        await stage.pilot.click("#fields", offset=(5, 1), times=2)
+        await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
+        line = stage.one(KeyLine)
+        await stage.pilot.click(KeyLine, offset=(line.text.index("default"), 0))
+        await stage.until(lambda: on_disk(tmp_path).get("log") == {})
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_hostile_values_are_shown_harmlessly(tmp_path: Path, size: tuple[int, int]) -> None:
+    own = "[wait]\nuntil_fields = [" + ", ".join(f"'''{text}'''" for text in HOSTILE if "\x1b" not in text) + "]\n"
+    own += f'tick_field = "{LONG[:5000]}\\u001b[2J"\n'
+    own = "".join(char for char in own if char.isprintable() or char == "\n")
+    async with settings(tmp_path, own, size=size) as (stage, screen):
+        await go(stage, screen, "wait", "wait.tick_field")
+        assert is_harmless(stage.text())
+        assert "[/] [bold]list[int]" in screen.fields.plain

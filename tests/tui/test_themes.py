@@ -1,0 +1,106 @@
+"""Choosing a theme: shown at once, kept by enter, gone by esc; its files are watched meanwhile."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from tests.tui.cockpit import Stage
+from tests.tui.test_settings import settings
+from zoea.tui import looks
+from zoea.tui.screens.settings import SettingsScreen
+
+NOVA = (looks.folders(Path("nowhere"))[0] / "nova.toml").read_text()
+
+
+async def choose(stage: Stage, screen: SettingsScreen, name: str) -> None:
+    screen.sections.select("look")
+    await stage.press("right")
+    screen.fields.select(name)
+    await stage.pilot.pause()
+
+
+async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_old_one_back(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await choose(stage, screen, "tide")
+        assert stage.app.look.name == stage.app.theme == "tide"
+        assert screen.styles.background.hex == stage.app.look.colours["background"].upper()
+        await stage.press("escape")
+        assert stage.app.look.name == stage.app.theme == "nova"
+
+
+async def test_enter_keeps_it_and_the_choice_is_remembered(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await choose(stage, screen, "abyss")
+        await stage.press("enter")
+        await stage.until(lambda: any("abyss is your theme now" in notice for notice in stage.notices))
+        await stage.press("escape", "escape")
+        assert stage.app.look.name == "abyss"
+    assert tomllib.loads((tmp_path / "config" / "config.toml").read_text())["tui"] == {"theme": "abyss"}
+
+
+async def test_another_section_ends_the_preview(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await choose(stage, screen, "tide")
+        await stage.pilot.click("#sections", offset=(5, 5))
+        await stage.until(lambda: stage.app.look.name == "nova")
+
+
+async def test_leaving_the_screen_ends_the_preview(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await choose(stage, screen, "tide")
+        stage.app.pop_screen()
+        await stage.until(lambda: stage.app.look.name == "nova")
+
+
+async def test_a_changed_file_is_shown_and_a_broken_one_says_everything_in_one_message(tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "themes"
+    folder.mkdir(parents=True)
+    mine = folder / "mine.toml"
+    mine.write_text(NOVA.replace('name = "nova"', 'name = "mine"').replace("Nova", "Mine"))
+    async with settings(tmp_path) as (stage, screen):
+        await choose(stage, screen, "mine")
+        screen._poll_looks()
+        mine.write_text(mine.read_text().replace("#0A0A12", "#101018"))
+        screen._poll_looks()
+        assert stage.app.look.colours["background"] == "#101018"
+        await stage.until(lambda: screen.styles.background.hex == "#101018")
+
+        mine.write_text(mine.read_text().replace("#101018", "black").replace("dark = true", "dark = 3"))
+        screen._poll_looks()
+        await stage.pilot.pause()
+        assert stage.app.look.colours["background"] == "#101018"
+        about = " ".join(stage.text().replace("│", " ").split())
+        assert "colours.background: 'black'" in about
+        assert "dark must be true or false" in about
+
+
+async def test_a_new_file_joins_and_a_removed_one_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "themes"
+    folder.mkdir(parents=True)
+    async with settings(tmp_path) as (stage, screen):
+        await choose(stage, screen, "nova")
+        screen._poll_looks()
+        (folder / "mine.toml").write_text(NOVA.replace('name = "nova"', 'name = "mine"'))
+        screen._poll_looks()
+        assert "mine" in screen.fields.ids
+        (folder / "mine.toml").unlink()
+        screen._poll_looks()
+        assert "mine" not in screen.fields.ids
+
+
+async def test_files_are_looked_at_once_a_second_while_themes_are_chosen(tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "themes"
+    folder.mkdir(parents=True)
+    async with settings(tmp_path) as (stage, screen):
+        await choose(stage, screen, "nova")
+        await stage.until(lambda: screen._stamps is not None)
+        (folder / "mine.toml").write_text(NOVA.replace('name = "nova"', 'name = "mine"'))
+        await stage.until(lambda: "mine" in screen.fields.ids)
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_no_error(tmp_path: Path) -> None:
+    folder = tmp_path / "themes"
+    folder.mkdir()
+    (folder / "gone.toml").symlink_to(tmp_path / "nowhere")
+    assert all("gone" not in name for name, _, _ in looks.stamps(tmp_path))

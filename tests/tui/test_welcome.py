@@ -1,0 +1,260 @@
+"""The first screen of a new person: what was found, and one key for each way to begin."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.screen import Screen
+from textual.widgets import Input
+
+from tests.fakes.llm_clock import HandClock
+from tests.fakes.ollama_server import Model, OllamaServer
+from tests.fakes.swarm import FakeSwarm
+from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
+from tests.tui.hostile import HOSTILE, is_harmless
+from zoea.app.running import RunOptions
+from zoea.llm.discovery import Port
+from zoea.model.errors import StoreError
+from zoea.settings.paths import Places, places
+from zoea.tui import start
+from zoea.tui.app import Cockpit, Opened
+from zoea.tui.screens.connect import Connect
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.help import Help
+from zoea.tui.screens.new_mysis import NewMysis
+from zoea.tui.screens.welcome import Welcome
+from zoea.tui.widgets.choice import Choice
+
+
+@asynccontextmanager
+async def welcome(folder: Path, *, size: tuple[int, int] = (120, 40), is_owner: bool = True) -> AsyncIterator[Stage]:
+    """The welcome over a swarm without myses, which can be opened with a world."""
+    config = folder / "config"
+    config.mkdir(exist_ok=True)
+    fake = FakeSwarm()
+
+    @asynccontextmanager
+    async def with_world() -> AsyncIterator[Opened]:
+        yield Opened(FakeSwarm(), folder / "zoea.db", True, "reef-run")
+
+    async with cockpit_over(
+        fake, folder / "zoea.db", size=size, config=config, is_owner=is_owner, opener_with_world=with_world
+    ) as stage:
+        await stage.until(lambda: shows(stage, Welcome))
+        await stage.until(lambda: "config.toml" in stage.text())
+        await stage.pilot.pause()
+        yield stage
+
+
+def shows(stage: Stage, kind: type[Screen[Any]]) -> bool:
+    return isinstance(stage.screen, kind)
+
+
+async def test_it_comes_where_there_is_no_mysis_and_goes_once_there_is_one(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        assert "There is no mysis yet." in stage.text()
+        await stage.api.create("alpha", start=False)
+        await stage.until(lambda: shows(stage, Dashboard))
+
+
+async def test_it_does_not_come_where_there_are_myses(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        assert shows(stage, Dashboard)
+        await stage.press("f1")
+        assert shows(stage, Welcome)
+        assert "Myses are there" in stage.text()
+        await stage.press("escape")
+        assert shows(stage, Dashboard)
+
+
+async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-mine")
+    async with welcome(tmp_path) as stage:
+        assert "OPENAI_API_KEY is set" in stage.text()
+        assert "sk-secret-of-mine" not in stage.text()
+        assert "none yet: all settings are at their defaults" in stage.text()
+
+
+async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ZOEA_SWARM__DISCOVER")
+    async with OllamaServer() as server, welcome(tmp_path) as stage:
+        server.models = [Model("qwen3:8b"), Model("[/]\x1b[2J")]
+        stage.app.ports = (Port("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
+        await stage.press("escape", "f1")
+        await stage.until(lambda: "has qwen3:8b, [/]" in stage.text())
+        assert is_harmless(stage.text())
+
+
+async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        await stage.press("s")
+        await stage.until(lambda: shows(stage, Dashboard) and len(stage.app.feed.myses) == 5)
+        views = list(stage.app.feed.myses.values())
+        assert {view.template for view in views} == {"miner"}
+        assert {view.provider for view in views} == {"autopilot"}
+        await stage.until(lambda: {view.state for view in stage.app.feed.myses.values()} == {"running"})
+
+
+async def test_a_sandbox_that_does_not_open_says_why_and_the_welcome_stays(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+
+        @asynccontextmanager
+        async def broken() -> AsyncIterator[Opened]:
+            raise StoreError("the disk is full")
+            yield
+
+        stage.app.opener_with_world = broken
+        await stage.press("s")
+        await stage.until(lambda: any("the disk is full" in notice for notice in stage.notices))
+        assert shows(stage, Welcome)
+
+
+async def test_an_attached_cockpit_cannot_open_the_sandbox_and_says_why(tmp_path: Path) -> None:
+    async with welcome(tmp_path, is_owner=False) as stage:
+        assert "start it there with --world reef" in stage.text()
+        await stage.press("s")
+        assert any("--world reef" in notice for notice in stage.notices)
+
+
+async def test_one_key_creates_a_mysis_by_hand(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        await stage.press("n")
+        await stage.until(lambda: shows(stage, NewMysis))
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, Dashboard))
+        assert len(stage.app.feed.myses) == 1
+
+
+async def test_one_key_for_help(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        await stage.press("question_mark")
+        assert shows(stage, Help)
+        assert "ON THE WELCOME SCREEN" in stage.text()
+
+
+async def test_a_way_is_chosen_with_the_mouse(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        row = next(y for y, line in enumerate(stage.text().splitlines()) if "connect a model" in line)
+        await stage.pilot.click(offset=(40, row), times=2)
+        await stage.until(lambda: shows(stage, Connect))
+
+
+async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        await stage.press("c")
+        stage.one(Choice).choose("anthropic")
+        for field, text in (("name", "mine"), ("model", "m1"), ("key", "sk-secret")):
+            stage.one(Input, f"#{field}").value = text
+        await stage.pilot.pause()
+        assert "sk-secret" not in stage.text()
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, Welcome))
+        written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
+        assert written["provider"] == {"mine": {"type": "anthropic", "model": "m1", "api_key": "file:mine"}}
+        assert written["swarm"] == {"default_provider": "mine"}
+        await stage.until(lambda: "anthropic, m1: set up in your settings" in stage.text())
+        # The swarm was opened anew, so that the next mysis uses it.
+        await stage.until(lambda: stage.app.opened is not None and stage.app.feed.view is not None)
+
+
+async def test_a_wrong_connection_says_why_and_stays_open(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        await stage.press("c")
+        stage.one(Input, "#address").value = "ftp://x"
+        await stage.press("enter")
+        await stage.until(lambda: "no http or https address" in stage.text())
+        assert shows(stage, Connect)
+        await stage.press("escape")
+        assert shows(stage, Welcome)
+
+
+async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) -> None:
+    async with OllamaServer() as server, welcome(tmp_path) as stage:
+        server.models = [Model("qwen3:8b")]
+        await stage.press("c")
+        stage.one(Choice).choose("ollama")
+        stage.one(Input, "#address").value = server.url
+        await stage.press("ctrl+t")
+        await stage.until(lambda: "it answers, and has qwen3:8b" in stage.text())
+        assert stage.one(Input, "#model").value == "qwen3:8b"
+        stage.one(Input, "#address").value = "http://127.0.0.1:1"
+        await stage.press("ctrl+t")
+        await stage.until(lambda: "unreachable" in stage.text())
+
+
+async def test_a_key_in_the_environment_is_connected_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-secret")
+    async with welcome(tmp_path) as stage:
+        stage.screen.query_one("#ways").select("key:GROQ_API_KEY")  # type: ignore[attr-defined]  # a PickList
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, Connect))
+        assert "env:GROQ_API_KEY" in stage.text()
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, Welcome))
+        written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
+        assert written["provider"]["groq"]["api_key"] == "env:GROQ_API_KEY"
+
+
+async def test_settings_that_cannot_be_read_are_said(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text("[swarm]\nmax_mises = 3\n")
+    async with cockpit_over(FakeSwarm(), tmp_path / "zoea.db", config=tmp_path / "config") as stage:
+        await stage.until(lambda: "unknown key" in stage.text())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_hostile_settings_are_shown_harmlessly(tmp_path: Path, size: tuple[int, int]) -> None:
+    (tmp_path / "config").mkdir()
+    model = "".join(char for char in "".join(HOSTILE) if char.isprintable() and char not in '\\"')
+    (tmp_path / "config" / "config.toml").write_text(f'[provider.a]\ntype = "ollama"\nmodel = "{model}\\u001b[2J"\n')
+    async with welcome(tmp_path, size=size) as stage:
+        assert is_harmless(stage.text())
+        assert "[/] [bold]" in stage.text()
+
+
+@asynccontextmanager
+async def started(where: Places) -> AsyncIterator[Cockpit]:
+    """The cockpit as `zoea run` makes it, over this workspace."""
+    options = RunOptions()
+    app = Cockpit(
+        lambda: start.opened(options, where),
+        opener_with_world=lambda: start.opened(replace(options, world="reef"), where),
+        config=where.config,
+        now=HandClock(START).now,
+    )
+    async with app.run_test(size=(120, 40)) as pilot:
+        stage = Stage(app, pilot, HandClock(START))
+        await stage.until(lambda: app.feed.view is not None, within=30)
+        try:
+            yield app
+        finally:
+            await app.leave()
+
+
+@pytest.mark.timeout(120)
+async def test_from_an_empty_directory_to_five_miners_who_are_all_there_again(tmp_path: Path) -> None:
+    where = places(configured=False)
+    async with started(where) as app:
+        stage = Stage(app, None, HandClock(START))  # type: ignore[arg-type]  # nothing is typed by name here
+        await stage.until(lambda: isinstance(app.screen, Welcome))
+        app.action_do("welcome.sandbox")
+        await stage.until(lambda: isinstance(app.screen, Dashboard) and len(app.feed.myses) == 5, within=30)
+        await stage.until(lambda: all(view.tool_calls for view in app.feed.myses.values()), within=30)
+    calls = {view.name: view.tool_calls for view in app.feed.myses.values()}
+    # Opened again without a word about the world: the workspace has it.
+    async with started(where) as app:
+        stage = Stage(app, None, HandClock(START))  # type: ignore[arg-type]  # nothing is typed by name here
+        await stage.until(lambda: len(app.feed.myses) == 5)
+        assert isinstance(app.screen, Dashboard)
+        await app.api.start_all()
+        await stage.until(
+            lambda: all(view.tool_calls > calls[view.name] for view in app.feed.myses.values()), within=30
+        )
