@@ -140,9 +140,11 @@ def _by(entry: Entry) -> str:
 
 
 def _ended(turn: Turn) -> str:
+    """How a turn ended, where that is not an answer; what went wrong stands behind it."""
     if turn.outcome is None:
-        return f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
-    words = "" if turn.outcome is Outcome.ANSWERED else str(turn.outcome).replace("_", " ")
+        words = f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
+    else:
+        words = "" if turn.outcome is Outcome.ANSWERED else str(turn.outcome).replace("_", " ")
     if turn.failure is not None:
         words = f"{words}: {turn.failure.title}. {turn.failure.what}".strip(": ")
     return words

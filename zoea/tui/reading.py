@@ -56,8 +56,12 @@ class Reading:
             self._want("older", windows.older)
 
     def newer(self) -> None:
-        """Read what came after, or changed."""
+        """Read what came after."""
         self._want("newer", windows.newer)
+
+    def changed(self) -> None:
+        """Something happened: read the end again, where it is the end that is loaded."""
+        self._want("changed", lambda source, window: window if window.has_newer else windows.newer(source, window))
 
     def forget(self) -> None:
         """Another mysis: nothing that was asked for is wanted any more."""

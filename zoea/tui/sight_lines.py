@@ -71,6 +71,8 @@ def state(sight: Sight, now: int) -> list[list[Piece]]:
         return [[("no tool has read the state yet", "quiet")]]
     lines: list[list[Piece]] = []
     for snapshot in sight.snapshots:
+        if lines:
+            lines.append([])
         lines.append([(one_line(snapshot.tool), "strong"), (f"  {figures.age(snapshot.at, now)} ago", "quiet")])
         lines.append(_fields(snapshot))
     return lines
@@ -90,5 +92,6 @@ def _fields(snapshot: Snapshot) -> list[Piece]:
             shown = f"{len(item)} {'fields' if isinstance(item, dict) else 'items'}"
         else:
             shown = one_line(str(item))[:40]
-        pieces += [(f"{one_line(str(key))} ", "quiet"), (f"{shown}   ", "")]
+        # A value stands beside its name, wherever the line breaks.
+        pieces += [(f"{one_line(str(key))}\u00a0".replace(" ", "\u00a0"), "quiet"), (f"{shown}   ", "")]
     return pieces

@@ -38,6 +38,7 @@ class Exporting(CockpitModal[None]):
         mysis_id, name: Whose conversation.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
     DEFAULT_CSS = """
     Exporting .box { width: 84; }
     Exporting #forms { height: auto; margin-bottom: 1; }
@@ -76,6 +77,9 @@ class Exporting(CockpitModal[None]):
 
     def _proposal(self) -> str:
         return file_name(self._mysis, self._form, self.cockpit.now())
+
+    def action_leave(self) -> None:
+        self.do_app_back()
 
     def action_other_format(self) -> None:
         """The next format; the ending of the name follows."""

@@ -41,10 +41,11 @@ LIVE_SHARE = 2
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Where a reader left a conversation: the turn, and the line at the top."""
+    """Where a reader left a conversation: the turn, the line at the top, the block under the cursor."""
 
     turn: int
     spot: Spot
+    cursor: str
 
 
 class Focus(Speaking, CockpitScreen[None]):
@@ -162,10 +163,13 @@ class Focus(Speaking, CockpitScreen[None]):
 
     def _shown(self, window: Window, why: str) -> None:
         """A new window was read."""
+        if not self.is_attached:
+            return
         at: Spot | None = None
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
         if why == "bookmark" and isinstance(bookmark, Bookmark):
             at = bookmark.spot
+            self.transcript.choose(bookmark.cursor)
         elif why == "turn" or why == "found":
             at = next((Spot(f"turn {turn.id}") for turn in window.turns if turn.number == self._jump), None)
         if self._live_ends:
@@ -205,7 +209,8 @@ class Focus(Speaking, CockpitScreen[None]):
         except StoreError as error:
             self._failed(error)
             return
-        self.transcript.put_whole(memory_id, text)
+        if self.is_attached:
+            self.transcript.put_whole(memory_id, text)
 
     def on_transcript_moved(self, event: Transcript.Moved) -> None:
         self._subtitle()
@@ -221,8 +226,6 @@ class Focus(Speaking, CockpitScreen[None]):
         view = self.view
         if view is None:
             return
-        if not self._reading.is_loaded and not self._worth:
-            self._reading.newest()
         if view.streaming and view.activity is Activity.LLM:
             self._live_ends = False
             self.live.say(view.streaming)
@@ -238,8 +241,7 @@ class Focus(Speaking, CockpitScreen[None]):
             self._reread()
 
     def _reread(self) -> None:
-        if self._reading.is_loaded and not self._reading.window.has_newer:
-            self._reading.newer()
+        self._reading.changed()
         self._see()
 
     def tick(self) -> None:
@@ -257,6 +259,8 @@ class Focus(Speaking, CockpitScreen[None]):
 
     def _arrange(self) -> None:
         """The live answer stands right below the conversation, and takes at most half of the room."""
+        if not self.query(LiveAnswer) or not self.query(FindBar):
+            return
         transcript, live = self.transcript, self.live
         room = self.query_one("#talk").content_size.height - (1 if self.find_bar.display else 0)
         if not live.display or room <= 0:
@@ -273,7 +277,8 @@ class Focus(Speaking, CockpitScreen[None]):
     def _see(self) -> None:
         """Read the side again, at most once a second, where it is shown."""
         now = self.cockpit.now()
-        if self._is_seeing or not self.query_one("#side").display or self._source() is None:
+        is_shown = any(side.display for side in self.query("#side"))
+        if self._is_seeing or not is_shown or self._source() is None:
             return
         if self._sight_at and now - self._sight_at < SIGHT_EVERY and self._sight.seen is not None:
             return
@@ -290,13 +295,16 @@ class Focus(Speaking, CockpitScreen[None]):
             return
         finally:
             self._is_seeing = False
-        if source.mysis_id == self.mysis_id:
+        if source.mysis_id == self.mysis_id and self.is_attached:
             self._sight = found
             self._draw_sight()
 
     def _draw_sight(self) -> None:
-        self.query_one("#sees", TextBlock).put(sight_lines.sees(self._sight))
-        self.query_one("#state", TextBlock).put(sight_lines.state(self._sight, self.cockpit.now()))
+        # The screen may be going while its last reading comes back.
+        for sees in self.query("#sees").results(TextBlock):
+            sees.put(sight_lines.sees(self._sight))
+        for state in self.query("#state").results(TextBlock):
+            state.put(sight_lines.state(self._sight, self.cockpit.now()))
 
     def on_resize(self) -> None:
         self._see()
@@ -370,12 +378,12 @@ class Focus(Speaking, CockpitScreen[None]):
         self.feed_changed(frozenset())
 
     def _keep_place(self) -> None:
-        spot = self.transcript.spot
+        spot, cursor = self.transcript.spot, self.transcript.cursor
         number = next((block.turn for block in self._reading.window.blocks if spot and block.key == spot.key), 0)
         if spot is None or not number:
             self.cockpit.bookmarks.pop(self.mysis_id, None)
         else:
-            self.cockpit.bookmarks[self.mysis_id] = Bookmark(number, spot)
+            self.cockpit.bookmarks[self.mysis_id] = Bookmark(number, spot, cursor.key if cursor is not None else "")
 
     def do_app_back(self) -> None:
         if self.prompt.is_open:

@@ -163,6 +163,11 @@ class Transcript(ScrollView, can_focus=True):
             return self._roll.blocks[place]
         return self._roll.blocks[-1] if self._roll.blocks else None
 
+    def choose(self, key: str) -> None:
+        """Put the cursor on a block, now or once it is loaded."""
+        self._cursor = key
+        self.refresh()
+
     @property
     def spot(self) -> Spot | None:
         """What stands at the top, to come back to; None while it follows the end."""

@@ -1,0 +1,458 @@
+"""Focus, key by key, over a real swarm: reading, following, folding, finding, copying, exporting, speaking."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.swarm.harness import call, script
+from tests.tui.cockpit import QUIET, Stage, cockpit
+from tests.tui.conversations import HOSTILE
+from zoea.llm.scripted import Rule
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
+from zoea.model.words import ErrorClass
+from zoea.settings import Settings
+from zoea.tui.blocks import Kind
+from zoea.tui.screens.exporting import Exporting
+from zoea.tui.screens.focus import Focus
+from zoea.tui.widgets.find_bar import FindBar
+from zoea.tui.widgets.live import LiveAnswer
+from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.transcript import Transcript
+
+LONG = "\n\n".join(f"paragraph {number}" for number in range(12))
+
+
+@asynccontextmanager
+async def focus(
+    folder: Path, *answers: Answer | ProviderError, prompts: int = 1, rules: Rule | None = None, **more: Any
+) -> AsyncIterator[Stage]:
+    """The Focus of alpha, which was told `prompts` things before."""
+    told = rules or script(*(answers or (Answer(text="done"),)))
+    async with cockpit(folder, told, start=True, **more) as stage:
+        for number in range(1, prompts + 1):
+            await stage.swarm.commander.send("alpha", f"prompt {number}")
+            await stage.swarm.settled()
+        await stage.press("enter")
+        await opens(stage)
+        if prompts:
+            await shows(stage, f"prompt {prompts}")
+        yield stage
+
+
+def view(stage: Stage) -> Transcript:
+    return stage.one(Transcript)
+
+
+async def opens(stage: Stage) -> None:
+    """Wait until Focus stands there."""
+    await stage.until(lambda: isinstance(stage.screen, Focus) and stage.screen.query(Transcript))
+
+
+async def shows(stage: Stage, *words: str) -> None:
+    """Wait until all of these stand in the conversation, loaded and laid out."""
+    await stage.until(lambda: all(word in view(stage).plain for word in words))
+    await stage.pilot.pause()
+
+
+async def settles(stage: Stage, found: Callable[[], Any]) -> None:
+    await stage.until(found)
+    await stage.pilot.pause()
+
+
+class TestReading:
+    async def test_enter_opens_the_conversation_and_escape_leaves_it(self, tmp_path: Path) -> None:
+        asked = Answer(text="**I look**", reasoning="hm", calls=(call("look", "ore"),))
+        async with focus(tmp_path, asked, Answer(text="found it")) as stage:
+            await shows(stage, "from you", "prompt 1", "thinking", "I look", '⚙ look(text="ore")', "found it")
+            assert "alpha" in stage.text()
+            assert "1 of 3" in stage.text()
+            assert view(stage).follows
+            await stage.press("escape")
+            assert not isinstance(stage.screen, Focus)
+
+    async def test_nothing_said_yet_says_what_to_do(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, prompts=0) as stage:
+            await settles(stage, lambda: "nothing was said yet: press m" in stage.text())
+
+    async def test_what_is_new_appears_at_the_end(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.swarm.commander.send("alpha", "and now this")
+            await shows(stage, "and now this")
+            await stage.swarm.settled()
+            await settles(stage, lambda: view(stage).plain.count("done") == 2)
+            assert view(stage).scroll_offset.y == view(stage).max_scroll_y
+
+    async def test_nothing_moves_under_a_reader_and_the_edge_counts_what_is_new(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text=LONG), prompts=3, size=(100, 24)) as stage:
+            await stage.press("pageup", "pageup")
+            before = (view(stage).scroll_offset.y, _lines(stage))
+            await stage.swarm.commander.send("alpha", "news")
+            await shows(stage, "news")
+            await stage.swarm.settled()
+            await settles(stage, lambda: "↓ 2 new" in stage.text())
+            assert (view(stage).scroll_offset.y, _lines(stage)) == before
+            await stage.press("G")
+            await settles(stage, lambda: "following" in stage.text())
+            assert view(stage).unseen == 0
+
+    async def test_older_turns_load_on_the_way_up_and_the_place_is_kept(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+            assert "prompt 1\n" not in view(stage).plain
+            for _ in range(40):
+                line = _lines(stage)[5]
+                await stage.press("pageup")
+                if line.strip():
+                    await settles(stage, lambda: bool(_lines(stage)))
+                if "turn 1 " in view(stage).plain:
+                    break
+            await shows(stage, "turn 1 ")
+            await stage.press("g")
+            await settles(stage, lambda: "turn 1 " in stage.text())
+
+    async def test_home_and_end_reach_what_is_not_loaded(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+            await stage.press("g")
+            await settles(stage, lambda: "turn 1 " in stage.text())
+            assert not view(stage).follows
+            await stage.press("G")
+            await settles(stage, lambda: "turn 45 " in stage.text() and view(stage).follows)
+
+    async def test_brackets_go_from_turn_to_turn(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text=LONG), prompts=3, size=(100, 24)) as stage:
+            for number in (3, 2, 1):
+                await stage.press("left_square_bracket")
+                assert _cursor(stage) == ("turn", number)
+                assert f"turn {number} " in stage.text()
+            await stage.press("right_square_bracket")
+            assert _cursor(stage) == ("turn", 2)
+
+    async def test_angles_go_from_mysis_to_mysis_and_back_to_where_it_was(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text=LONG), prompts=3, size=(100, 24)) as stage:
+            await stage.press("pageup")
+            before = (view(stage).scroll_offset.y, _lines(stage))
+            await stage.press("greater_than_sign")
+            await settles(stage, lambda: "2 of 3" in stage.text() and "nothing was said yet" in stage.text())
+            await stage.press("less_than_sign")
+            await shows(stage, "prompt 3")
+            await settles(stage, lambda: _lines(stage) == before[1])
+            await stage.press("escape", "enter")
+            await opens(stage)
+            await settles(stage, lambda: _lines(stage) == before[1])
+
+    async def test_prompts_that_wait_stand_at_the_end(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.swarm.commander.hold(True)
+            await stage.swarm.commander.send("alpha", "for later")
+            await shows(stage, "queued", "for later")
+
+    async def test_an_errored_turn_says_why(self, tmp_path: Path) -> None:
+        fails = ProviderError("there is no model x", kind=ErrorClass.MODEL_MISSING)
+        async with cockpit(tmp_path, script(fails), start=True) as stage:
+            await stage.swarm.commander.send("alpha", "go")
+            await stage.until(lambda: stage.swarm.state() == "errored")
+            await stage.press("enter")
+            await opens(stage)
+            await shows(stage, "failed", "there is no model x", "it goes on at the next start")
+
+
+def _lines(stage: Stage) -> list[str]:
+    """What stands inside the conversation's frame."""
+    return [line[:-3] for line in stage.text().split("\n")[2:-3]]
+
+
+def _cursor(stage: Stage) -> tuple[str, int]:
+    block = view(stage).cursor
+    return (str(block.kind), block.turn) if block is not None else ("", 0)
+
+
+class TestFolding:
+    ANSWERS = (
+        Answer(text="", reasoning="deep\nthought", calls=(call("look", "ore"),)),
+        Answer(text="found"),
+    )
+
+    async def test_enter_folds_and_unfolds_the_block_under_the_cursor(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, *self.ANSWERS) as stage:
+            await stage.press("k")
+            assert _cursor(stage)[0] == Kind.CALL
+            await stage.press("enter")
+            await shows(stage, "look did ore")
+            await stage.press("enter")
+            assert "look did ore" not in view(stage).plain
+            await stage.press("k", "enter")
+            await shows(stage, "deep\n")
+
+    async def test_a_click_on_a_head_folds_and_on_a_body_does_not(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, *self.ANSWERS) as stage:
+            line = next(at for at, text in enumerate(view(stage).plain.split("\n")) if "⚙ look" in text)
+            await stage.pilot.click(Transcript, offset=(10, line))
+            await shows(stage, "look did ore")
+            await stage.pilot.click(Transcript, offset=(10, line + 1))
+            assert "look did ore" in view(stage).plain
+
+    async def test_a_folded_turn_is_one_line(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, prompts=2) as stage:
+            await stage.press("left_square_bracket", "enter")
+            await stage.pilot.pause()
+            assert view(stage).plain.count("done") == 1
+            assert "prompt 2" in view(stage).plain
+
+    async def test_verbose_opens_all_and_folds_all_again(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, *self.ANSWERS) as stage:
+            await stage.press("v")
+            await shows(stage, "deep\n", "look did ore")
+            assert "verbose" in stage.text()
+            await stage.press("v")
+            assert "look did ore" not in view(stage).plain
+
+    async def test_what_was_cut_is_read_whole_when_it_is_opened(self, tmp_path: Path) -> None:
+        long = "word " * 6000
+        async with focus(tmp_path, Answer(text="", calls=(call("look", long + "END"),)), Answer(text="done")) as stage:
+            await stage.press("k", "enter")
+            await stage.press("v")
+            await shows(stage, "END")
+
+
+class TestFinding:
+    async def test_typing_finds_and_enter_goes_to_the_newest(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text=LONG), prompts=3, size=(100, 24)) as stage:
+            await stage.press("slash")
+            await stage.write("paragraph 3")
+            await settles(stage, lambda: stage.one(FindBar).count == "3 of 3")
+            await stage.press("enter")
+            await settles(stage, lambda: "paragraph 3" in "\n".join(_lines(stage)))
+            assert _cursor(stage) == ("answer", 3)
+            await stage.press("N")
+            await settles(stage, lambda: stage.one(FindBar).count == "2 of 3")
+            assert _cursor(stage) == ("answer", 2)
+            await stage.press("n", "n")
+            await settles(stage, lambda: stage.one(FindBar).count == "1 of 3")
+            await stage.press("escape")
+            assert not stage.one(FindBar).display
+            assert isinstance(stage.screen, Focus)
+
+    async def test_a_place_that_is_not_loaded_is_loaded(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+            await stage.press("slash")
+            await stage.write("prompt 2")
+            await settles(stage, lambda: "of 11" in stage.one(FindBar).count)
+            await stage.press("enter", "n")
+            await settles(stage, lambda: _cursor(stage) == ("prompt", 2) and "prompt 2" in "\n".join(_lines(stage)))
+
+    async def test_a_result_that_holds_it_is_opened(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text="", calls=(call("look", "ore"),)), Answer(text="ok")) as stage:
+            await stage.press("slash")
+            await stage.write("did ore")
+            await stage.press("enter")
+            await shows(stage, "look did ore")
+
+    async def test_words_that_are_nowhere_say_so_and_next_says_why_not(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("n")
+            assert any("press / and type" in notice for notice in stage.notices)
+            await stage.press("slash")
+            await stage.write("unobtainium")
+            await settles(stage, lambda: stage.one(FindBar).count == "none")
+
+    async def test_a_search_elsewhere_can_open_it_at_a_place(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
+            await stage.press("escape")
+            stage.app.push_screen(Focus(stage.view().id, turn=4, key="memory 7", words="prompt 4"))
+            await opens(stage)
+            await settles(stage, lambda: _cursor(stage) == ("prompt", 4) and "prompt 4" in stage.text())
+
+
+class TestStreaming:
+    async def test_the_answer_grows_and_becomes_a_block(self, tmp_path: Path) -> None:
+        go_on, end = asyncio.Event(), asyncio.Event()
+
+        class Slow:
+            """Streams two pieces, each when the test says so."""
+
+            name, kind, label, metered = "slow", "scripted", "slow", False
+
+            async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+                yield Delta(text="The **belt** ")
+                await go_on.wait()
+                yield Delta(text="is rich [/] \x1b[31m")
+                await end.wait()
+                yield Answer(text="The **belt** is rich [/]")
+
+        async with focus(tmp_path, prompts=1) as stage:
+            real = stage.swarm.provider.stream
+            stage.swarm.provider.stream = Slow().stream  # type: ignore[method-assign]  # a model by hand
+            await stage.swarm.commander.send("alpha", "again")
+            live = stage.one(LiveAnswer)
+            await settles(stage, lambda: live.display and live.text == "The **belt** ")
+            assert "The belt" in stage.text()
+            go_on.set()
+            await settles(stage, lambda: "is rich [/]" in stage.text())
+            end.set()
+            await shows(stage, "The belt is rich [/]")
+            await settles(stage, lambda: not live.display)
+            stage.swarm.provider.stream = real  # type: ignore[method-assign]
+
+
+class TestDoing:
+    async def test_copying_gives_the_block_under_the_cursor(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text="**bold** [/]")) as stage:
+            await stage.press("y")
+            assert stage.app.clipboard == "**bold** [/]"
+            assert any("answer copied" in notice for notice in stage.notices)
+
+    async def test_copying_what_was_cut_gives_all_of_it(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text="y" * 30_000)) as stage:
+            await stage.press("y")
+            await settles(stage, lambda: len(stage.app.clipboard) == 30_000)
+
+    async def test_text_is_selected_across_blocks(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text="done")) as stage:
+            first = next(at for at, text in enumerate(view(stage).plain.split("\n")) if "prompt 1" in text)
+            await stage.pilot.mouse_down(Transcript, offset=(4, first))
+            await stage.pilot.hover(Transcript, offset=(8, first + 2))
+            await stage.pilot.mouse_up(Transcript, offset=(8, first + 2))
+            assert stage.screen.get_selected_text() == "prompt 1\n\ndone"
+
+    async def test_a_message_goes_to_it(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("m")
+            await stage.write("mine iron")
+            await stage.press("enter")
+            await shows(stage, "mine iron")
+            assert not stage.one(Prompt).is_open
+
+    async def test_a_message_to_a_stopped_one_relaunches_it(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("s")
+            await settles(stage, lambda: stage.view().state == "stopped")
+            await stage.press("m")
+            assert "relaunches it and sends" in stage.text()
+            await stage.write("go on")
+            await stage.press("enter")
+            await shows(stage, "go on")
+
+    async def test_stop_and_relaunch(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("s")
+            await settles(stage, lambda: stage.view().state == "stopped")
+            await stage.press("s")
+            assert any("stopped already" in notice for notice in stage.notices)
+            await stage.press("r")
+            await settles(stage, lambda: stage.view().state == "running")
+
+    async def test_a_broadcast_can_be_said_from_here(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("b")
+            await stage.write("all hands")
+            await stage.press("enter")
+            await shows(stage, "broadcast from you", "all hands")
+
+    async def test_a_mysis_that_is_deleted_meanwhile_stays_readable(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.swarm.commander.delete("alpha")
+            await settles(stage, lambda: "deleted" in stage.text())
+            await stage.press("m")
+            assert stage.notices
+            assert "prompt 1" in view(stage).plain
+
+    async def test_the_side_says_what_it_sees(self, tmp_path: Path) -> None:
+        settings = Settings.model_validate({**QUIET.model_dump(), "context": {"snapshot_tools": ["look"]}})
+        looks = Answer(text="", calls=(call("look", "ore"),))
+        async with focus(tmp_path, looks, Answer(text="ok"), settings=settings, size=(160, 44)) as stage:
+            sees, state = stage.one(TextBlock, "#sees"), stage.one(TextBlock, "#state")
+            await settles(stage, lambda: "history" in sees.plain and "look did ore" in state.plain)
+            assert "of 4.1k" in sees.plain
+
+    @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+    async def test_it_fits_every_size_and_look(self, tmp_path: Path, size: tuple[int, int]) -> None:
+        async with focus(tmp_path, Answer(text=LONG), size=size) as stage:
+            await shows(stage, "paragraph 11")
+            for name in ("tide", "high-contrast", "nova"):
+                stage.app.use_look(name)
+                await stage.pilot.pause()
+            await stage.pilot.resize_terminal(90, 30)
+            await shows(stage, "paragraph 11")
+
+
+class TestExporting:
+    @pytest.mark.parametrize(
+        ("tabs", "ending", "begins"), [(0, "md", "# alpha"), (1, "html", "<!DOCTYPE"), (2, "jsonl", "{")]
+    )
+    async def test_each_format_is_written_where_it_was_asked_for(
+        self, tmp_path: Path, tabs: int, ending: str, begins: str
+    ) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("e")
+            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            await stage.press(*["tab"] * tabs, "enter")
+            await settles(stage, lambda: isinstance(stage.screen, Focus))
+            (name,) = _written()
+            assert name.endswith(f".{ending}")
+            assert _content(name).startswith(begins)
+
+    async def test_a_file_that_is_there_needs_a_second_enter(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("e")
+            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            screen = stage.screen
+            assert isinstance(screen, Exporting)
+            name = screen.path
+            _put(name, "mine")
+            await stage.press("enter")
+            assert "enter again replaces it" in stage.text()
+            assert _content(name) == "mine"
+            await stage.press("enter")
+            await settles(stage, lambda: isinstance(stage.screen, Focus))
+            assert _content(name).startswith("# alpha")
+
+    async def test_what_is_taken_out_is_said_and_can_be_changed(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("e")
+            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            assert "are taken out" in stage.text()
+            await stage.press("ctrl+r")
+            assert "nothing is taken out" in stage.text()
+            await stage.press("escape")
+            await settles(stage, lambda: isinstance(stage.screen, Focus))
+
+    async def test_a_place_that_cannot_be_is_said(self, tmp_path: Path) -> None:
+        async with focus(tmp_path) as stage:
+            await stage.press("e")
+            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            await stage.press("home")
+            await stage.write("none/")
+            await stage.press("enter")
+            await settles(stage, lambda: "cannot be written" in stage.text())
+
+
+def _written() -> list[str]:
+    return [file.name for file in Path().glob("alpha-*")]
+
+
+def _content(name: str) -> str:
+    return Path(name).read_text(encoding="utf-8")
+
+
+def _put(name: str, text: str) -> None:
+    Path(name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+async def test_hostile_text_is_shown_and_does_nothing(tmp_path: Path, number: int) -> None:
+    text = HOSTILE[number]
+    asks = Answer(text=text, reasoning=text, calls=(call("look", text), call(text[:30] or "x", text)))
+    async with focus(tmp_path, asks, Answer(text=text or "end"), size=(160, 44)) as stage:
+        await stage.press("v", "slash")
+        await stage.write("x")
+        await stage.press("enter", "n")
+        await stage.pilot.pause()
+        assert "\x1b" not in stage.text()
+        assert isinstance(stage.screen, Focus)
