@@ -1,0 +1,432 @@
+"""Commands of the swarm: creating, naming, starting, archiving, waiting, receipts."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import call, script, swarm
+from tests.swarm.test_desk import templates
+from zoea.model.errors import (
+    MysisMissing,
+    NameRefused,
+    NoRecipients,
+    ProviderError,
+    StateRefused,
+    SwarmFull,
+    UsageError,
+)
+from zoea.model.request import Answer
+from zoea.model.values import Event, Recipients, Sender
+from zoea.model.words import Activity, DeliveryMode, ErrorClass, MysisState, SenderKind
+from zoea.settings import Settings
+from zoea.swarm import mysis_ops
+
+HELLO = script(Answer(text="hello"))
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["a", "x" * 40, "Älter 2", "a-b_c.d", "ctx", "漢字"])
+    def test_allowed(self, name: str) -> None:
+        assert mysis_ops.check_name(f" {name} ") == name
+
+    @pytest.mark.parametrize("name", ["", "x" * 41, "-a", "ctx-1", "TKT-2", "a/b", "a:b", "a\nb", "a@b", "👾"])
+    def test_refused(self, name: str) -> None:
+        with pytest.raises(NameRefused, match="cannot be a name"):
+            mysis_ops.check_name(name)
+
+    async def test_a_name_is_taken_without_case_in_any_script(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            await s.commander.create("Ärger", start=False)
+            with pytest.raises(NameRefused, match="there is a mysis named 'ärger' already"):
+                await s.commander.create("ärger", start=False)
+            assert (await s.commander.mysis("ÄRGER")).name == "Ärger"
+
+    async def test_zoea_chooses_greek_letters_then_numbers(self, tmp_path: Path) -> None:
+        settings = Settings.model_validate({"swarm": {"max_myses": 100}})
+        async with swarm(tmp_path, settings=settings) as s:
+            await s.commander.create("Beta", start=False)
+            await s.commander.create("mysis-26", start=False)
+            made = [(await s.commander.create(" ", start=False)).name for _ in range(25)]
+            assert made[:3] == ["alpha", "gamma", "delta"]
+            assert made[-3:] == ["omega", "mysis-27", "mysis-28"]
+
+    async def test_a_mysis_is_found_by_number_name_or_at_sign(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            await s.commander.create("alpha", start=False)
+            for ref in ("#1", " alpha ", "@ALPHA"):
+                assert (await s.commander.mysis(ref)).id == 1
+            for ref in ("#9", "#x", "nobody"):
+                with pytest.raises(MysisMissing) as missing:
+                    await s.commander.mysis(ref)
+                assert missing.value.hint == "there are: alpha"
+
+
+class TestStarting:
+    async def test_created_idle_and_then_started_unless_told_not_to(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            assert (await s.commander.create("alpha")).state is MysisState.RUNNING
+            assert (await s.commander.create("beta", start=False)).state is MysisState.IDLE
+
+    async def test_a_start_while_running_is_an_error(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            await s.commander.create("alpha")
+            with pytest.raises(StateRefused, match="mysis already running"):
+                await s.commander.start("alpha")
+
+    async def test_no_more_than_max_myses(self, tmp_path: Path) -> None:
+        settings = Settings.model_validate({"swarm": {"max_myses": 2}})
+        async with swarm(tmp_path, settings=settings) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.create("beta", start=False)
+            with pytest.raises(SwarmFull, match=r"max myses \(2\) reached"):
+                await s.commander.create("gamma", start=False)
+            await s.commander.delete("beta")
+            await s.commander.create("gamma", start=False)
+            with pytest.raises(SwarmFull):
+                await s.commander.undelete(2)
+
+    async def test_a_provider_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            with pytest.raises(ProviderError, match="missing"):
+                await s.commander.create("alpha", provider="missing")
+
+    async def test_the_opening_of_a_template_is_the_first_prompt(self, tmp_path: Path) -> None:
+        found = templates(tmp_path, miner='opening = "Mine iron."\nmodel = "m1"')
+        async with swarm(tmp_path, HELLO, templates=found) as s:
+            view = await s.commander.create("alpha", template="miner")
+            assert view.model == "m1"
+            await s.settled()
+            assert s.sent()[0] == [("user", "Mine iron.")]
+
+    async def test_start_all_starts_the_idle_and_stop_all_stops_the_rest(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            for name in ("alpha", "beta", "gamma"):
+                await s.commander.create(name, start=False)
+            await s.commander.stop("gamma")
+            assert await s.commander.start_all() == 2
+            assert await s.commander.stop_all() == 2
+            assert {s.state(name) for name in ("alpha", "beta", "gamma")} == {MysisState.STOPPED}
+
+    async def test_what_was_running_is_idle_after_a_restart_and_the_others_stay(self, tmp_path: Path) -> None:
+        wrong = ProviderError("refused", kind=ErrorClass.AUTH)
+        async with swarm(tmp_path, script(wrong)) as s:
+            for name in ("runs", "stopped", "errored", "idle"):
+                await s.commander.create(name, start=name == "runs")
+            await s.commander.stop("stopped")
+            await s.commander.send("errored", "hello")
+            await s.until(lambda: s.state("errored") is MysisState.ERRORED)
+        async with swarm(tmp_path) as s:
+            states = [s.state(name) for name in ("runs", "stopped", "errored", "idle")]
+            assert states == [MysisState.IDLE, MysisState.STOPPED, MysisState.ERRORED, MysisState.IDLE]
+            assert (await s.commander.mysis("errored")).failure is not None
+
+    async def test_a_countdown_to_recovery_goes_on_after_a_restart(self, tmp_path: Path) -> None:
+        settings = Settings.model_validate({"llm": {"retries": 0}})
+        busy = ProviderError("503", kind=ErrorClass.TRANSIENT)
+        async with swarm(tmp_path, script(busy), settings=settings) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await s.until(lambda: s.state() is MysisState.ERRORED)
+            retry_at = (await s.commander.mysis("alpha")).retry_at
+        async with swarm(tmp_path, HELLO) as s:
+            assert (await s.commander.mysis("alpha")).retry_at == retry_at
+            s.clock.by(16)
+            await s.until(lambda: s.state() is MysisState.RUNNING)
+            await s.settled()
+            assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+class TestArchiving:
+    async def test_deleting_stops_it_frees_the_name_and_keeps_the_memories(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await s.settled()
+            assert (await s.commander.delete("alpha")).state is MysisState.STOPPED
+            with pytest.raises(MysisMissing):
+                await s.commander.mysis("alpha")
+            assert (await s.commander.create("alpha", start=False)).id == 2
+            assert await s.value("SELECT count(*) FROM memory WHERE mysis_id = 1") == 2
+            with pytest.raises(NameRefused, match="given to another mysis"):
+                await s.commander.undelete(1)
+            await s.commander.delete("alpha")
+            assert (await s.commander.undelete(1)).name == "alpha"
+            await s.commander.start("alpha")
+
+    async def test_what_is_not_deleted_cannot_be_undeleted(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            await s.commander.create("alpha", start=False)
+            for number in (1, 9):
+                with pytest.raises(MysisMissing, match=f"no deleted mysis #{number}"):
+                    await s.commander.undelete(number)
+
+    async def test_one_deleted_before_a_restart_comes_back_with_its_template(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.delete("alpha")
+        async with swarm(tmp_path, HELLO) as s:
+            assert (await s.commander.undelete(1)).template == "default"
+            await s.commander.start("alpha")
+            await s.commander.send("alpha", "hello")
+            await s.settled()
+            assert s.provider.calls == 1
+
+    async def test_a_dismissed_error_is_off_the_row_and_the_state_stays(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, script(ProviderError("refused", kind=ErrorClass.AUTH))) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await s.until(lambda: s.state() is MysisState.ERRORED)
+            view = await s.commander.dismiss("alpha")
+            assert (view.failure, view.state) == (None, MysisState.ERRORED)
+
+
+class TestReceipts:
+    async def test_from_delivered_over_taken_to_answered(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            block = s.provider.block()
+            await s.commander.create("alpha", start=False)
+            first = await s.commander.send("alpha", "one")
+            await block.reached.wait()
+            second = await s.commander.send("alpha", "two")
+            now = [(await s.commander.receipt(one.message_id)).lines[0] for one in (first, second)]
+            assert [(line.status, line.turn_id) for line in now] == [("taken", 1), ("delivered", None)]
+            assert (await s.commander.mysis("alpha")).pending == 1
+            block.release()
+            await s.settled()
+            later = (await s.commander.receipt(second.message_id)).lines[0]
+            assert (later.status, later.turn_id) == ("answered", 2)
+
+    async def test_a_cancelled_turn_did_not_answer(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            block = s.provider.block()
+            await s.commander.create("alpha", start=False)
+            receipt = await s.commander.send("alpha", "one")
+            await block.reached.wait()
+            await s.commander.stop("alpha")
+            line = (await s.commander.receipt(receipt.message_id)).lines[0]
+            assert (line.status, line.reason) == ("not answered", "not answered: cancelled")
+
+    async def test_a_message_that_is_not_there_has_none(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            with pytest.raises(UsageError, match="there is no message 7"):
+                await s.commander.receipt(7)
+            with pytest.raises(UsageError, match="there is no delivery 7"):
+                await s.commander.withdraw(7)
+
+    async def test_beyond_the_hops_a_message_waits(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            for name in ("alpha", "beta"):
+                await s.commander.create(name, start=False)
+            receipt = await s.commander.desk.desk_send(1, 2, "beta", "far away")
+            assert receipt.lines[0].status == "waiting"
+            assert s.state("beta") is MysisState.IDLE
+
+    @pytest.mark.parametrize(
+        ("to", "heard"),
+        [
+            (Recipients(), ["alpha", "beta", "gamma"]),
+            (Recipients(names=("BETA", "#1")), ["alpha", "beta"]),
+            (Recipients(tag="north"), ["beta", "gamma"]),
+            (Recipients(tag="north", names=("gamma",)), ["gamma"]),
+            (Recipients(state=MysisState.IDLE), ["alpha", "beta", "gamma"]),
+        ],
+    )
+    async def test_a_broadcast_goes_to_all_or_to_a_filter(
+        self, tmp_path: Path, to: Recipients, heard: list[str]
+    ) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            for name in ("alpha", "beta", "gamma"):
+                await s.commander.create(name, tags=() if name == "alpha" else ("north", "scout"), start=False)
+            receipt = await s.commander.broadcast("hear", to=to)
+            assert [line.mysis for line in receipt.lines] == heard
+            for name in heard:
+                await s.settled(name)
+
+    async def test_a_broadcast_to_a_name_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            await s.commander.create("alpha", start=False)
+            with pytest.raises(MysisMissing):
+                await s.commander.broadcast("hear", to=Recipients(names=("alpha", "nobody")))
+            with pytest.raises(NoRecipients):
+                await s.commander.broadcast("hear", to=Recipients(tag="nobody has it"))
+            assert await s.value("SELECT count(*) FROM message") == 0
+
+    async def test_a_repeated_broadcast_with_the_same_key_is_said_once(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            await s.commander.create("alpha", start=False)
+            first = await s.commander.broadcast("hear", idempotency_key="k")
+            await s.settled()
+            again = await s.commander.broadcast("hear", idempotency_key="k")
+            assert (again.message_id, again.lines[0].status) == (first.message_id, "answered")
+
+    async def test_a_client_is_named_in_the_line_that_only_zoea_writes(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello", sender=Sender(SenderKind.CLIENT, None, "ci"))
+            await s.settled()
+            assert s.sent()[0] == [("user", "[message from client ci]\nhello")]
+
+
+class TestWaiting:
+    async def test_it_returns_once_nothing_is_open_or_pending(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            block = s.provider.block()
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            waiting = asyncio.create_task(s.commander.wait("alpha"))
+            await block.reached.wait()
+            assert not waiting.done()
+            block.release()
+            assert (await waiting).turns == 1
+
+    async def test_it_gives_up_at_its_timeout(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            block = s.provider.block()
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await block.reached.wait()
+            with pytest.raises(UsageError, match=r"alpha did not finish within 0\.05 s"):
+                await s.commander.wait("alpha", timeout_s=0.05)
+
+    async def test_an_errored_mysis_is_not_waited_for(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, script(ProviderError("refused", kind=ErrorClass.AUTH))) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            assert (await s.commander.wait("alpha")).state is MysisState.ERRORED
+
+    async def test_one_that_is_deleted_meanwhile_is_gone(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            block = s.provider.block()
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await block.reached.wait()
+            waiting = asyncio.create_task(s.commander.wait("alpha"))
+            await asyncio.sleep(0)
+            await s.commander.delete("alpha")
+            with pytest.raises(MysisMissing, match="alpha was deleted meanwhile"):
+                await waiting
+
+    async def test_changes_tell_of_the_new_and_the_gone(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            await s.commander.create("alpha", start=False)
+            async with aclosing(s.commander.changes()) as views:  # type: ignore[type-var]  # says less than it is
+                assert [one.name for one in (await anext(views)).myses] == ["alpha"]
+                await s.commander.create("beta", start=False)
+                await s.commander.delete("alpha")
+                changed = await anext(views)
+            assert [one.name for one in changed.myses] == ["beta"]
+            assert changed.removed == (1,)
+
+    async def test_events_are_durable_facts_in_order(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            async with aclosing(s.commander.events()) as events:  # type: ignore[type-var]  # as above
+                await s.commander.create("alpha", start=False)
+                await s.commander.send("alpha", "never in an event")
+                await s.settled()
+                found: list[Event] = []
+                while not found or found[-1].kind != "turn.ended":
+                    item = await anext(events)
+                    assert isinstance(item, Event)
+                    found.append(item)
+            assert [one.kind for one in found] == [
+                "mysis.created",
+                "message.sent",
+                "mysis.state",
+                "delivery.taken",
+                "turn.opened",
+                "turn.ended",
+            ]
+            assert [one.id for one in found] == sorted(one.id for one in found)
+            assert "never in an event" not in str(found)
+
+
+class TestHold:
+    async def test_one_mysis_is_held_and_the_others_go_on(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            for name in ("alpha", "beta"):
+                await s.commander.create(name, start=False)
+            await s.commander.hold(True, ref="alpha", reason="rest")
+            await s.commander.broadcast("go")
+            await s.settled("beta")
+            assert (await s.commander.mysis("alpha")).held
+            assert await s.value("SELECT held_reason FROM mysis WHERE id = 1") == "rest"
+            assert s.provider.calls == 1
+            await s.commander.hold(False, ref="alpha")
+            await s.settled("alpha")
+            assert s.provider.calls == 2
+
+    async def test_both_holds_survive_a_restart(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.hold(True, ref="alpha")
+            await s.commander.hold(True, reason="overnight")
+        async with swarm(tmp_path, HELLO) as s:
+            view = await s.commander.view()
+            assert (view.held, view.hold_reason, view.myses[0].held) == (True, "overnight", True)
+            await s.commander.send("alpha", "hello")
+            await s.commander.hold(False)
+            await asyncio.sleep(0.02)
+            assert s.provider.calls == 0
+            await s.commander.hold(False, ref="alpha")
+            await s.settled()
+            assert s.provider.calls == 1
+
+    async def test_the_view_counts_the_tokens_of_the_day(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await s.settled()
+            s.clock.by(2)
+            view = await s.commander.view()
+            assert view.tokens_today == view.myses[0].tokens > 0
+            assert view.budget_today == 2_000_000
+
+    async def test_shutdown_tells_the_owner(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path) as s:
+            told: list[bool] = []
+            s.commander._on_shutdown = lambda: told.append(True)
+            await s.commander.shutdown()
+            assert told == [True]
+
+
+class TestSteering:
+    async def test_a_steer_for_an_idle_mysis_opens_a_turn(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hurry", mode=DeliveryMode.STEER)
+            await s.settled()
+            assert s.sent() == [[("user", "hurry")]]
+
+    async def test_a_steer_that_was_withdrawn_before_it_was_taken_is_in_no_request(self, tmp_path: Path) -> None:
+        replies = script(Answer(calls=(call("act"),)), Answer(text="done"))
+        async with swarm(tmp_path, replies) as s:
+            s.peer.gates["act"] = gate = asyncio.Event()
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "go")
+            await s.until(lambda: s.peer.running)
+            receipt = await s.commander.send("alpha", "wrong", mode=DeliveryMode.STEER)
+            assert receipt.lines[0].delivery_id is not None
+            await s.commander.withdraw(receipt.lines[0].delivery_id)
+            gate.set()
+            await s.settled()
+            assert "wrong" not in str(s.sent())
+            assert await s.value("SELECT count(*) FROM turn") == 1
+
+    async def test_activity_is_for_display(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
+            block = s.provider.block()
+            s.peer.gates["act"] = gate = asyncio.Event()
+            await s.commander.create("alpha", start=False)
+            assert (await s.commander.mysis("alpha")).activity is Activity.IDLE
+            await s.commander.send("alpha", "go")
+            await block.reached.wait()
+            assert (await s.commander.mysis("alpha")).activity is Activity.LLM
+            block.release()
+            await s.until(lambda: s.peer.running)
+            assert (await s.commander.mysis("alpha")).activity is Activity.TOOL
+            gate.set()
+            await s.settled()
