@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import time
@@ -23,6 +24,7 @@ from textual.binding import Binding, BindingType
 from textual.events import DescendantFocus, Key, MouseDown, Paste, Resize
 from textual.events import Event as TextualEvent
 from textual.screen import Screen
+from textual.worker import Worker, WorkerState
 
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import SwarmApi
@@ -41,6 +43,8 @@ from zoea.tui.plain_letters import AsciiLines, speaks_utf8
 from zoea.tui.styles import Styles
 from zoea.tui.terminal import Terminal, title_of
 from zoea.tui.visiting import Visiting
+
+_log = logging.getLogger(__name__)
 
 TITLE = "Zoea"
 LEAVE_S = 9.5
@@ -308,6 +312,13 @@ class Cockpit(Visiting, Acting, App[str]):
                     done(result)
 
         self.run_worker(run(), exit_on_error=False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """What failed beside the screen in a way nobody foresaw is said and logged; the cockpit goes on."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            _log.error("work beside the screen failed", exc_info=error)
+            self.show_error(ZoeaError(f"{type(error).__name__}: {error}", hint="The log file has the details."))
 
     def show_error(self, error: ZoeaError) -> None:
         said = error.what if not error.hint else f"{error.what}\n{error.hint}"

@@ -1,0 +1,147 @@
+"""The registry: no key means two things in one place, none takes a key of text editing, every action is carried out."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.widgets import Input, TextArea
+
+import zoea.tui
+from tests.fakes.swarm import FakeSwarm
+from zoea.model.values import Failure
+from zoea.model.words import MysisState
+from zoea.tui.actions import ACTIONS, BY_ID, Action, Place, Situation, bindings, clashes, of
+
+COPIES_FIRST = {"ctrl+c"}
+"""Ours where nothing is selected; what is selected is copied, as text editing does."""
+
+
+def keys_of(kind: type[DOMNode], *, only_priority: bool = False) -> set[str]:
+    found: set[str] = set()
+    for one in Binding.make_bindings(kind.__dict__.get("BINDINGS", [])):
+        if one.priority or not only_priority:
+            found.add(one.key)
+    return found
+
+
+def classes() -> list[type[Any]]:
+    """Every class of the cockpit."""
+    found: dict[str, type[Any]] = {}
+    for module in pkgutil.walk_packages(zoea.tui.__path__, "zoea.tui."):
+        for name, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if kind.__module__.startswith("zoea.tui"):
+                found[f"{kind.__module__}.{name}"] = kind
+    return list(found.values())
+
+
+def test_no_key_means_two_actions_in_one_place() -> None:
+    assert [(one.id, other.id) for one, other in clashes()] == []
+
+
+def test_a_clash_is_found() -> None:
+    one = BY_ID["mysis.stop"]
+    other = replace(one, id="mysis.other")
+    assert clashes([one, other]) == [(one, other)]
+    everywhere = replace(one, id="app.other", place=Place.EVERYWHERE)
+    assert clashes([one, everywhere]) == [(one, everywhere)]
+
+
+def test_no_default_takes_a_key_of_text_editing_away() -> None:
+    editing = (keys_of(TextArea) | keys_of(Input)) - {"enter", "up", "down"}
+    taken = {
+        f"{kind.__name__}: {key}"
+        for kind in classes()
+        if issubclass(kind, DOMNode)
+        for key in keys_of(kind, only_priority=True) & editing
+        if not (kind.__name__ == "Cockpit" and key in COPIES_FIRST)
+    }
+    assert taken == set()
+
+
+def test_letters_never_have_priority_over_an_input() -> None:
+    for action in ACTIONS:
+        for binding in bindings([action]):
+            assert isinstance(binding, Binding)
+            assert not binding.priority
+
+
+def test_every_action_is_carried_out_by_some_screen_or_the_app() -> None:
+    methods = {name for kind in classes() for name in vars(kind) if name.startswith("do_")}
+    assert {action.id for action in ACTIONS if action.method not in methods} == set()
+
+
+def test_ids_are_unique() -> None:
+    assert len(BY_ID) == len(ACTIONS)
+
+
+def test_titles_and_reasons_are_short_and_calm() -> None:
+    for action in ACTIONS:
+        assert action.description
+        assert "!" not in action.title + action.description
+        assert len(action.title) <= 20
+
+
+# Why not.
+
+
+async def situation(state: MysisState = MysisState.IDLE, **more: Any) -> Situation:
+    view = replace(await FakeSwarm().create("alpha"), state=state)
+    return Situation(targets=(view,), shown=1, **more)
+
+
+def closed() -> Situation:
+    return Situation(is_ready=False)
+
+
+@pytest.mark.parametrize("action", [a for a in of(Place.DASHBOARD) if a.id not in ("swarm.attention", "mysis.undo")])
+def test_before_the_swarm_is_open_nothing_of_it_is_possible(action: Action) -> None:
+    assert action.why_not(closed()) == "the swarm is still opening"
+
+
+@pytest.mark.parametrize(
+    ("action_id", "why"),
+    [
+        ("mysis.message", "there is no mysis under the cursor"),
+        ("mysis.focus", "there is no mysis under the cursor"),
+        ("mysis.stop", "there is no mysis under the cursor"),
+        ("mysis.relaunch", "there is no mysis under the cursor"),
+        ("mysis.delete", "there is no mysis under the cursor"),
+        ("mysis.dismiss", "there is no mysis under the cursor"),
+        ("mysis.inspect", "there is no mysis under the cursor"),
+        ("mysis.mark-all", "there is no mysis yet: press n"),
+        ("swarm.broadcast", "there is no mysis yet: press n"),
+        ("swarm.stop-all", "there is no mysis yet: press n"),
+        ("mysis.undo", "there is nothing to undo"),
+        ("approval.oldest", "nothing waits for your answer"),
+        ("focus.next-hit", "press / and type what to find first"),
+    ],
+)
+def test_in_an_empty_swarm_each_says_what_is_missing(action_id: str, why: str) -> None:
+    assert BY_ID[action_id].why_not(Situation()) == why
+
+
+async def test_what_works_on_one_mysis_refuses_marks() -> None:
+    one = (await situation()).targets[0]
+    two = Situation(targets=(one, one), shown=2)
+    for action_id in ("mysis.message", "mysis.focus", "mysis.inspect"):
+        assert "take the marks off" in BY_ID[action_id].why_not(two)
+
+
+async def test_what_is_done_already_is_refused() -> None:
+    assert BY_ID["mysis.stop"].why_not(await situation(MysisState.STOPPED)) == "it is stopped already"
+    assert BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "mysis already running"
+    assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error"
+
+
+async def test_what_is_possible_has_no_reason_against_it() -> None:
+    now = await situation(MysisState.ERRORED, approvals=1, can_undo=True, finding=True)
+    failed = replace(now.targets[0], failure=Failure("auth", "key"))
+    for action in ACTIONS:
+        assert action.why_not(replace(now, targets=(failed,))) == "", action.id

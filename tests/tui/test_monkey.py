@@ -1,0 +1,171 @@
+"""Random keys on the whole cockpit: no traceback, nothing destroyed unasked, and what is shown is what is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import time
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.keys import _get_unicode_name_from_key
+
+from tests.swarm.harness import swarm
+from tests.tui.cockpit import QUIET, Stage, asks_when_told, cockpit_over
+from zoea.app.broadcasts import latest
+from zoea.app.stored import stored_view
+from zoea.model.ports import SwarmApi
+from zoea.model.values import MysisView
+from zoea.model.words import MysisState
+from zoea.tui.actions import ACTIONS
+from zoea.tui.app import Cockpit
+from zoea.tui.screens.dashboard import Dashboard
+
+SECONDS = 60.0 if os.environ.get("ZOEA_SOAK") else 5.0
+GUARDED = ("delete", "stop_all", "answer", "shutdown")
+TYPED = ["a", "b", "c", "d", "e", "i", "m", "n", "o", "r", "s", "t", "u", "x", "y", "z", "space", "minus"]
+MOVES = ["enter", "escape", "escape", "tab", "up", "down", "left", "right", "j", "k", "G", "pageup", "pagedown"]
+EDITS = ["backspace", "delete", "ctrl+a", "ctrl+k", "ctrl+u", "ctrl+w", "ctrl+c", "ctrl+j", "ctrl+z", "shift+left"]
+SIZES = [(120, 40), (80, 24), (200, 60), (70, 15), (100, 20)]
+
+
+@dataclass
+class Watched:
+    """The swarm's api, which notes what stood on the screen, and which keys came, when something was destroyed."""
+
+    api: SwarmApi
+    screen: str = ""
+    keys: list[str] = field(default_factory=list)
+    fired: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.api, name)
+        if name in GUARDED:
+            self.fired.append((name, self.screen, tuple(self.keys[-2:])))
+        return found
+
+
+def all_keys() -> list[str]:
+    registered = [action.key for action in ACTIONS if action.key]
+    return [*registered, *registered, *TYPED, *MOVES, *MOVES, *EDITS]
+
+
+def was_confirmed(fired: tuple[str, str, tuple[str, ...]]) -> bool:
+    """Whether a person who pressed these keys on this screen was asked before."""
+    what, screen, keys = fired
+    if screen == "Confirm":
+        return keys[-1] == "y"
+    match what:
+        case "answer":
+            return screen == "ApprovalPanel" and keys[-1] in ("o", "s", "t", "enter")
+        case "stop_all":
+            return keys == ("X", "X")
+    return False
+
+
+def stored_part(view: MysisView) -> tuple[Any, ...]:
+    """What both the feed and the database know of a mysis; running is what no stored row says of itself."""
+    state = MysisState.IDLE if view.state is MysisState.RUNNING else view.state
+    counts = (view.turns, view.tool_calls, view.errors, view.requests, view.tokens, view.pending, view.approvals)
+    return (
+        view.id,
+        view.name,
+        view.template,
+        view.provider,
+        view.model,
+        state,
+        view.tags,
+        view.held,
+        view.failure,
+        counts,
+    )
+
+
+def shown(stage: Stage) -> list[tuple[Any, ...]]:
+    return [stored_part(view) for view in stage.app.feed.in_order()]
+
+
+def is_what_is_stored(stage: Stage) -> bool:
+    view = stored_view(stage.swarm.path)
+    return shown(stage) == [stored_part(one) for one in view.myses] and bool(
+        stage.app.feed.view and stage.app.feed.view.held == view.held
+    )
+
+
+async def press_fast(stage: Stage, key: str) -> None:
+    """Press a key and wait until it was handled: a pilot's key takes ten times as long."""
+    event = events.Key(key, _character(key))
+    event.set_sender(stage.app)
+    stage.app.post_message(event)
+    await asyncio.sleep(0)
+    await stage.until(lambda: is_handled(stage))
+    await asyncio.sleep(0.002)
+
+
+def is_handled(stage: Stage) -> bool:
+    return all(pump._message_queue is None or pump._message_queue.empty() for pump in (stage.app, stage.screen))
+
+
+def _character(key: str) -> str | None:
+    try:
+        return unicodedata.lookup(_get_unicode_name_from_key(key))
+    except KeyError:
+        return key if len(key) == 1 else None
+
+
+async def press_at_random(stage: Stage, watched: Watched, chance: random.Random, seconds: float) -> int:
+    """Keys, now and then a resize, an approval or a message, until the time is over. How many keys."""
+    keys, count, ends = all_keys(), 0, time.monotonic() + seconds
+    while time.monotonic() < ends:
+        key = chance.choice(keys)
+        watched.screen = type(stage.screen).__name__
+        watched.keys.append(key)
+        await press_fast(stage, key)
+        count += 1
+        if chance.random() < 0.01:
+            await stage.pilot.resize_terminal(*chance.choice(SIZES))
+        if chance.random() < 0.03:
+            living = [view for view in stage.app.feed.in_order() if view.state.accepts_messages]
+            if living:
+                await watched.api.send(f"#{chance.choice(living).id}", chance.choice(["burn it", "go", "[/] \x1b[2J"]))
+        if stage.app._exception is not None:
+            break
+    return count
+
+
+async def test_random_keys_break_nothing_and_destroy_nothing_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seed = random.randrange(1_000_000) if os.environ.get("ZOEA_SOAK") else 7
+    left: list[tuple[str, str]] = []
+    caplog.set_level(logging.ERROR)
+
+    async with swarm(tmp_path, asks_when_told, settings=QUIET) as inner:
+        for name in ("alpha", "beta", "gamma", "delta"):
+            await inner.commander.create(name, start=False)
+        watched = Watched(inner.commander)
+
+        async def leave(self: Cockpit, how: str = "stop") -> None:
+            left.append((watched.screen, watched.keys[-1]))
+            self.pop_screen()
+
+        monkeypatch.setattr(Cockpit, "leave", leave)
+        monkeypatch.setattr(Cockpit, "leave_now", lambda self: None)
+        async with cockpit_over(watched, inner.path, clock=inner.clock, inner=inner) as stage:
+            count = await press_at_random(stage, watched, random.Random(seed), SECONDS)
+            logging.getLogger(__name__).info("seed %d: %d keys, %d guarded", seed, count, len(watched.fired))
+            assert stage.app._exception is None
+            await stage.pilot.resize_terminal(120, 40)
+            await stage.until(lambda: is_what_is_stored(stage))
+            dashboard = next(one for one in stage.app.screen_stack if isinstance(one, Dashboard))
+            stored = latest(inner.path)
+            await stage.until(lambda: dashboard._broadcasts == stored)
+    assert [one for one in watched.fired if not was_confirmed(one)] == []
+    assert [one for one in left if one[0] != "Quitting"] == []
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
