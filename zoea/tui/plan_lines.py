@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zoea.app.inspect import Inspection, OfferedTool, Request, Sent
-from zoea.context import Decision, Plan, Status, Step, Variant, done, why
+from zoea.context import Decision, Plan, Reason, Status, Step, Variant, done, why
 from zoea.context.forms import FormKind
 from zoea.model.words import RequestState, Role
 from zoea.tui import figures
@@ -117,10 +117,13 @@ def pack_bar(plan: Plan, width: int) -> list[Piece]:
 
 def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> list[list[Piece]]:
     is_out = decision.status is Status.SKIPPED
-    form = "left out" if is_out else "compact" if decision.variant is Variant.COMPACT else "full"
+    is_empty = decision.reason is Reason.EMPTY
+    form = (
+        "empty" if is_empty else "left out" if is_out else "compact" if decision.variant is Variant.COMPACT else "full"
+    )
     cut = ", parts of it cut" if decision.truncated else ""
     tokens = "–" if is_out else figures.tokens(decision.tokens)
-    form_role = "asking" if form != "full" or decision.truncated else "quiet"
+    form_role = "quiet" if is_empty or (form == "full" and not decision.truncated) else "asking"
     wanted = f", wants {figures.tokens(decision.wanted_tokens)}" if is_out and decision.wanted_tokens else ""
     lines: list[list[Piece]] = [
         [

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
@@ -67,7 +68,7 @@ class Inspector(PartedScreen):
         self.query_one("#packs", LineList).caption("PACKS")
         self.messages.caption("MESSAGES")
         self.query_one("#tools", LineList).caption("TOOLS OFFERED")
-        self.run_worker(self._open(), exit_on_error=False)
+        self._open()
 
     def parts(self) -> tuple[str, ...]:
         """The list of requests is there only where there is room for it."""
@@ -96,6 +97,7 @@ class Inspector(PartedScreen):
 
     # Reading.
 
+    @work(exit_on_error=False)
     async def _open(self) -> None:
         if self._wanted is not None:
             await self._read_older(before=self._wanted + 1)
@@ -167,8 +169,9 @@ class Inspector(PartedScreen):
         super().tick()
         if self._stale:
             self._stale = False
-            self.run_worker(self._refresh(), exclusive=True, group="newer", exit_on_error=False)
+            self._refresh()
 
+    @work(exclusive=True, exit_on_error=False, group="newer")
     async def _refresh(self) -> None:
         before = self.request
         await self._read_newer()
@@ -221,7 +224,8 @@ class Inspector(PartedScreen):
         turn = f"turn {request.turn_number}, request {request.iteration}" if request.turn_number else request.purpose
         first: list[Piece] = [(name, "mysis"), (f"  {turn}", "strong"), (newer, "asking")]
         lines = head_lines(request, self.cockpit.now())
-        head.put([[*first, ("   ", ""), *lines[0]], *lines[1:]])
+        is_narrow = self.has_class("-narrow")
+        head.put([first, *lines] if is_narrow else [[*first, ("   ", ""), *lines[0]], *lines[1:]])
 
     def _request_line(self, place: int, width: int) -> list[Piece]:
         return request_line(self._requests[place], width, self._marks)
@@ -243,8 +247,9 @@ class Inspector(PartedScreen):
 
     def _go(self, place: int) -> None:
         """Show the request at a place of the list; read on where the list ends."""
-        self.run_worker(self._go_there(place), exclusive=True, group="go", exit_on_error=False)
+        self._go_there(place)
 
+    @work(exclusive=True, exit_on_error=False, group="go")
     async def _go_there(self, place: int) -> None:
         if place >= len(self._requests) - 1 and self._has_older:
             await self._read_older()

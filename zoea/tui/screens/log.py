@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
@@ -70,7 +71,7 @@ class EventLog(PartedScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#find").display = False
-        self.run_worker(self._open(), exclusive=True, group="log", exit_on_error=False)
+        self._open()
 
     @property
     def events(self) -> LineList:
@@ -78,6 +79,7 @@ class EventLog(PartedScreen):
 
     # Reading.
 
+    @work(exclusive=True, exit_on_error=False, group="log")
     async def _open(self) -> None:
         """Read the list of events anew: all of them, or those that hold the words."""
         opened = self.cockpit.opened
@@ -234,8 +236,9 @@ class EventLog(PartedScreen):
     def _read_file(self) -> None:
         opened = self.cockpit.opened
         if opened is not None:
-            self.run_worker(self._take_file(), exclusive=True, group="file", exit_on_error=False)
+            self._take_file()
 
+    @work(exclusive=True, exit_on_error=False, group="file")
     async def _take_file(self) -> None:
         opened = self.cockpit.opened
         assert opened is not None
@@ -287,7 +290,7 @@ class EventLog(PartedScreen):
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.value.strip() != self._words:
             self._words = event.value.strip()
-            self.run_worker(self._open(), exclusive=True, group="log", exit_on_error=False)
+            self._open()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.events.focus()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
@@ -84,8 +85,9 @@ class Search(CockpitScreen[None]):
         if self._searcher is not None:
             self._searcher.stop()
         wish = wish_of(self.query_one("#words", Input).value, self.cockpit.now())
-        self.run_worker(self._look(wish), exclusive=True, group="search", exit_on_error=False)
+        self._look(wish)
 
+    @work(exclusive=True, exit_on_error=False, group="search")
     async def _look(self, wish: Wish) -> None:
         await asyncio.sleep(AFTER_KEY_S)
         self._wish = wish
@@ -119,6 +121,7 @@ class Search(CockpitScreen[None]):
             self.hits.show(len(self._hits), place=0)
             self._describe()
 
+    @work(exclusive=True, exit_on_error=False, group="search")
     async def _more(self) -> None:
         """The next page, once the cursor stands on the last hit."""
         found = await self._page(self._wish, self._before)
@@ -198,7 +201,7 @@ class Search(CockpitScreen[None]):
 
     def action_move(self, by: int) -> None:
         if by > 0 and self.hits.place + by >= len(self._hits) and self._before is not None and not self._is_looking:
-            self.run_worker(self._more(), exclusive=True, group="search", exit_on_error=False)
+            self._more()
         self.hits.action_move(by)
 
     def action_leaf(self, by: int) -> None:

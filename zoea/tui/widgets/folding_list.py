@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from textual import work
+
 from zoea.text.control import strip
 from zoea.tui.blocks import Marks
 from zoea.tui.widgets.line_list import LineList, Piece, spread
@@ -99,10 +101,9 @@ class FoldingList(LineList):
         if size <= _ON_THE_LOOP:
             self._take(_rows(self._items, shown, width), place, item)
         else:
-            self.run_worker(
-                self._arrange_aside(self._arranged, shown, width, place, item), exit_on_error=False, group="arrange"
-            )
+            self._arrange_aside(self._arranged, shown, width, place, item)
 
+    @work(exit_on_error=False, group="arrange")
     async def _arrange_aside(
         self, number: int, shown: list[bool], width: int, place: int | None, item: int | None
     ) -> None:
@@ -135,7 +136,7 @@ def _rows(items: Sequence[Item], shown: Sequence[bool], width: int) -> list[_Row
             if left is not None and left <= 0:
                 break
             # Folded, only the beginning is looked at, however long the text is.
-            seen = text if left is None else text[: width * (left + 1)]
+            seen = text if left is None else text[: width * (left + 2)]
             lines = list(islice(wrap(strip(seen), width - INDENT), left))
             rows += [_Row(at, line, role) for line in lines]
             left = None if left is None else left - len(lines)

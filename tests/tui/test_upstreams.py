@@ -1,0 +1,229 @@
+"""Upstreams and providers on the screen: how they stand, what they offer, mended and tried by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.swarm import FakeSwarm
+from tests.tui.cockpit import Stage, cockpit_over
+from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
+from zoea.store import Store
+from zoea.tui.screens.trying import TryTool
+from zoea.tui.screens.upstreams import Upstreams
+from zoea.tui.tool_text import pretty, skeleton
+from zoea.tui.widgets.folding_list import FoldingList
+from zoea.tui.widgets.line_list import LineList
+from zoea.tui.widgets.text_lines import TextLines
+
+SCHEMA = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "belt": {"type": "string"},
+            "count": {"type": "integer"},
+            "how": {"enum": ["fast", "slow"]},
+            "note": {"type": "string"},
+        },
+        "required": ["belt", "count", "how"],
+    }
+)
+MINE = ToolView("mine", "Mines a belt.", SCHEMA, injected=("session_id",))
+SCAN = ToolView("scan", "Looks around.", "{}", read_only=True)
+SELL = ToolView("sell", "Sells everything.", "{}", destructive=True)
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> FakeSwarm:
+    fake = FakeSwarm()
+    log = tmp_path / "upstream-reef.log"
+    log.write_text("reef listens\n\x1b[31mwarning [/]\n", encoding="utf-8")
+    fake.given_upstreams = (
+        UpstreamView(
+            "reef", "stdio", "open", (MINE, SCAN, SELL), 1, 2, 40, 3, 3.2, 410.0, server="Reef 1", log=str(log)
+        ),
+        UpstreamView("git", "http", "down", last_error="connection refused", required=True),
+    )
+    fake.given_providers = (
+        ProviderView("ollama", "ollama", "ollama at 127.0.0.1", 12.0, ("qwen3:8b", "llama3"), is_default=True),
+        ProviderView("openai", "openai", "openai", problem="401 no key", hint="Set OPENAI_API_KEY."),
+    )
+    return fake
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> Path:
+    path = tmp_path / "zoea.db"
+    store = await Store.open(path, clock_now=lambda: 1)
+    await store.close()
+    return path
+
+
+async def open_upstreams(stage: Stage) -> Upstreams:
+    await stage.press("u")
+    screen = stage.screen
+    assert isinstance(screen, Upstreams)
+    await stage.until(lambda: "openai" in stage.one(LineList, "#list").plain)
+    await stage.pilot.pause()
+    return screen
+
+
+async def test_everything_that_is_reached_says_how_it_stands(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        text = stage.text()
+        for words in (
+            "reef",
+            "open",
+            "3 ms",
+            "3 tools",
+            "git",
+            "down",
+            "ollama",
+            "ready",
+            "2 models",
+            "openai",
+            "failed",
+        ):
+            assert words in text, words
+        assert "40 calls, 3 failed, 2 in flight" in text
+        await stage.press("down")
+        await stage.until(lambda: "connection refused" in stage.text())
+        await stage.press("G")
+        await stage.until(lambda: "401 no key" in stage.text() and "OPENAI_API_KEY" in stage.text())
+        await stage.press("up")
+        await stage.until(lambda: "qwen3:8b" in stage.text())
+
+
+async def test_tools_unfold_to_their_schemas_and_stderr_is_the_third_part(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database, size=(80, 24)) as stage:
+        screen = await open_upstreams(stage)
+        await stage.press("tab", "enter")
+        offers = stage.one(FoldingList, "#offers")
+        await stage.until(lambda: '"belt": {' in offers.plain)
+        assert "Zoea fills in: session_id" in offers.plain
+        assert "destructive" in offers.plain
+        screen.tick()
+        screen.tick()
+        await stage.pilot.pause()
+        assert '"belt": {' in offers.plain
+        await stage.press("tab")
+        await stage.until(lambda: "reef listens" in stage.text())
+        assert "warning [/]" in stage.text()
+        assert is_harmless(stage.text())
+
+
+async def test_an_upstream_is_reconnected_after_a_second_press_where_calls_are_in_flight(
+    api: FakeSwarm, database: Path
+) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("r")
+        assert api.reconnected == []
+        assert any("2 calls in flight" in notice for notice in stage.notices)
+        await stage.press("r")
+        await stage.until(lambda: api.reconnected == ["reef"])
+        await stage.press("down", "r")
+        await stage.until(lambda: api.reconnected == ["reef", "git"])
+
+
+async def test_providers_are_tried_again(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("G")
+        api.given_providers = (ProviderView("openai", "openai", "openai", 80.0, ("gpt",)),)
+        await stage.press("r")
+        await stage.until(lambda: "1 models" in stage.text())
+
+
+async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("tab", "t")
+        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        assert "session_id" in stage.text()
+        api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
+        await stage.press("ctrl+r")
+        await stage.until(lambda: "mined [/]" in stage.text())
+        assert api.tried[0][:2] == ("reef", "mine")
+        assert json.loads(api.tried[0][2]) == {"belt": "", "count": 0, "how": "fast"}
+        assert "done" in stage.text()
+        assert is_harmless(stage.text())
+        api.trial = ToolTrial(LONG, True, 1)
+        await stage.press("ctrl+r")
+        await stage.until(lambda: "failed" in stage.text() and stage.one(TextLines).plain.startswith("xxx"))
+        await stage.press("escape")
+        assert isinstance(stage.screen, Upstreams)
+
+
+async def test_a_destructive_tool_is_called_only_on_the_second_press(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("tab", "G", "t")
+        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        await stage.press("ctrl+r")
+        assert api.tried == []
+        assert "press ctrl+r again" in stage.text()
+        await stage.press("ctrl+r")
+        await stage.until(lambda: api.tried == [("reef", "sell", "{}")])
+
+
+async def test_what_the_swarm_refuses_is_said(api: FakeSwarm, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("tab", "t")
+        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        api.given_upstreams = ()
+        await stage.press("ctrl+r")
+        await stage.until(lambda: "no upstream reef" in stage.text())
+
+
+async def test_without_an_upstream_it_says_how_to_bring_one_in_and_trying_says_why_not(
+    api: FakeSwarm, database: Path
+) -> None:
+    api.given_upstreams = ()
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        assert "zoea upstream import" in stage.text()
+        await stage.press("t")
+        assert any("put the cursor on a tool" in notice for notice in stage.notices)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path, size: tuple[int, int]) -> None:
+    bad = "".join(HOSTILE)
+    tools = tuple(ToolView(f"{text}", text + LONG[:50_000], text) for text in HOSTILE)
+    api.given_upstreams = (replace(api.given_upstreams[0], name=bad, tools=tools, last_error=bad, server=bad),)
+    api.given_providers = (*api.given_providers, ProviderView(bad, bad, bad, models=HOSTILE, problem=bad, hint=bad))
+    async with cockpit_over(api, database, size=size) as stage:
+        await open_upstreams(stage)
+        assert is_harmless(stage.text())
+        await stage.press("tab", "v", "enter")
+        await stage.pilot.pause()
+        assert is_harmless(stage.text())
+        await stage.press("t")
+        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        assert is_harmless(stage.text())
+
+
+@pytest.mark.parametrize(
+    ("schema", "begin"),
+    [
+        ("no json", {}),
+        ("[]", {}),
+        ('{"properties": 5}', {}),
+        ('{"properties": {"a": {"type": "boolean"}}}', {"a": False}),
+        (
+            '{"properties": {"a": {"default": 7}, "b": {"type": ["string", "null"]}, "c": 1}}',
+            {"a": 7, "b": None, "c": None},
+        ),
+        ('{"properties": {"a": {}, "b": {}, "c": {}, "d": {}, "e": {}}}', {}),
+    ],
+)
+def test_arguments_to_begin_with_are_made_from_any_schema(schema: str, begin: dict[str, object]) -> None:
+    assert json.loads(skeleton(ToolView("t", "", schema))) == begin
+    assert pretty(schema)

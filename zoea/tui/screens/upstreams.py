@@ -1,0 +1,285 @@
+"""Upstreams and providers: how each stands, what it offers, what its processes say; mended and tried from here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Vertical
+
+from zoea.app.event_log import log_tail
+from zoea.model.errors import ZoeaError
+from zoea.model.values import ProviderView, UpstreamView
+from zoea.tui import figures
+from zoea.tui.actions import Place, bindings, of
+from zoea.tui.blocks import ASCII, Marks
+from zoea.tui.rows import fit, one_line
+from zoea.tui.screens.parted import PartedScreen
+from zoea.tui.tool_text import tool_item
+from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.folding_list import FoldingList, Item
+from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.wrapping import wrap
+
+NAME_WIDTH = 14
+STATE_WIDTH = 9
+LATENCY_WIDTH = 8
+EVERY_TICKS = 2
+_ROLES = {"open": "running", "ready": "running", "opening": "waiting", "lost": "waiting", "closed": "stopped"}
+
+Row = UpstreamView | ProviderView | str
+
+
+class Upstreams(PartedScreen):
+    """A list on the left, what is under its cursor on the right."""
+
+    CSS_PATH = "upstreams.tcss"
+    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.UPSTREAMS)
+    PARTS: ClassVar[tuple[str, ...]] = ("list", "offers", "stderr")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.UPSTREAMS))]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._upstreams: tuple[UpstreamView, ...] = ()
+        self._providers: tuple[ProviderView, ...] | None = None
+        self._rows: list[Row] = []
+        self._offered: object = None
+        self._stderr: list[str] = []
+        self._tail: Sequence[str] = ()
+        self._ticks = 0
+
+    def compose(self) -> ComposeResult:
+        yield Line(id="top")
+        with Container(id="body"):
+            yield LineList(self._line, id="list", classes="panel", empty="asking…")
+            with Vertical(id="right"):
+                yield TextBlock(id="about", classes="panel")
+                yield FoldingList(self._marks, id="offers", classes="panel")
+                yield LineList(lambda at, _: [(self._stderr[at], "")], has_cursor=False, id="stderr", classes="panel")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#list", LineList).caption("UPSTREAMS & PROVIDERS")
+        self.query_one("#stderr", LineList).caption("STDERR")
+        self._read_upstreams()
+        self._try_providers()
+
+    @property
+    def chosen(self) -> UpstreamView | ProviderView | None:
+        """What is under the cursor of the list."""
+        place = self.query_one("#list", LineList).place
+        row = self._rows[place] if place < len(self._rows) else None
+        return row if not isinstance(row, str) else None
+
+    @property
+    def _marks(self) -> Marks:
+        return Marks() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII
+
+    # Reading.
+
+    @work(exclusive=True, exit_on_error=False, group="upstreams")
+    async def _read_upstreams(self) -> None:
+        try:
+            found = await self.cockpit.api.upstreams()
+        except ZoeaError as error:
+            self.cockpit.show_error(error)
+            return
+        if self.is_mounted:
+            self._upstreams = found
+            self._arrange()
+
+    def _try_providers(self) -> None:
+        """Ask every provider for its models; that costs nothing and takes seconds at most."""
+        self._providers = None
+        self._read_providers()
+
+    @work(exclusive=True, exit_on_error=False, group="providers")
+    async def _read_providers(self) -> None:
+        try:
+            found = await self.cockpit.api.providers()
+        except ZoeaError as error:
+            self.cockpit.show_error(error)
+            found = ()
+        if self.is_mounted:
+            self._providers = found
+            self._arrange()
+
+    def tick(self) -> None:
+        super().tick()
+        self._ticks += 1
+        if self._ticks % EVERY_TICKS == 0:
+            self._read_upstreams()
+        self._read_stderr()
+
+    def _read_stderr(self) -> None:
+        row = self.chosen
+        path = row.log if isinstance(row, UpstreamView) else ""
+        self._take_stderr(path)
+
+    @work(exclusive=True, exit_on_error=False, group="stderr")
+    async def _take_stderr(self, path: str) -> None:
+        tail = await asyncio.to_thread(log_tail, Path(path)) if path else ()
+        if self.is_mounted and tail != self._tail:
+            self._tail = tail
+            self._show_stderr()
+
+    # Showing.
+
+    def _arrange(self) -> None:
+        """The rows as they are now; the cursor stays on what it stood on."""
+        kept = self.chosen
+        rows: list[Row] = ["Upstreams", *self._upstreams]
+        if not self._upstreams:
+            rows.append("  none: `zoea upstream import` brings them in")
+        rows += ["", "Providers"]
+        rows += ["  asking each for its models…"] if self._providers is None else list(self._providers)
+        self._rows = rows
+        names = [row.name if not isinstance(row, str) else "" for row in rows]
+        kinds = [type(row) for row in rows]
+        place = next((at for at, row in enumerate(rows) if not isinstance(row, str)), 0)
+        if kept is not None:
+            same = [at for at in range(len(rows)) if names[at] == kept.name and kinds[at] is type(kept)]
+            place = same[0] if same else place
+        self.query_one("#list", LineList).show(len(rows), place=place)
+        self._show_chosen()
+
+    def _line(self, place: int, width: int) -> list[Piece]:
+        row = self._rows[place]
+        if isinstance(row, str):
+            return [(row, "quiet" if row.startswith(" ") else "title")]
+        state, latency, offers = _summary(row)
+        return [
+            (f" {self._marks.ok if _role(state) == 'running' else self._marks.bad} ", _role(state)),
+            (fit(one_line(row.name), NAME_WIDTH), "strong"),
+            (" ", ""),
+            (fit(state, STATE_WIDTH), _role(state)),
+            (fit(latency, LATENCY_WIDTH, right=True), "quiet"),
+            ("  ", ""),
+            (offers, "quiet"),
+        ]
+
+    def _show_chosen(self) -> None:
+        row = self.chosen
+        about, offers = self.query_one("#about", TextBlock), self.query_one("#offers", FoldingList)
+        if isinstance(row, UpstreamView):
+            about.put(_about_upstream(row))
+            self._offer(row.tools, [tool_item(tool) for tool in row.tools], "TOOLS", "it has listed no tools yet")
+        elif isinstance(row, ProviderView):
+            about.put(_about_provider(row))
+            models = [Item([(one_line(name), "llm")], brief=0) for name in row.models or ()]
+            self._offer(row.models, models, "MODELS", "it offers no models" if row.models == () else "not known")
+        else:
+            about.put([])
+            offers.caption("")
+            self._offer(None, [], "TOOLS", "")
+        self._read_stderr()
+
+    def _offer(self, what: object, items: Sequence[Item], title: str, empty: str) -> None:
+        """Show tools or models; those that are shown already keep their place and their folds."""
+        key = (title, self.chosen.name if self.chosen is not None else "", what)
+        if key != self._offered:
+            self._offered = key
+            offers = self.query_one("#offers", FoldingList)
+            offers.put(items, empty=empty)
+            offers.caption(title, f"{len(items)} · enter unfolds" if items else "")
+
+    def _show_stderr(self) -> None:
+        shown = self.query_one("#stderr", LineList)
+        if shown.width > 0:
+            was_at_end = shown.is_at_end
+            self._stderr = [part for line in self._tail for part in wrap(line, shown.width)]
+            shown.show(len(self._stderr), empty="nothing was written to stderr")
+            if was_at_end:
+                shown.to_end()
+
+    def on_line_list_moved(self, event: LineList.Moved) -> None:
+        if event.lines.id == "list":
+            self._show_chosen()
+
+    def on_line_list_resized(self, event: LineList.Resized) -> None:
+        if event.lines.id == "stderr":
+            self._show_stderr()
+
+    # Actions.
+
+    def do_upstreams_reconnect(self) -> None:
+        row = self.chosen
+        if isinstance(row, ProviderView):
+            self._try_providers()
+            self._arrange()
+        elif isinstance(row, UpstreamView):
+            note = f"{row.in_flight} calls in flight would be cut off: press again to reconnect {one_line(row.name)}"
+            if row.in_flight and not self.cockpit.arming.press(f"reconnect {row.name}", note):
+                self.notify(note, markup=False)
+                return
+            self.cockpit.ask_swarm(self.cockpit.api.reconnect(row.name), done=lambda _: self._reconnecting(row.name))
+
+    def _reconnecting(self, name: str) -> None:
+        self.notify(f"{one_line(name)} is opened anew", markup=False)
+        self._read_upstreams()
+
+    def do_upstreams_try(self) -> None:
+        row = self.chosen
+        at = self.query_one("#offers", FoldingList).item
+        if not isinstance(row, UpstreamView) or at is None or at >= len(row.tools):
+            self.notify("put the cursor on a tool of an upstream first", title="try a tool", markup=False)
+            return
+        from zoea.tui.screens.trying import TryTool
+
+        self.cockpit.push_screen(TryTool(row.name, row.tools[at]))
+
+
+def _summary(row: UpstreamView | ProviderView) -> tuple[str, str, str]:
+    """State, latency and what it offers, in a word each."""
+    latency = f"{row.latency_ms:.0f} ms" if row.latency_ms is not None else figures.UNKNOWN
+    if isinstance(row, UpstreamView):
+        return row.state, latency, f"{len(row.tools)} tools"
+    if row.models is None:
+        return "failed", latency, ""
+    return "ready", latency, f"{len(row.models)} models"
+
+
+def _role(state: str) -> str:
+    return _ROLES.get(state, "errored")
+
+
+def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
+    opened = f", opened in {row.open_ms:.0f} ms" if row.open_ms is not None else ""
+    lines: list[list[Piece]] = [
+        [
+            (one_line(row.name), "strong"),
+            (f"  {row.state}", _role(row.state)),
+            (f"  {row.transport}  {one_line(row.server)}", "quiet"),
+            ("  required" if row.required else "", "asking"),
+        ],
+        [
+            (f"{row.calls} calls, {row.errors} failed, {row.in_flight} in flight", ""),
+            (f"  {row.sessions} sessions{opened}", "quiet"),
+        ],
+    ]
+    if row.last_error:
+        lines.append([(one_line(row.last_error), "errored")])
+    return lines
+
+
+def _about_provider(row: ProviderView) -> list[list[Piece]]:
+    state = _summary(row)[0]
+    lines: list[list[Piece]] = [
+        [
+            (one_line(row.name), "strong"),
+            (f"  {state}", _role(state)),
+            (f"  {one_line(row.label)}", "quiet"),
+            ("  default" if row.is_default else "", "commander"),
+        ],
+        [("its tokens count against the budgets" if row.metered else "its tokens count against no budget", "quiet")],
+    ]
+    if row.problem:
+        lines.append([(one_line(row.problem), "errored"), (f"  {one_line(row.hint)}", "")])
+    return lines
