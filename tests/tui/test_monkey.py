@@ -104,7 +104,7 @@ async def press_fast(stage: Stage, key: str) -> None:
     event.set_sender(stage.app)
     stage.app.post_message(event)
     await asyncio.sleep(0)
-    await stage.until(lambda: is_handled(stage))
+    await stage.until(lambda: stage.app._exception is not None or is_handled(stage))
     await asyncio.sleep(0.002)
 
 

@@ -1,4 +1,7 @@
-"""Keys that must be pressed twice: the first press arms, the second within two seconds fires."""
+"""Keys that must be pressed twice: the first press arms, the second within two seconds fires.
+
+Any other key in between takes the arming away.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ class Arming:
         self._what = ""
         self._until = 0.0
         self._note = ""
+        self._key = ""
 
     @property
     def note(self) -> str:
@@ -35,6 +39,12 @@ class Arming:
         self._what, self._note, self._until = what, note, self._clock() + WITHIN_S
         self._changed()
         return False
+
+    def saw(self, key: str) -> None:
+        """A key came: any other one than the one that armed takes the arming away."""
+        if self._what and key != self._key:
+            self.disarm()
+        self._key = key
 
     def disarm(self) -> None:
         self._what, self._note, self._until = "", "", 0.0
