@@ -201,6 +201,12 @@ async def test_a_second_press_that_comes_too_late_stops_nothing(tmp_path: Path) 
         assert "again to stop all" in stage.text()
 
 
+async def test_another_key_between_the_two_presses_takes_the_first_one_back(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("X", "j", "X")
+        assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
+
+
 async def test_x_holds_the_swarm_and_resumes_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("x")

@@ -230,6 +230,11 @@ class Cockpit(Visiting, Acting, App[str]):
         if self._driver is not None and not self._batch_count:
             self._driver.write(sequence)
 
+    async def on_event(self, event: TextualEvent) -> None:
+        if isinstance(event, Key) and not event.is_forwarded:
+            self.arming.saw(event.key)
+        await super().on_event(event)
+
     def on_resize(self, event: Resize) -> None:
         from zoea.tui.screens.too_small import TooSmall, is_too_small
 
