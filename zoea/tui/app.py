@@ -230,11 +230,6 @@ class Cockpit(Visiting, Acting, App[str]):
         if self._driver is not None and not self._batch_count:
             self._driver.write(sequence)
 
-    async def on_event(self, event: TextualEvent) -> None:
-        if isinstance(event, Key) and not event.is_forwarded:
-            self.arming.saw(event.key)
-        await super().on_event(event)
-
     def on_resize(self, event: Resize) -> None:
         from zoea.tui.screens.too_small import TooSmall, is_too_small
 
@@ -242,6 +237,8 @@ class Cockpit(Visiting, Acting, App[str]):
             self.push_screen(TooSmall())
 
     async def on_event(self, event: TextualEvent) -> None:
+        if isinstance(event, Key) and not event.is_forwarded:
+            self.arming.saw(event.key)
         if isinstance(event, Paste):
             # What is pasted is shown in inputs as it is: nothing in it may move the cursor.
             event.text = strip(event.text)
