@@ -21,7 +21,7 @@ from zoea.model.words import ErrorClass, MysisState, Role
 from zoea.settings import Settings, Templates, from_text
 from zoea.store import Store
 from zoea.swarm import Commander
-from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools import AccountKeeper, Toolbox, ToolPolicy, UpstreamConfig
 
 
 class HandIds:
@@ -56,15 +56,22 @@ class OneProvider:
 
 @dataclass
 class Peer:
-    """The MCP server of a test, and what it saw. `gates` hold a tool back until released."""
+    """The MCP server of a test, and what it saw. `gates` hold a tool back until released, `opens_once` all of it."""
 
     seen: list[tuple[str, str]] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     running: int = 0
     most_running: int = 0
+    opens_once: asyncio.Event | None = None
 
     def server(self) -> MCPServer[Any]:
-        server: MCPServer[Any] = MCPServer("peer", log_level="ERROR")
+        @asynccontextmanager
+        async def opening(_: MCPServer[Any]) -> AsyncIterator[None]:
+            if self.opens_once is not None:
+                await self.opens_once.wait()
+            yield
+
+        server: MCPServer[Any] = MCPServer("peer", log_level="ERROR", lifespan=opening)
 
         async def run(name: str, text: str) -> str:
             self.seen.append((name, text))
@@ -168,6 +175,8 @@ async def swarm(
     jitter: float = 0.5,
     peer: Peer | None = None,
     templates: Templates | None = None,
+    upstreams: Sequence[UpstreamConfig] = (),
+    accounts: AccountKeeper | None = None,
 ) -> AsyncIterator[Swarm]:
     """A swarm over a database in `folder`; closed cleanly at the end."""
     clock = clock or HandClock(1_700_000_000_000_000)
@@ -176,9 +185,10 @@ async def swarm(
     model = provider or ScriptedProvider(rules, clock=clock, metered=True)
     peer = peer or Peer()
     toolbox = Toolbox(
-        [UpstreamConfig("peer", server=peer.server())],
+        [UpstreamConfig("peer", server=peer.server()), *upstreams],
         policies=lambda body: policy or ToolPolicy(ask_destructive=from_text(body).tools.ask_destructive),
         logs=folder,
+        accounts=accounts,
     )
     toolbox.open()
     commander = await Commander.open(

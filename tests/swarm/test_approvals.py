@@ -1,0 +1,134 @@
+"""Questions to the commander and what they leave behind: grants, denials, expiries, restarts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.model.errors import UsageError
+from zoea.model.request import Answer, ToolSpec
+from zoea.model.words import ApprovalAnswer
+from zoea.swarm.mysis import MysisRunner
+
+BURN = Answer(calls=(call("burn", "it"),))
+
+
+async def ask(s: Swarm, name: str = "alpha") -> int:
+    """Let a mysis ask, and give the number of its question."""
+    await s.commander.create(name, start=False)
+    await s.commander.send(name, "go")
+    row = s.commander._view.row(s.commander._runner(name).mysis.id)
+    await s.until(lambda: row.approvals)
+    return (await s.commander.approvals())[-1].id
+
+
+async def test_a_question_shows_the_call_whole_and_until_when(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        await ask(s)
+        [asked] = await s.commander.approvals()
+        assert (asked.mysis, asked.tool, asked.upstream, asked.arguments) == ("alpha", "burn", "peer", '{"text": "it"}')
+        assert asked.expires_at - asked.asked_at == 30 * 60 * 1_000_000
+
+
+async def test_an_answer_counts_once(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        number = await ask(s)
+        await s.commander.answer(number, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert s.peer.seen == [("burn", "it")]
+        with pytest.raises(UsageError, match="does not wait for an answer"):
+            await s.commander.answer(number, ApprovalAnswer.DENIED)
+        with pytest.raises(UsageError, match="does not wait for an answer"):
+            await s.commander.answer(99, ApprovalAnswer.ONCE)
+
+
+async def test_allowed_once_is_asked_again(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN, BURN, Answer(text="done"))) as s:
+        await s.commander.answer(await ask(s), ApprovalAnswer.ONCE)
+        await s.until(lambda: s.commander._view.row(1).approvals and len(s.peer.seen) == 1)
+
+
+async def test_a_grant_for_the_template_holds_for_its_myses_and_across_a_restart(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        await s.commander.create("beta", start=False)
+        await s.commander.answer(await ask(s), ApprovalAnswer.TEMPLATE)
+        await s.settled()
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        await s.commander.send("beta", "go")
+        await s.settled("beta")
+        assert s.peer.seen == [("burn", "it")]
+        assert await s.commander.approvals() == ()
+
+
+async def test_a_changed_tool_is_asked_about_again(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"), BURN, Answer(text="done"))) as s:
+        await s.commander.answer(await ask(s), ApprovalAnswer.TEMPLATE)
+        await s.settled()
+        spec = next(tool for tool in (await catalogue(s.commander._runner("alpha"))) if tool.name == "burn")
+        desk = s.commander._approvals
+        assert desk.is_granted(1, "default", spec)
+        assert not desk.is_granted(1, "default", replace(spec, schema_hash="another"))
+        assert not desk.is_granted(1, "another", spec)
+        assert not desk.is_granted(1, "default", replace(spec, upstream="another"))
+
+
+async def catalogue(runner: MysisRunner) -> tuple[ToolSpec, ...]:
+    assert runner._session is not None
+    return (await runner._session.catalogue()).tools
+
+
+async def test_a_denial_without_a_sentence_says_who_said_no(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="fine"))) as s:
+        await s.commander.answer(await ask(s), ApprovalAnswer.DENIED)
+        await s.settled()
+        assert s.sent()[1][-1] == ("tool", "denied: the commander said no")
+        assert await s.value("SELECT state FROM tool_call") == "denied"
+
+
+async def test_a_stop_takes_the_question_back(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN)) as s:
+        number = await ask(s)
+        await s.commander.stop("alpha")
+        assert await s.commander.approvals() == ()
+        assert (await s.commander.mysis("alpha")).approvals == 0
+        assert await s.value("SELECT answer FROM approval") == "expired"
+        with pytest.raises(UsageError):
+            await s.commander.answer(number, ApprovalAnswer.ONCE)
+        s.clock.by(3600)
+        assert s.peer.seen == []
+
+
+async def test_after_a_restart_it_is_asked_again_with_a_new_deadline(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN)) as s:
+        number = await ask(s)
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        s.clock.by(29 * 60)
+        assert await s.commander.approvals() == ()
+        await s.commander.start("alpha")
+        await s.until(lambda: s.commander._view.row(1).approvals)
+        [asked] = await s.commander.approvals()
+        assert (asked.id, asked.expires_at) == (number, s.clock.now() + 30 * 60 * 1_000_000)
+        await s.commander.answer(number, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert s.peer.seen == [("burn", "it")]
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [(ApprovalAnswer.ONCE, "burn did it"), (ApprovalAnswer.DENIED, "denied: the commander said no")],
+)
+async def test_a_question_answered_while_nobody_waits_for_it_counts_when_it_goes_on(
+    tmp_path: Path, answer: ApprovalAnswer, result: str
+) -> None:
+    async with swarm(tmp_path, script(BURN)) as s:
+        number = await ask(s)
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        await s.commander.answer(number, answer)
+        await s.commander.start("alpha")
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+        assert s.sent()[0][-1] == ("tool", result)
