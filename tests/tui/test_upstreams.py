@@ -137,7 +137,7 @@ async def test_providers_are_tried_again(api: FakeSwarm, database: Path) -> None
         await stage.press("G")
         api.given_providers = (ProviderView("openai", "openai", "openai", 80.0, ("gpt",)),)
         await stage.press("r")
-        await stage.until(lambda: "1 models" in stage.text())
+        await stage.until(lambda: "1 model " in stage.text())
 
 
 async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(api: FakeSwarm, database: Path) -> None:

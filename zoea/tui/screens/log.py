@@ -48,6 +48,7 @@ class EventLog(PartedScreen):
         self._wanted: set[int] = set()
         self._reading: asyncio.Task[None] | None = None
         self._arriving: list[int] = []
+        self._heard: list[int] | None = None
         self._taking: asyncio.Task[None] | None = None
         self._words = ""
         self._is_searching = False
@@ -86,17 +87,20 @@ class EventLog(PartedScreen):
         if opened is None:
             return
         words = self._words
+        self._heard = []  # what comes while the list is read
         try:
             if words:
                 await asyncio.sleep(AFTER_KEY_S)
                 await self._search(words)
             else:
                 self._is_searching = False
-                self._ids = await asyncio.to_thread(event_ids, opened.database)
+                ids = await asyncio.to_thread(event_ids, opened.database)
+                self._ids = self._with_heard(ids)
                 self.events.show(len(self._ids), empty="nothing happened yet")
                 self.events.to_end()
         except StoreError as error:
             self.cockpit.show_error(error)
+        self._heard = None
         self._describe()
 
     async def _search(self, words: str) -> None:
@@ -115,12 +119,18 @@ class EventLog(PartedScreen):
             self._keep(lines)
             if lines or before is None:
                 at = self.events.count - self.events.place
-                self._ids = array("q", reversed(found))
-                self.events.show(len(found), place=len(found) - max(1, at), empty="nothing says that")
+                self._ids = self._with_heard(array("q", reversed(found)))
+                self.events.show(len(self._ids), place=len(self._ids) - max(1, at), empty="nothing says that")
             if before is None:
                 break
             self._describe()
         self._is_searching = False
+
+    def _with_heard(self, ids: array[int]) -> array[int]:
+        """The ids with those that came while they were read."""
+        last = ids[-1] if ids else 0
+        ids.extend(each for each in self._heard or () if each > last)
+        return ids
 
     def _keep(self, lines: Sequence[LogLine]) -> None:
         for line in lines:
@@ -176,6 +186,8 @@ class EventLog(PartedScreen):
                     return
                 self._keep(lines)
                 new = [line.id for line in lines if holds(line, self._words)]
+            if self._heard is not None:
+                self._heard += new
             last = self._ids[-1] if self._ids else 0
             fresh = [each for each in new if each > last]
             if not fresh or not self.is_mounted:

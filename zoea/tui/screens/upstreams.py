@@ -240,10 +240,14 @@ def _summary(row: UpstreamView | ProviderView) -> tuple[str, str, str]:
     """State, latency and what it offers, in a word each."""
     latency = f"{row.latency_ms:.0f} ms" if row.latency_ms is not None else figures.UNKNOWN
     if isinstance(row, UpstreamView):
-        return row.state, latency, f"{len(row.tools)} tools"
+        return row.state, latency, _many(len(row.tools), "tool")
     if row.models is None:
         return "failed", latency, ""
-    return "ready", latency, f"{len(row.models)} models"
+    return "ready", latency, _many(len(row.models), "model")
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _role(state: str) -> str:
@@ -260,8 +264,8 @@ def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
             ("  required" if row.required else "", "asking"),
         ],
         [
-            (f"{row.calls} calls, {row.errors} failed, {row.in_flight} in flight", ""),
-            (f"  {row.sessions} sessions{opened}", "quiet"),
+            (f"{_many(row.calls, 'call')}, {row.errors} failed, {row.in_flight} in flight", ""),
+            (f"  {_many(row.sessions, 'session')}{opened}", "quiet"),
         ],
     ]
     if row.last_error:
