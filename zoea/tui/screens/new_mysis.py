@@ -18,6 +18,7 @@ from zoea.model.errors import ZoeaError
 from zoea.model.values import MysisView
 from zoea.text.control import strip
 from zoea.tui import figures
+from zoea.tui.clickable import hints
 from zoea.tui.rows import one_line
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.choice import Choice
@@ -41,11 +42,14 @@ class NewMysis(CockpitModal[None]):
         super().__init__()
         self._choices: Choices | None = None
         self._is_creating = False
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "NEW MYSIS"
-            box.border_subtitle = "enter create · tab next field · esc back"
+            box.border_subtitle = hints("enter create · tab next field · esc back")
             yield from _field("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
             with Horizontal(classes="field -list"):
                 yield Static("template", classes="label", markup=False)
@@ -71,6 +75,8 @@ class NewMysis(CockpitModal[None]):
         except ZoeaError as error:
             self._say(error)
             return
+        if not self.is_attached:
+            return  # left while it was read
         self._choices = found
         templates = self.query_one("#template", OptionList)
         templates.clear_options()

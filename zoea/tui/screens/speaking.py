@@ -17,7 +17,6 @@ from zoea.model.values import MysisView, Recipients
 from zoea.model.words import DeliveryMode, MysisState
 from zoea.tui import figures
 from zoea.tui.editor import edit
-from zoea.tui.receipts import receipt_line
 from zoea.tui.rows import one_line
 from zoea.tui.widgets.prompt import Prompt, Target
 
@@ -65,7 +64,8 @@ class Speaking:
             said = await asyncio.to_thread(said_by_commander, opened.database)
         except StoreError:
             return  # the history is a help: without it people still write
-        self.prompt.remember(said)
+        if self._speaker.is_attached:
+            self.prompt.remember(said)
 
     def retarget(self) -> None:
         """Rows changed: what stands under an open prompt is said anew."""
@@ -89,8 +89,9 @@ class Speaking:
         self._speaker.cockpit.run_worker(self._send(event.target, event.text, event.mode), exit_on_error=False)
 
     async def _send(self, target: Target, text: str, mode: DeliveryMode) -> None:
+        cockpit, prompt = self._speaker.cockpit, self.prompt
         try:
-            api = self._speaker.cockpit.api
+            api = cockpit.api
             if target.mysis_id is None:
                 receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode)
             else:
@@ -99,10 +100,14 @@ class Speaking:
                     await api.start(ref)
                 receipt = await api.send(ref, text, mode=mode)
         except ZoeaError as error:
-            self.prompt.refused(f"{error.title}: {error.what}")
+            if prompt.is_attached:
+                prompt.refused(f"{error.title}: {error.what}")
+            else:
+                cockpit.show_error(error)
             return
-        self.prompt.sent()
-        self._speaker.notify(receipt_line(receipt), markup=False)
+        if prompt.is_attached:
+            prompt.sent()
+        cockpit.tell_receipt(receipt)
 
     # The person's own editor.
 
@@ -111,20 +116,20 @@ class Speaking:
         self._speaker.cockpit.run_worker(self._edit(event.text), exclusive=True, group="editor", exit_on_error=False)
 
     async def _edit(self, text: str) -> None:
-        app = self._speaker.cockpit
+        app, prompt = self._speaker.cockpit, self.prompt
         try:
             # What would be drawn meanwhile is held back: the terminal is the editor's.
             with app.batch_update(), app.suspend():
                 changed = await edit(text)
         except SuspendNotSupported:
-            self.prompt.refused("this terminal cannot be lent to an editor")
+            prompt.refused("this terminal cannot be lent to an editor")
             return
         except OSError as error:
-            self.prompt.refused(f"the editor did not start: {error}")
+            prompt.refused(f"the editor did not start: {error}")
             return
         finally:
             app.refresh(layout=True)
-        self.prompt.put(changed)
+        prompt.put(changed)
 
 
 def to_one(view: MysisView) -> Target:
