@@ -60,6 +60,17 @@ async def test_b_goes_to_the_marked_by_name(tmp_path: Path) -> None:
         assert stage.view("gamma").turns == 0
 
 
+async def test_a_text_for_the_marked_never_reaches_everybody_when_they_are_gone(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("space", "b")
+        await stage.write("only you")
+        await stage.api.delete("alpha")
+        await stage.until(lambda: not stage.has("alpha"))
+        await stage.press("enter")
+        await stage.until(lambda: "No such mysis" in stage.text())
+        assert await messages(stage) == []
+
+
 async def test_after_a_first_round_the_note_says_what_another_one_reads(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.api.broadcast("go")

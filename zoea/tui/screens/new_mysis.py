@@ -42,9 +42,6 @@ class NewMysis(CockpitModal[None]):
         super().__init__()
         self._choices: Choices | None = None
         self._is_creating = False
-        if not self.is_attached:
-            self.cockpit.show_error(error)
-            return
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -124,6 +121,9 @@ class NewMysis(CockpitModal[None]):
 
     def _say(self, error: ZoeaError) -> None:
         self._is_creating = False
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
         lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
         lines += [[(error.hint, "quiet")]] if error.hint else []
         self.query_one("#error", TextBlock).put(lines)

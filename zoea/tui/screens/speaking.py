@@ -79,6 +79,8 @@ class Speaking:
                 self.prompt.retarget(fresh)
         elif target.is_broadcast:
             chosen = {view.id for view in feed.in_order() if view.name in target.names}
+            if target.names and not chosen:
+                return  # all of them are gone: sending says so, and never reaches everybody instead
             if (fresh := to_many(feed.in_order(), chosen)) != target:
                 self.prompt.retarget(fresh)
 
