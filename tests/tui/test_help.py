@@ -42,8 +42,8 @@ async def test_typing_finds_by_what_it_does_and_by_key(tmp_path: Path) -> None:
 async def test_what_is_not_possible_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
-        assert "(there is nothing to undo)" in lines.plain
-        assert "(not here: in a conversation)" in lines.plain
+        assert "there is nothing to undo. Bring back" in lines.plain
+        assert "not here: in a conversation. " in lines.plain
         await stage.write("undo")
         await stage.press("enter")
         assert isinstance(stage.screen, Help)

@@ -42,6 +42,7 @@ def reference() -> str:
 
 
 def _code(text: str) -> str:
+    text = f"ctrl+{text[1:]}" if text.startswith("^") and len(text) > 1 else text
     return f"`{_cell(text)}`"
 
 

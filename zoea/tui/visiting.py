@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
+from textual.events import Key
 from textual.screen import Screen
 
 from zoea.model.errors import SettingsError
 from zoea.settings.paths import Places
 from zoea.tui import keymap, looks
-from zoea.tui.actions import BY_ID, Place
+from zoea.tui.actions import BY_ID, Action, Place
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit, Opener
@@ -36,8 +37,13 @@ class Visiting:
         from zoea.tui.screens.help import Help
 
         cockpit = self._app
-        places: tuple[Place, ...] = getattr(cockpit.screen, "PLACES", ())
-        cockpit.push_screen(Help(places, cockpit.situation()))
+        screen = cockpit.screen
+        places: tuple[Place, ...] = getattr(screen, "PLACES", ())
+        cockpit.push_screen(Help(places, cockpit.situation(), lambda action: self.can_do(action, screen)))
+
+    def can_do(self, action: Action, screen: Screen[Any]) -> bool:
+        """Whether a screen, or the app over it, carries the action out at all."""
+        return hasattr(screen, action.method) or hasattr(self, action.method)
 
     def do_screen_settings(self) -> None:
         from zoea.tui.screens.settings import SettingsScreen
@@ -132,6 +138,13 @@ class Visiting:
                 timeout=20,
             )
         cockpit._tell_screens("redraw_bars")
+
+    def action_press(self, key: str) -> None:
+        """A key that stands somewhere was clicked."""
+        event = Key(key, None)
+        # Not of the widget that was clicked: what comes from a widget stops bubbling there.
+        event.set_sender(self._app)
+        self._app.post_message(event)
 
     def use_motion(self, *, reduced: bool) -> None:
         """Let things blink and move, or not."""

@@ -60,7 +60,8 @@ class CockpitScreen(Screen[T]):
         for top in self.query("#top").results(Line):
             top.put(*self._top())
         for keys in self.query("#keys").results(KeyLine):
-            keys.describe(of(*self.PLACES), self.situation(), self.cockpit.keys, self._badge())
+            possible = [action for action in of(*self.PLACES) if self.cockpit.can_do(action, self)]
+            keys.describe(possible, self.situation(), self.cockpit.keys, self._badge())
 
     def _badge(self) -> str:
         if self.cockpit.arming.note:

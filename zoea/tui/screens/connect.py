@@ -15,6 +15,7 @@ from zoea.app.connecting import Connection, connect, tried
 from zoea.llm.discovery import Found, Status
 from zoea.model.errors import SettingsError
 from zoea.settings.origin import SettingsInvalid
+from zoea.tui.clickable import hints
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.choice import Choice
 from zoea.tui.widgets.text_block import Piece, TextBlock
@@ -55,7 +56,7 @@ class Connect(CockpitModal[str | None]):
         given = self._given
         with Vertical(classes="box") as box:
             box.border_title = "CONNECT A MODEL"
-            box.border_subtitle = "enter connect · ^t try it · tab next field · esc back"
+            box.border_subtitle = hints("enter connect · ^t try it · tab next field · esc back")
             yield from _field("speaks", Choice(TYPES, id="type"))
             yield from _field("name", Input(given.name, id="name", placeholder="a word of your own", compact=True))
             yield from _field("address", Input(given.base_url, id="address", compact=True))

@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from zoea.app.export import Format, file_name, write
 from zoea.model.errors import ZoeaError
+from zoea.tui.clickable import hints
 from zoea.tui.rows import Piece, one_line
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.text_block import TextBlock
@@ -58,7 +59,7 @@ class Exporting(CockpitModal[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "EXPORT"
-            box.border_subtitle = "enter write · tab format · ctrl+r redaction · esc back"
+            box.border_subtitle = hints("enter write · tab format · ctrl+r redaction · esc back")
             yield TextBlock(id="forms")
             yield _Path(self._proposal(), compact=True, select_on_focus=False)
             yield TextBlock(id="notes")

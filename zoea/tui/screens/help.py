@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -44,8 +44,11 @@ class Help(CockpitScreen[None]):
         Binding("pageup", "page(-1)", show=False),
     ]
 
-    def __init__(self, places: tuple[Place, ...], situation: Situation) -> None:
+    def __init__(
+        self, places: tuple[Place, ...], situation: Situation, can_do: Callable[[Action], bool] = lambda action: True
+    ) -> None:
         super().__init__()
+        self._can_do = can_do
         self._places = places
         self._situation = situation
 
@@ -145,10 +148,10 @@ class Help(CockpitScreen[None]):
             (fit(key, KEY_WIDTH, right=True), "quiet" if why else "key"),
             ("  ", ""),
             (fit(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
-            (action.description, "quiet" if why else ""),
         ]
         if why:
-            pieces.append((f"  ({why})", "waiting"))
+            pieces.append((f"{why}. ", "waiting"))
+        pieces.append((action.description, "quiet" if why else ""))
         return Choice(tuple(pieces), action.id)
 
     def _fixed(self, place: Place, words: list[str]) -> Iterator[Choice]:
@@ -167,6 +170,8 @@ class Help(CockpitScreen[None]):
     def _why_not(self, action: Action) -> str:
         if action.place not in (*self._places, Place.EVERYWHERE):
             return f"not here: {PLACE_TITLES[action.place].lower()}"
+        if not self._can_do(action):
+            return "not on this screen"
         return action.why_not(self._situation)
 
     def _describe(self, action_id: str) -> None:

@@ -28,8 +28,9 @@ from zoea.tui.widgets.text_block import Piece, TextBlock
 
 CONNECT = "+"
 POLL_S = 1.0
-TITLE_WIDTH = 28
-_STATES = ("idle", "running", "waiting", "asking", "stopped", "errored")
+TITLE_WIDTH = 24
+_WIDEST_TITLE = 36
+_STATES = (("running", "waiting", "asking"), ("idle", "stopped", "errored"))
 
 
 class SettingsScreen(CockpitScreen[None]):
@@ -145,7 +146,7 @@ class SettingsScreen(CockpitScreen[None]):
         role = "quiet" if field.locked or not field.text else "strong"
         choice = Choice(
             (
-                (fit(field.title, TITLE_WIDTH), ""),
+                (fit(field.title, self._title_width()), ""),
                 (" ", ""),
                 (shown, role),
             ),
@@ -155,6 +156,14 @@ class SettingsScreen(CockpitScreen[None]):
         if self._said[0] == field.key and self._said[1].startswith("!"):
             return [choice, Choice(((f"  {self._said[1][1:]}", "errored"),))]
         return [choice]
+
+    def _title_width(self) -> int:
+        """As wide as the titles are, where there is room beside them."""
+        room = self.fields.scrollable_content_region.width
+        return max(TITLE_WIDTH, min(_WIDEST_TITLE, room // 2))
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw)
 
     def _draw_looks(self) -> None:
         shipped, _ = looks.folders(self.cockpit.config)
@@ -207,15 +216,13 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _sample(self) -> list[list[Piece]]:
         glyphs = self.cockpit.glyphs
-        states: list[Piece] = []
-        for state in _STATES:
-            states += [(f"{glyphs[state]} {state}", state), ("   ", "")]
+        states = [[(f"{glyphs[state]} {state:<10}", state) for state in row] for row in _STATES]
         brand = f"{glyphs['brand']} Z O E A {glyphs['brand-full']}"
-        talk = [("you", "commander"), (" → ", "quiet"), ("alpha", "mysis"), ("  Mine iron and report   ", "")]
         lines: list[list[Piece]] = [
-            [(brand, "title"), ("  plain text, ", ""), ("quiet text", "quiet")],
-            states,
-            [*talk, (f"{glyphs['tool']} mine(belt=2)", "tool"), ("  thinking", "reasoning")],
+            [(brand, "title"), ("  plain text, ", ""), ("quiet text, ", "quiet"), ("thinking", "reasoning")],
+            *states,
+            [("you", "commander"), (" → ", "quiet"), ("alpha", "mysis"), ("  Mine iron   ", "")],
+            [(f"{glyphs['tool']} mine(belt=2)", "tool"), ("  answer", "llm")],
             [("enter keeps it, esc goes back to the one before", "quiet")],
         ]
         for error in self.cockpit.look_errors:

@@ -8,16 +8,21 @@ from textual.content import Content, Span
 from textual.widgets import Static
 
 from zoea.text.control import strip
+from zoea.tui.clickable import pressing
 
 Piece = tuple[str, str]
 
 
 class TextBlock(Static):
-    """Shows lines of (text, role) pieces; what a model or person wrote is stripped of control characters."""
+    """Shows lines of (text, role) pieces; keys among them can be clicked.
+
+    What a model or person wrote is stripped of control characters.
+    """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__("", id=id, classes=classes, markup=False)
         self._lines: Sequence[Sequence[Piece]] = ()
+        self.auto_links = False
 
     def put(self, lines: Sequence[Sequence[Piece]]) -> None:
         """Show these lines; draws only where something changed."""
@@ -41,9 +46,15 @@ class TextBlock(Static):
             if number:
                 text.append("\n")
                 at += 1
+            press = None
             for raw, role in line:
                 shown = strip(raw)
                 style = self._style(role)
+                if role == "key":
+                    press = pressing(shown)
+                if press is not None and shown:
+                    # A key and the words behind it are one thing to click.
+                    spans.append(Span(at, at + len(shown), press))
                 if style and shown:
                     spans.append(Span(at, at + len(shown), style))
                 text.append(shown)
