@@ -43,7 +43,7 @@ TIMED = st.builds(
     st.sampled_from(("arrival_tick", "cooldown_ticks", "other")),
     st.sampled_from(NUMBERS),
 )
-RESULTS = st.one_of(texts(9000), st.sampled_from(("ok", "ok", "[" * 450 + "]" * 450)), TIMED)
+RESULTS = st.one_of(texts(9000), st.sampled_from(("ok", "ok", "[" * 490 + "]" * 490)), TIMED)
 ARGUMENTS = st.sampled_from(("{}", "{}", '{"to": "a|b:c"}', '{"seconds": 1e999}', '{"seconds": 5}', "[]", "{broken"))
 CALLS = st.lists(
     st.builds(

@@ -111,11 +111,28 @@ class TurnDriver:
                     self._turn, more = step(self._turn, given)
                     await self._carry(deque(more))
             return self._end
+        except Exception:
+            await self._leave_open()
+            raise
         finally:
             watch.cancel()
             await self._stop_tasks()
             self._services.approvals.forget(self._turn.asked)
             self._show(Activity.IDLE)
+
+    async def _leave_open(self) -> None:
+        """A bug is the mysis's own error; its turn stands still in the store as after a crash, nothing reserved."""
+        await self._stop_tasks()
+        if self._turn.phase in (t.Phase.ENDING, t.Phase.ENDED):
+            return
+        partial = self._model.partial() if self._model is not None and self._turn.phase is t.Phase.CALLING else None
+        try:
+            _, effects = step(self._turn, t.Cancelled(self._now(), Outcome.CRASHED, partial))
+            for effect in effects:
+                if isinstance(effect, t.Store):
+                    await self._store(effect.op)
+        except Exception:  # noqa: BLE001  the first error is the one to be told; the next start breaks the turn off
+            _log.exception("the turn of mysis #%d could not be left in order", self._agent.mysis_id)
 
     def post(self, given: t.Input) -> None:
         if isinstance(given, t.Steered):
