@@ -76,15 +76,15 @@ def said(view: MysisView, now: int) -> str:
     if view.held:
         return "on hold"
     if view.state is MysisState.ERRORED:
-        title = view.failure.title if view.failure else view.state_reason
+        title = one_line(view.failure.title if view.failure else view.state_reason)
         if view.retry_at is not None:
             return f"{title}, retry in {figures.span(max(0, (view.retry_at - now) / figures.SECOND))}"
         return title
     if view.state is MysisState.STOPPED:
-        return view.state_reason or "stopped"
+        return one_line(view.state_reason) or "stopped"
     if view.state is MysisState.RUNNING and view.waiting_until is not None and not view.approvals:
         left = figures.span(max(0, (view.waiting_until - now) / figures.SECOND))
-        return f"waits: {view.waiting_for or 'as it asked'} ({left})"
+        return f"waits: {one_line(view.waiting_for) or 'as it asked'} ({left})"
     text = view.streaming or view.text
     if view.state is MysisState.IDLE and view.failure is not None:
         text = view.failure.title

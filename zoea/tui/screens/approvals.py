@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.timer import Timer
 from textual.types import CSSPathType
 from textual.widgets import Input
@@ -106,7 +107,7 @@ class ApprovalPanel(CockpitModal[None]):
         waiting, shown, now = self._waiting(), self._shown, self.cockpit.now()
         place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
         box = self.query_one("#approval", Vertical)
-        box.border_title = f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks"
+        box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         box.border_subtitle = f"{place} of {max(place, len(waiting))}"
         self.query_one("#who", TextBlock).put(question_lines(shown, now))
         answers = self.query_one(KeyLine)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.text_block import Piece, TextBlock
@@ -35,7 +36,7 @@ class Confirm(CockpitModal[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
-            box.border_title = self._title
+            box.border_title = Content(self._title)
             yield TextBlock(id="words")
 
     def on_mount(self) -> None:

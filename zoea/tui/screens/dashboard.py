@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
+from textual.content import Content
 
 from zoea.app.broadcasts import Broadcast, latest
 from zoea.model.errors import StoreError
@@ -178,7 +179,8 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         table = self.table
         found = self._filter.text
         shown, all_of_them = len(table.shown), len(self.cockpit.feed.myses)
-        table.border_title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
+        title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
+        table.border_title = Content(title)
         order = "needs you first" if table.is_attention_first else "as created"
         table.border_subtitle = f"order: {order} · a changes it" if all_of_them else ""
 
@@ -207,7 +209,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             block.border_title = ""
             block.put(self._nobody())
             return
-        block.border_title = one_line(view.name)
+        block.border_title = Content(one_line(view.name))
         block.put(detail_lines(view, self.cockpit.now(), self.cockpit.glyphs))
 
     def _nobody(self) -> list[list[Piece]]:
