@@ -33,9 +33,11 @@ class TestNames:
     def test_allowed(self, name: str) -> None:
         assert mysis_ops.check_name(f" {name} ") == name
 
-    @pytest.mark.parametrize("name", ["", "x" * 41, "-a", "ctx-1", "TKT-2", "a/b", "a:b", "a\nb", "a@b", "👾"])
+    @pytest.mark.parametrize(
+        "name", ["", "x" * 41, "-a", "Commander", "ctx-1", "TKT-2", "a/b", "a:b", "a\nb", "a@b", "👾"]
+    )
     def test_refused(self, name: str) -> None:
-        with pytest.raises(NameRefused, match="cannot be a name"):
+        with pytest.raises(NameRefused, match=r"cannot be a name|is you"):
             mysis_ops.check_name(name)
 
     async def test_a_name_is_taken_without_case_in_any_script(self, tmp_path: Path) -> None:

@@ -239,6 +239,20 @@ class TestHold:
         assert fed(life, Hold(T + 1, False))[1][-1] == OpenTurn(prompts=(urgent,))
 
 
+class TestResuming:
+    def test_a_turn_that_broke_off_goes_on_at_the_next_start(self) -> None:
+        life = replace(idle(), broken_off=True, pending=(MESSAGE,))
+        life, effects = fed(life, Start(T))
+        assert effects[-1] == OpenTurn(resume=True)
+        assert fed(life, TurnEnded(T, Outcome.ANSWERED))[1][-1] == OpenTurn(prompts=(MESSAGE,))
+
+    def test_one_that_was_to_be_interrupted_is_so_after_a_restart_too(self) -> None:
+        urgent = replace(MESSAGE, mode=DeliveryMode.INTERRUPT)
+        life, effects = fed(replace(idle(), broken_off=True, pending=(urgent,)), Start(T))
+        assert effects[-2:] == (OpenTurn(resume=True), Cancel(Outcome.INTERRUPTED))
+        assert fed(life, TurnEnded(T, Outcome.INTERRUPTED))[1][-1] == OpenTurn(prompts=(urgent,))
+
+
 class TestMessages:
     def test_a_message_while_running_waits_for_the_next_turn(self) -> None:
         second = replace(MESSAGE, delivery_id=2)

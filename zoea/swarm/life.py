@@ -295,8 +295,7 @@ def _breaker(life: Life) -> tuple[Life, tuple[Effect, ...]]:
         "its model answered three nudges with neither text nor tool calls",
         "press 'r' to relaunch, or look at its provider and model",
     )
-    if life.pending and any(wakes(life, p) for p in life.pending):
-        return _open(life, ())
+    # Nothing that wakes can be pending here: its arrival would have set the count back.
     life = replace(life, state=MysisState.IDLE, encouragement=0, wait_until=None, wait_reason="")
     return life, (SetState(MysisState.IDLE, BREAKER_OPEN, failure), WakeAt(None))
 

@@ -321,16 +321,14 @@ def _stored(turn: Turn, given: Stored) -> Step:
     following = turn.next
     turn = replace(turn, next=Next.NOTHING)
     match following:
-        case Next.NOTHING:
-            return turn, ()
+        case Next.NOTHING | Next.CALL:
+            return turn, ()  # nothing was stored that anything follows from
         case Next.REQUEST:
             return _request(turn)
         case Next.RESERVE:
             return replace(turn, phase=Phase.RESERVING), (Reserve(turn.iteration, turn.attempt),)
         case Next.REST:
             return replace(turn, next=Next.RESERVE), (Sleep(turn.rest_until),)
-        case Next.CALL:
-            return replace(turn, phase=Phase.CALLING), (Call(),)
         case Next.RUN | Next.RUN_STARTED:
             return _run_more(turn)
         case Next.FETCH:
