@@ -28,6 +28,7 @@ from zoea.tui.widgets.text_block import Piece, TextBlock
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.3
+_WHY_NOT = "why not, for the model to read; enter denies, esc goes back"
 
 
 class ApprovalPanel(CockpitModal[None]):
@@ -45,19 +46,24 @@ class ApprovalPanel(CockpitModal[None]):
         self._shown: ApprovalView | None = None
         self._answered: set[int] = set()
         self._deaf: Timer | None = None
+        self._box = Vertical(id="approval", classes="box")
+        self._who = TextBlock(id="who")
+        self._call = TextLines(id="call")
+        self._sentence = Input(id="sentence", placeholder=_WHY_NOT)
+        self._keys = KeyLine(id="answers")
         self.is_listening = False
         """False for 300 ms after a question is shown: no key answers then."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="approval", classes="box"):
-            yield TextBlock(id="who")
-            yield TextLines(id="call")
-            yield Input(id="sentence", placeholder="why not, for the model to read; enter denies, esc goes back")
-            yield KeyLine(id="answers")
+        with self._box:
+            yield self._who
+            yield self._call
+            yield self._sentence
+            yield self._keys
 
     def on_mount(self) -> None:
-        self.query_one("#sentence", Input).display = False
-        self.query_one(TextLines).focus()
+        self._sentence.display = False
+        self._call.focus()
         self.cockpit.asked.refresh()
         self._show(self._waiting()[0] if self._waiting() else None)
 
@@ -88,7 +94,7 @@ class ApprovalPanel(CockpitModal[None]):
         if self._deaf is not None:
             self._deaf.stop()
         self._deaf = self.set_timer(DEAF_S, self._listen)
-        self.query_one(TextLines).put(pretty(approval.arguments) if approval else "")
+        self._call.put(pretty(approval.arguments) if approval else "")
         self._draw()
 
     def _listen(self) -> None:
@@ -106,11 +112,11 @@ class ApprovalPanel(CockpitModal[None]):
             return
         waiting, shown, now = self._waiting(), self._shown, self.cockpit.now()
         place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
-        box = self.query_one("#approval", Vertical)
+        box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         box.border_subtitle = f"{place} of {max(place, len(waiting))}"
-        self.query_one("#who", TextBlock).put(question_lines(shown, now))
-        answers = self.query_one(KeyLine)
+        self._who.put(question_lines(shown, now))
+        answers = self._keys
         answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)
         answers.styles.opacity = 1.0 if self.is_listening else 0.5
 
@@ -141,7 +147,7 @@ class ApprovalPanel(CockpitModal[None]):
 
     def do_approval_deny(self) -> None:
         if self.is_listening:
-            sentence = self.query_one("#sentence", Input)
+            sentence = self._sentence
             sentence.value = ""
             sentence.display = True
             sentence.focus()
@@ -150,10 +156,10 @@ class ApprovalPanel(CockpitModal[None]):
         self._answer(ApprovalAnswer.DENIED, event.value.strip())
 
     def _leave_sentence(self) -> bool:
-        sentence = self.query_one("#sentence", Input)
+        sentence = self._sentence
         was_open = bool(sentence.display)
         sentence.display = False
-        self.query_one(TextLines).focus()
+        self._call.focus()
         return was_open
 
     def do_approval_later(self) -> None:

@@ -40,11 +40,12 @@ class Quitting(CockpitModal[None]):
         super().__init__()
         self._how = ""
         self._since = 0.0
+        self._words = TextBlock(id="words")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box", classes="box") as box:
             box.border_title = "QUIT"
-            yield TextBlock(id="words")
+            yield self._words
 
     @property
     def is_ending(self) -> bool:
@@ -75,7 +76,7 @@ class Quitting(CockpitModal[None]):
             [("l   ", "key"), ("leave it running without a screen; zoea run attaches to it", "")],
             [("esc ", "key"), ("back", "")],
         ]
-        self.query_one(TextBlock).put(lines)
+        self._words.put(lines)
 
     def action_stay(self) -> None:
         if not self.is_ending:
@@ -100,7 +101,7 @@ class Quitting(CockpitModal[None]):
     def _draw_progress(self) -> None:
         passed = time.monotonic() - self._since
         filled, empty = figures.bar(passed / _WITHIN_S, _BAR)
-        self.query_one(TextBlock).put(
+        self._words.put(
             [
                 [(_SAID[self._how], "strong")],
                 [],
