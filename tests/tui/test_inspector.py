@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from tests.app.test_inspect import ROOMY, plain, play, working
 from tests.swarm.harness import script, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
@@ -151,3 +153,30 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
                     assert is_harmless(stage.text())
                     await stage.press("left", "pagedown")
                 assert screen.sent
+
+
+async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.tui.screens.inspector.PAGE", 2)
+    async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(200, 60)) as stage:
+        await play(stage.swarm, "one", "two", "three", "four", "five")
+        screen = Inspector(stage.view().id, request_id=3)
+        await stage.app.push_screen(screen)
+        for key, request_id in (("", 3), ("right", 4), ("left", 3), ("left", 2), ("left", 1), ("left", 1)):
+            await stage.press(*([key] if key else []))
+            await stage.until(lambda: screen.inspection is not None and screen.inspection.request.id == request_id)  # noqa: B023  waited for here
+        await stage.press("y")
+        assert screen._copied().startswith("alpha, request 1\n")
+
+
+async def test_a_plan_that_is_damaged_is_said(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, said("yes"), names=("alpha",)) as stage:
+        await play(stage.swarm, "one", "two")
+        screen = await open_inspector(stage)
+        with sqlite3.connect(stage.swarm.path) as connection:
+            connection.execute("UPDATE request SET plan = x'00' WHERE id = 1")
+        connection.close()
+        await stage.press("left")
+        await stage.until(lambda: any("is damaged" in notice for notice in stage.notices))
+        assert screen.is_mounted
