@@ -7,6 +7,7 @@ Each run has a home and directories of its own, and no model: the autopilot play
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import re
@@ -24,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 COMMAND = ("run", "--world", "reef", "--myses", "5", "--start-swarm", "--plain", "--for", "16s")
 WIDTH = 120
 LINES = 26
+SIZE = (132, 36)
+COCKPIT = "--cockpit"
 
 NOVA = TerminalTheme(
     (10, 10, 18),
@@ -42,10 +45,22 @@ NOVA = TerminalTheme(
 
 
 def main() -> int:
-    """Run, and draw what the run showed."""
+    """Run, and draw what the runs showed."""
+    PICTURES.mkdir(exist_ok=True)
+    if sys.argv[1:2] == [COCKPIT]:
+        return asyncio.run(cockpit())
+    ran = _apart("-m", "zoea", *COMMAND)
+    lines = [line for line in ran.splitlines() if line]
+    draw("plain-run", "zoea run --world reef --myses 5", lines[-LINES:])
+    _apart("-m", "documentation.pictures", COCKPIT)
+    return 0
+
+
+def _apart(*arguments: str) -> str:
+    """Run Python with a home and directories of its own; what it printed."""
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         ran = subprocess.run(
-            [sys.executable, "-m", "zoea", *COMMAND],
+            [sys.executable, *arguments],
             env={
                 **os.environ,
                 "HOME": folder,
@@ -61,9 +76,33 @@ def main() -> int:
             text=True,
             check=True,
         )
-    PICTURES.mkdir(exist_ok=True)
-    lines = [line for line in ran.stdout.splitlines() if line]
-    draw("plain-run", "zoea run --world reef --myses 5", lines[-LINES:])
+    return ran.stdout
+
+
+async def cockpit() -> int:
+    """The dashboard and a conversation, as a person sees them some seconds into the sandbox world."""
+    from zoea.app.clock import SystemClock
+    from zoea.app.running import RunOptions
+    from zoea.settings.paths import places
+    from zoea.tui.app import Cockpit
+    from zoea.tui.start import opened
+
+    where = places("")
+    options = RunOptions(world="reef", myses=5, template="miner", provider="autopilot", start_swarm=True)
+    app = Cockpit(lambda: opened(options, where), config=where.config, now=SystemClock().now)
+    async with app.run_test(size=SIZE) as pilot:
+        async with asyncio.timeout(60):
+            while app.opened is None or app.feed.view is None:
+                await pilot.pause(0.2)
+            await app.api.broadcast("Mine iron, share what you find, and report.")
+            while not any(view.turns >= 3 for view in app.feed.myses.values()):
+                await pilot.pause(0.5)
+        await pilot.pause(1.0)
+        _save("cockpit", app.export_screenshot(title="zoea"))
+        await pilot.press("enter")
+        await pilot.pause(3.0)
+        _save("conversation", app.export_screenshot(title="zoea"))
+        await app.leave()
     return 0
 
 
@@ -77,7 +116,10 @@ def draw(name: str, title: str, lines: list[str]) -> None:
         shown.highlight_regex(r"\b(alpha|beta|gamma|delta|epsilon)\b", "cyan")
         shown.highlight_regex(r"[\d,]+ credits\b( earned)?", "magenta")
         console.print(shown)
-    drawn = console.export_svg(title=title, theme=NOVA, unique_id="zoea")
+    _save(name, console.export_svg(title=title, theme=NOVA, unique_id="zoea"))
+
+
+def _save(name: str, drawn: str) -> None:
     # No fonts from elsewhere: a picture of a README asks no other server.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
     (PICTURES / f"{name}.svg").write_text(drawn, encoding="utf-8")
