@@ -38,6 +38,8 @@ def test_every_default_is_a_key() -> None:
         ("+", "plus"),
         ("f5", "f5"),
         ("é", "é"),
+        ("±", "plus_minus_sign"),
+        ("§", "section_sign"),
         (" f5 ", "f5"),
         ("ctrl+shift+k", "ctrl+shift+k"),
     ],

@@ -6,7 +6,6 @@ error that names both sides, and the action keeps its default.
 
 from __future__ import annotations
 
-import string
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,9 @@ from zoea.tui.widgets.bars import key_name
 
 _MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
 _NAMED = frozenset(str(key.value) for key in Keys) | {f"f{number}" for number in range(1, 25)}
-_PUNCTUATION = frozenset(_character_to_key(char) for char in string.punctuation)
+_PUNCTUATION = frozenset(_character_to_key(chr(code)) for code in range(0x21, 0x250) if chr(code).isprintable())
+"""Names of the characters that keyboards have: some lost a hyphen, so that no lookup finds them."""
+
 _WRITTEN = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 
 
@@ -63,6 +64,8 @@ def normal(key: str) -> str:
         if not base.isprintable() or base.isspace():
             return ""
         base = _character_to_key(base)
+        if len(base) > 1 and not _is_character(base):
+            return ""
     elif base not in _NAMED and not _is_character(base):
         return ""
     return "+".join([*modifiers, base])
