@@ -139,6 +139,7 @@ async def press_at_random(stage: Stage, watched: Watched, chance: random.Random,
     return count
 
 
+@pytest.mark.timeout(SECONDS + 60)
 async def test_random_keys_break_nothing_and_destroy_nothing_unasked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
