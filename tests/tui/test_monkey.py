@@ -104,8 +104,12 @@ async def press_fast(stage: Stage, key: str) -> None:
     event.set_sender(stage.app)
     stage.app.post_message(event)
     await asyncio.sleep(0)
-    await stage.until(lambda: stage.app._exception is not None or is_handled(stage))
+    await stage.until(lambda: has_failed(stage) or is_handled(stage))
     await asyncio.sleep(0.002)
+
+
+def has_failed(stage: Stage) -> bool:
+    return stage.app._exception is not None
 
 
 def is_handled(stage: Stage) -> bool:
@@ -134,7 +138,7 @@ async def press_at_random(stage: Stage, watched: Watched, chance: random.Random,
             living = [view for view in stage.app.feed.in_order() if view.state.accepts_messages]
             if living:
                 await watched.api.send(f"#{chance.choice(living).id}", chance.choice(["burn it", "go", "[/] \x1b[2J"]))
-        if stage.app._exception is not None:
+        if has_failed(stage):
             break
     return count
 
