@@ -113,7 +113,7 @@ def has_failed(stage: Stage) -> bool:
 
 
 def is_handled(stage: Stage) -> bool:
-    return all(pump._message_queue is None or pump._message_queue.empty() for pump in (stage.app, stage.screen))
+    return not (stage.app.message_queue_size or stage.screen.message_queue_size)
 
 
 def _character(key: str) -> str | None:
