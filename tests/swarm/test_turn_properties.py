@@ -7,7 +7,8 @@ steers between any two steps, clocks that jump, budgets, cancels, crashes.
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context.histories import HOSTILE, texts
@@ -227,8 +228,8 @@ class Outside:
         self.row = row if row.outcome is None else None
 
 
+@pytest.mark.timeout(300)
 @given(st.data(), FROZEN, RULES)
-@settings(max_examples=150)
 def test_any_life_of_turns_keeps_every_invariant(data: st.DataObject, frozen: Frozen, rules: TurnRules) -> None:
     outside = Outside(data, frozen, rules)
     outside.live(data.draw(st.integers(1, 4), "turns"))
