@@ -89,7 +89,7 @@ def _fields(snapshot: Snapshot) -> list[Piece]:
     pieces: list[Piece] = []
     for key, item in list(value.items())[:SHOWN_FIELDS]:
         if isinstance(item, dict | list):
-            shown = f"{len(item)} {'fields' if isinstance(item, dict) else 'items'}"
+            shown = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
         else:
             shown = one_line(str(item))[:40]
         # A value stands beside its name, wherever the line breaks.

@@ -12,31 +12,30 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 
 from zoea.app import transcript as stored
-from zoea.app.finding import Finder, Found
-from zoea.app.sight import Sight, sight
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.model.words import Activity, MysisState
 from zoea.text.control import strip
-from zoea.tui import figures, sight_lines
+from zoea.tui import figures
 from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.blocks import ASCII, Kind, Marks
 from zoea.tui.palette import Palette
-from zoea.tui.reading import Reading, first_hit, key_of, told, worth
+from zoea.tui.reading import Reading, worth
 from zoea.tui.roll import Spot
 from zoea.tui.rows import glyph, one_line
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.finding import Finding
 from zoea.tui.screens.speaking import Speaking
 from zoea.tui.widgets.bars import KeyLine, Line
 from zoea.tui.widgets.find_bar import FindBar
 from zoea.tui.widgets.live import LiveAnswer
 from zoea.tui.widgets.prompt import Prompt
-from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.sight_side import SightSide
 from zoea.tui.widgets.transcript import Transcript
 from zoea.tui.window import Source, Window
 
-SIGHT_EVERY = 1_000_000
 LIVE_SHARE = 2
+_PARTS = (Transcript, LiveAnswer, FindBar, SightSide, Prompt, KeyLine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Bookmark:
     cursor: str
 
 
-class Focus(Speaking, CockpitScreen[None]):
+class Focus(Speaking, Finding, CockpitScreen[None]):
     """The screen.
 
     Args:
@@ -66,17 +65,12 @@ class Focus(Speaking, CockpitScreen[None]):
         super().__init__()
         self.mysis_id = mysis_id
         self._start: tuple[int | None, str, str] = (turn, key, words)
-        self._reading = Reading(self._source, self._shown, self._failed)
+        self._reading = Reading(self.source, self._shown, self._failed)
         self._worth: tuple[Any, ...] = ()
         self._last_view: MysisView | None = None
         self._live_ends = False
-        self._sight = Sight()
-        self._sight_at = 0
-        self._is_seeing = False
-        self._finder: Finder | None = None
-        self._found: Found | None = None
-        self._at = 0
         self._jump = 0
+        self._is_ready = False
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
@@ -85,27 +79,20 @@ class Focus(Speaking, CockpitScreen[None]):
                 yield Transcript(Palette(self.cockpit.look), self._marks, id="transcript")
                 yield LiveAnswer(id="live")
                 yield FindBar(id="find")
-            with Vertical(id="side"):
-                sees = TextBlock(id="sees", classes="panel")
-                sees.border_title = "WHAT IT SEES"
-                sees.border_subtitle = "i inspect"
-                yield sees
-                state = TextBlock(id="state", classes="panel")
-                state.border_title = "STATE"
-                yield state
+            yield SightSide(self.source, id="side")
         yield Prompt(id="prompt")
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._is_ready = True
         self.query_one("#talk").border_title = "CONVERSATION"
         self.transcript.focus()
         self._begin()
 
     def on_unmount(self) -> None:
         self._reading.forget()
-        if self._finder is not None:
-            self._finder.stop()
+        self.stop_finding()
 
     @property
     def transcript(self) -> Transcript:
@@ -116,8 +103,13 @@ class Focus(Speaking, CockpitScreen[None]):
         return self.query_one(LiveAnswer)
 
     @property
-    def find_bar(self) -> FindBar:
-        return self.query_one(FindBar)
+    def _stands(self) -> bool:
+        """Whether its widgets are there: news may come before them, and after they went."""
+        return self._is_ready and all(self.query(kind) for kind in _PARTS)
+
+    @property
+    def side(self) -> SightSide:
+        return self.query_one(SightSide)
 
     @property
     def view(self) -> MysisView | None:
@@ -133,12 +125,12 @@ class Focus(Speaking, CockpitScreen[None]):
 
     def situation(self) -> Situation:
         view = self.cockpit.feed.myses.get(self.mysis_id)
-        finding = self._found is not None and bool(self._found.hits)
+        finding = self.found is not None and bool(self.found.hits)
         return self.cockpit.base_situation((view,) if view is not None else (), finding=finding)
 
     # Reading.
 
-    def _source(self) -> Source | None:
+    def source(self) -> Source | None:
         opened = self.cockpit.opened
         if opened is None:
             return None
@@ -159,11 +151,11 @@ class Focus(Speaking, CockpitScreen[None]):
         else:
             self._reading.newest()
         # Whether the side is shown is known once styles have been applied.
-        self.call_after_refresh(self._see)
+        self.call_after_refresh(self.side.changed)
 
     def _shown(self, window: Window, why: str) -> None:
         """A new window was read."""
-        if not self.is_attached:
+        if not self._stands:
             return
         at: Spot | None = None
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
@@ -209,17 +201,17 @@ class Focus(Speaking, CockpitScreen[None]):
         except StoreError as error:
             self._failed(error)
             return
-        if self.is_attached:
+        if self._stands:
             self.transcript.put_whole(memory_id, text)
 
     def on_transcript_moved(self, event: Transcript.Moved) -> None:
         self._subtitle()
-        self._arrange()
+        self.share_room()
 
     # What changes.
 
     def feed_changed(self, ids: frozenset[int]) -> None:
-        if not self.is_mounted or (ids and self.mysis_id not in ids):
+        if not self._stands or (ids and self.mysis_id not in ids):
             return
         super().feed_changed(ids)
         self.retarget()
@@ -237,29 +229,38 @@ class Focus(Speaking, CockpitScreen[None]):
             self._reread()
 
     def feed_happened(self, event: Event) -> None:
-        if event.mysis_id == self.mysis_id:
+        if event.mysis_id == self.mysis_id and self._stands:
             self._reread()
 
     def _reread(self) -> None:
         self._reading.changed()
-        self._see()
+        self.found_changed()
+        self.side.changed()
 
     def tick(self) -> None:
         super().tick()
+        if not self._stands:
+            return
         if self._reading.window.is_running_a_call:
             self._reread()
-        self._draw_sight()
+        self.side.tick()
 
     def look_changed(self) -> None:
         super().look_changed()
         self.transcript.draw_as(Palette(self.cockpit.look), self._marks)
 
-    def on_live_answer_grown(self, event: LiveAnswer.Grown) -> None:
-        self._arrange()
+    def on_sight_side_failed(self, event: SightSide.Failed) -> None:
+        self._failed(event.error)
 
-    def _arrange(self) -> None:
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.share_room)
+
+    def on_live_answer_grown(self, event: LiveAnswer.Grown) -> None:
+        self.share_room()
+
+    def share_room(self) -> None:
         """The live answer stands right below the conversation, and takes at most half of the room."""
-        if not self.query(LiveAnswer) or not self.query(FindBar):
+        if not self._stands:
             return
         transcript, live = self.transcript, self.live
         room = self.query_one("#talk").content_size.height - (1 if self.find_bar.display else 0)
@@ -271,44 +272,6 @@ class Focus(Speaking, CockpitScreen[None]):
             height = transcript.height if transcript.height + said <= room else "1fr"
         if str(transcript.styles.height) != str(height):
             transcript.styles.height = height
-
-    # What it sees.
-
-    def _see(self) -> None:
-        """Read the side again, at most once a second, where it is shown."""
-        now = self.cockpit.now()
-        is_shown = any(side.display for side in self.query("#side"))
-        if self._is_seeing or not is_shown or self._source() is None:
-            return
-        if self._sight_at and now - self._sight_at < SIGHT_EVERY and self._sight.seen is not None:
-            return
-        self._is_seeing, self._sight_at = True, now
-        self.run_worker(self._read_sight(), group="sight")
-
-    async def _read_sight(self) -> None:
-        source = self._source()
-        assert source is not None
-        try:
-            found = await asyncio.to_thread(sight, source.database, source.mysis_id)
-        except StoreError as error:
-            self._failed(error)
-            return
-        finally:
-            self._is_seeing = False
-        if source.mysis_id == self.mysis_id and self.is_attached:
-            self._sight = found
-            self._draw_sight()
-
-    def _draw_sight(self) -> None:
-        # The screen may be going while its last reading comes back.
-        for sees in self.query("#sees").results(TextBlock):
-            sees.put(sight_lines.sees(self._sight))
-        for state in self.query("#state").results(TextBlock):
-            state.put(sight_lines.state(self._sight, self.cockpit.now()))
-
-    def on_resize(self) -> None:
-        self._see()
-        self.call_after_refresh(self._arrange)
 
     # The first line, and the edge of the conversation.
 
@@ -327,6 +290,8 @@ class Focus(Speaking, CockpitScreen[None]):
         return [left[0], *words], right
 
     def _subtitle(self) -> None:
+        if not self._stands:
+            return
         talk, transcript, window = self.query_one("#talk"), self.transcript, self._reading.window
         count = f"{window.last_number} turn{'s' * (window.last_number != 1)}"
         if transcript.unseen:
@@ -354,6 +319,11 @@ class Focus(Speaking, CockpitScreen[None]):
         if not self.transcript.turn_beside(1):
             self.transcript.action_edge(1)
 
+    def load_around(self, turn: int) -> None:
+        """Read the turn that was asked for, which is not loaded."""
+        self._jump = turn
+        self._reading.around(turn, "found")
+
     def do_focus_previous_mysis(self) -> None:
         self._other(-1)
 
@@ -366,14 +336,14 @@ class Focus(Speaking, CockpitScreen[None]):
             return
         at = order.index(self.mysis_id) if self.mysis_id in order else 0
         self._keep_place()
-        self._end_finding()
+        self.end_finding()
         self.prompt.close()
         self.mysis_id = order[(at + by) % len(order)]
         self._worth, self._last_view, self._live_ends = (), None, False
-        self._sight, self._sight_at = Sight(), 0
         self._reading.forget()
         self.transcript.reset()
         self.live.clear()
+        self.side.reset()
         self._begin()
         self.feed_changed(frozenset())
 
@@ -389,78 +359,10 @@ class Focus(Speaking, CockpitScreen[None]):
         if self.prompt.is_open:
             self.prompt.close()
         elif self.find_bar.display:
-            self._end_finding()
+            self.end_finding()
         else:
             self._keep_place()
             self.cockpit.pop_screen()
-
-    # Finding.
-
-    def do_app_find(self) -> None:
-        self.find_bar.open()
-        self.call_after_refresh(self._arrange)
-
-    def on_find_bar_wanted(self, event: FindBar.Wanted) -> None:
-        self.run_worker(self._find(event.words), group="find", exclusive=True)
-
-    def on_find_bar_chosen(self, event: FindBar.Chosen) -> None:
-        self.run_worker(self._find(event.words, go=True), group="find", exclusive=True)
-        self.transcript.focus()
-
-    def on_find_bar_other(self, event: FindBar.Other) -> None:
-        if self._found is not None and self._found.hits:
-            self._go_to_hit(self._at + event.by)
-
-    async def _find(self, words: str, *, go: bool = False) -> None:
-        source = self._source()
-        if source is None:
-            return
-        if self._finder is not None:
-            self._finder.stop()
-        if self._found is None or self._found.words != words:
-            self._finder = Finder(source.database)
-            try:
-                found = await asyncio.to_thread(self._finder.find, source.mysis_id, words)
-            except StoreError as error:
-                self._failed(error)
-                return
-            if found is None:
-                return
-            self._found = found
-            block = self.transcript.cursor
-            self._at = first_hit(found, None if self.transcript.follows or block is None else block.turn)
-            self.transcript.mark(found.words)
-        if go and self._found.hits:
-            self._go_to_hit(self._at)
-        self.find_bar.tell(told(self._found, self._at))
-        self.redraw_bars()
-
-    def _go_to_hit(self, at: int) -> None:
-        assert self._found is not None
-        self._at = at % len(self._found.hits)
-        hit = self._found.hits[self._at]
-        key = key_of(hit)
-        self.transcript.mark(self._found.words, key)
-        if not self.transcript.holds(key):
-            self._jump = hit.turn_number
-            self._reading.around(hit.turn_number, "found")
-        self.find_bar.tell(told(self._found, self._at))
-
-    def do_focus_next_hit(self) -> None:
-        self._go_to_hit(self._at + 1)
-
-    def do_focus_previous_hit(self) -> None:
-        self._go_to_hit(self._at - 1)
-
-    def _end_finding(self) -> None:
-        if self._finder is not None:
-            self._finder.stop()
-        self._found = None
-        self.find_bar.close()
-        self.transcript.mark("")
-        self.transcript.focus()
-        self.redraw_bars()
-        self.call_after_refresh(self._arrange)
 
     # Actions on what is shown.
 
@@ -478,7 +380,7 @@ class Focus(Speaking, CockpitScreen[None]):
         self._copy(block.copy, block.kind)
 
     async def _copy_whole(self, memory_id: int, kind: Kind) -> None:
-        source = self._source()
+        source = self.source()
         if source is None:
             return
         try:
@@ -489,6 +391,12 @@ class Focus(Speaking, CockpitScreen[None]):
     def _copy(self, text: str, kind: Kind) -> None:
         self.cockpit.copy_to_clipboard(text)
         self.notify(f"{kind} copied, {figures.size(len(text))}", markup=False, timeout=2)
+
+    def do_focus_inspect(self) -> None:
+        from zoea.tui.screens.inspector import Inspector
+
+        block = self.transcript.cursor
+        self.cockpit.push_screen(Inspector(self.mysis_id, block.request_id if block is not None else None))
 
     def do_focus_export(self) -> None:
         from zoea.tui.screens.exporting import Exporting

@@ -1,0 +1,249 @@
+"""The parts under a conversation's screen: lines and places, marks over them, windows of turns, streams, wrapping."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from tests.tui.conversations import START
+from zoea.app.sight import PackSeen, Seen, Sight, Snapshot
+from zoea.store import Store
+from zoea.tui import sight_lines
+from zoea.tui.blocks import Block, Kind, Marks
+from zoea.tui.overlay import occurrences, restyle
+from zoea.tui.roll import Roll, Spot
+from zoea.tui.streaming import continuation
+from zoea.tui.window import MOST_MEMORIES, Source, Window, around, newer, newest, older
+from zoea.tui.wrapping import wrap
+
+BOLD = Style(bold=True)
+
+
+def roll(*heights: int) -> Roll:
+    blocks = [Block(f"b{place}", Kind.ANSWER, 1) for place in range(len(heights))]
+    return Roll(
+        blocks,
+        [tuple(Strip([Segment(f"{place}.{line}")]) for line in range(height)) for place, height in enumerate(heights)],
+    )
+
+
+class TestRoll:
+    def test_each_line_belongs_to_its_block(self) -> None:
+        made = roll(2, 1, 3)
+        texts = [strip.text for strip in map(made.strip, range(made.height)) if strip is not None]
+        assert texts == ["0.0", "0.1", "1.0", "2.0", "2.1", "2.2"]
+        assert made.strip(6) is None
+        assert made.strip(-1) is None
+
+    def test_a_block_is_found_by_line_even_beyond_the_ends(self) -> None:
+        made = roll(2, 1, 3)
+        assert [block.key for block in map(made.block_at, (-5, 0, 2, 3, 99)) if block] == ["b0", "b0", "b1", "b2", "b2"]
+        assert Roll().block_at(0) is None
+        assert Roll().spot(0) is None
+
+    def test_a_spot_survives_what_comes_above_it(self) -> None:
+        spot = roll(2, 3).spot(4)
+        assert spot == Spot("b1", 2)
+        assert roll(7, 3).line_of(spot) == 9
+        assert roll(7, 2).line_of(spot) == 8
+        assert roll(7).line_of(spot) is None
+
+    def test_a_span_leaves_out_the_free_line(self) -> None:
+        made = roll(2, 3)
+        assert made.span("b1") == (3, 5)
+        assert made.span("none") is None
+        assert made.strips("none") == ()
+
+
+class TestOverlay:
+    STRIP = Strip([Segment("ab"), Segment("漢字", BOLD), Segment("cd")])
+
+    @pytest.mark.parametrize(("start", "end"), [(0, 1), (1, 5), (2, 4), (0, -1), (3, 99)])
+    def test_text_and_width_stay(self, start: int, end: int) -> None:
+        drawn = restyle(self.STRIP, start, end, Style(reverse=True))
+        assert drawn.text == self.STRIP.text
+        assert drawn.cell_length == 8
+        marked = "".join(segment.text for segment in drawn if segment.style and segment.style.reverse)
+        assert marked == self.STRIP.text[start : None if end < 0 else end]
+
+    def test_nothing_is_drawn_over_nothing(self) -> None:
+        assert restyle(self.STRIP, 4, 4, BOLD) is self.STRIP
+
+    @pytest.mark.parametrize(
+        ("text", "words", "places"),
+        [
+            ("Iron iron IRON", "iron", [(0, 4), (5, 9), (10, 14)]),
+            ("Iron iron IRON", "Iron", [(0, 4)]),
+            ("aaa", "aa", [(0, 2)]),
+            ("İx x", "x", [(1, 2), (3, 4)]),
+            ("abc", "", []),
+        ],
+    )
+    def test_words_are_marked_as_they_are_found(self, text: str, words: str, places: list[tuple[int, int]]) -> None:
+        assert list(occurrences(text, words)) == places
+
+
+class TestStreaming:
+    @pytest.mark.parametrize(
+        ("seen", "tail", "new"),
+        [
+            ("", "The belt", "The belt"),
+            ("The", "The belt", " belt"),
+            ("The belt", "The belt", ""),
+            ("The belt is rich", "Another answer", None),
+            ("x", "y", None),
+        ],
+    )
+    def test_what_is_new_is_found(self, seen: str, tail: str, new: str | None) -> None:
+        assert continuation(seen, tail) == new
+
+    @given(st.text(min_size=60, max_size=200), st.text(min_size=1, max_size=60))
+    def test_a_sliding_end_loses_nothing(self, start: str, more: str) -> None:
+        whole = start + more
+        window = len(start)
+        found = continuation(start, whole[-window:])
+        # A text that repeats itself may be taken for less; nothing is invented.
+        assert found is None or (whole.endswith(found) and len(found) <= len(more))
+
+
+class TestWrapping:
+    @given(st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc")), max_size=300), st.integers(8, 60))
+    def test_no_line_is_wider_and_no_word_is_lost(self, text: str, width: int) -> None:
+        lines = list(wrap(text, width))
+        assert all(cell_len(line) <= width for line in lines)
+        assert "".join("".join(lines).split()) == "".join(text.split())
+
+    def test_words_stay_whole_where_they_fit(self) -> None:
+        assert list(wrap("one two three", 8)) == ["one two", "three"]
+        assert list(wrap("漢字 テスト", 8)) == ["漢字", "テスト"]
+
+    def test_indentation_stays(self) -> None:
+        assert list(wrap("    return x", 20)) == ["    return x"]
+        assert list(wrap("\tx\n\ny", 20)) == ["    x", "", "y"]
+
+    def test_a_megabyte_on_one_line_is_broken(self) -> None:
+        assert sum(1 for _ in wrap("x" * 1_000_000, 100)) == 10_000
+
+
+class TestWindow:
+    @pytest.fixture
+    async def source(self, tmp_path: Path) -> Source:
+        """A mysis with 300 turns of four memories each."""
+        path = tmp_path / "zoea.db"
+        store = await Store.open(path, clock_now=lambda: START)
+        await store.close()
+        with sqlite3.connect(path) as conn:
+            conn.execute("INSERT INTO template VALUES (zeroblob(32), 't', '', 1)")
+            conn.execute(
+                "INSERT INTO mysis(id, uid, name, template_hash, provider, model, state, state_at, created_at)"
+                " VALUES (1, 'u', 'alpha', zeroblob(32), 'p', 'm', 'idle', 1, 1)"
+            )
+        for number in range(1, 301):
+            _add_turn(path, number)
+        return Source(path, 1, START, Marks())
+
+    async def test_going_back_lets_go_of_the_newest_and_going_on_of_the_oldest(self, source: Source) -> None:
+        window = newest(source)
+        assert window.turns[-1].number == 300
+        while window.has_older:
+            window = older(source, window)
+            assert sum(len(turn.entries) for turn in window.turns) <= MOST_MEMORIES
+            assert _numbers(window) == list(range(window.turns[0].number, window.turns[-1].number + 1))
+        assert window.turns[0].number == 1
+        assert _ends(window) == (False, True)
+        while window.has_newer:
+            window = newer(source, window)
+            assert sum(len(turn.entries) for turn in window.turns) <= MOST_MEMORIES
+            assert _numbers(window) == list(range(window.turns[0].number, window.turns[-1].number + 1))
+        assert window.turns[-1].number == 300
+        assert _ends(window) == (True, False)
+
+    async def test_what_comes_is_added_and_what_stands_is_kept(self, source: Source) -> None:
+        window = newest(source)
+        before = window.turns
+        _add_turn(source.database, 301)
+        window = newer(source, window)
+        assert _numbers(window) == [*[turn.number for turn in before], 301]
+        assert {block.turn for block in window.blocks} == set(_numbers(window))
+
+    async def test_the_middle_has_both_sides(self, source: Source) -> None:
+        window = around(source, 150)
+        assert 150 in _numbers(window)
+        assert _ends(window) == (True, True)
+
+    async def test_nobody_has_an_empty_window(self, source: Source) -> None:
+        nobody = Source(source.database, 2, START, Marks())
+        assert newest(nobody).blocks == ()
+        assert older(nobody, Window()) == Window()
+        assert newer(nobody, Window()).turns == ()
+
+
+def _ends(window: Window) -> tuple[bool, bool]:
+    return window.has_older, window.has_newer
+
+
+def _numbers(window: Window) -> list[int]:
+    return [turn.number for turn in window.turns]
+
+
+def _add_turn(path: Path, number: int) -> None:
+    with sqlite3.connect(path) as conn:
+        conn.execute(
+            "INSERT INTO turn(id, mysis_id, number, opened_by, frozen, outcome, opened_at, ended_at)"
+            " VALUES (?, 1, ?, 'prompt', '{}', 'answered', ?, ?)",
+            (number, number, START, START),
+        )
+        for seq in range(1, 5):
+            conn.execute(
+                "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+                " VALUES (1, ?, ?, ?, ?, 'x', 1, ?)",
+                (number, seq, "user" if seq == 1 else "assistant", "direct" if seq == 1 else "llm", START),
+            )
+
+
+class TestSight:
+    def test_before_any_request_it_says_so(self) -> None:
+        assert sight_lines.sees(Sight()) == [[("no request yet", "quiet")]]
+        assert sight_lines.state(Sight(), START) == [[("no tool has read the state yet", "quiet")]]
+
+    def test_packs_say_their_size_and_what_became_of_them(self) -> None:
+        packs = (
+            PackSeen("system", 900, 900, "full", "required", False, ""),
+            PackSeen("history", 1800, 4000, "compact", "budget", False, "token_budget_per_agent = 60000"),
+            PackSeen("situation", 0, 0, "", "empty", False, ""),
+            PackSeen("said", 0, 90, "", "budget", False, ""),
+            PackSeen("turn", 11_400, 11_400, "full", "required", True, ""),
+        )
+        seen = Seen(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
+        lines = ["".join(text for text, _ in line) for line in sight_lines.sees(Sight(seen))]
+        assert lines[0] == "~14.8k of 50k   actual 14.3k, estimate +3 %"
+        assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "empty", "out", "cut"]
+        assert "turn 42  request 4  31k tokens so far" in lines
+        assert "2 memories not verbatim" in lines
+        assert "history: token_budget_per_agent = 60000 would keep it whole" in lines
+        assert "the request failed: transient" in lines
+
+    @pytest.mark.parametrize(
+        ("content", "shown"),
+        [
+            (
+                '{"fuel": 78, "cargo": [1, 2], "at": {"x": 1}}',
+                "fuel\u00a078   cargo\u00a02 items   at\u00a01 field   ",
+            ),
+            ("plain\n[/] text", "plain [/] text"),
+            ("[1, 2]", "[1, 2]"),
+            ('{"a": ' * 2000, ('{"a": ' * 2000)[:300]),
+        ],
+    )
+    def test_a_snapshot_shows_its_fields_and_its_age(self, content: str, shown: str) -> None:
+        lines = sight_lines.state(Sight(None, (Snapshot("get_ship", content, START - 12_000_000),)), START)
+        assert "".join(text for text, _ in lines[0]) == "get_ship  12s ago"
+        assert "".join(text for text, _ in lines[1]) == shown
