@@ -1,7 +1,8 @@
-"""The plain front in a real terminal: what a person types is answered, and quitting asks."""
+"""Both fronts in a real terminal: what a person types is answered, and quitting asks."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -44,6 +45,9 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._keyboard, f"{line}\n".encode())
 
+    def press(self, key: str) -> None:
+        os.write(self._keyboard, key.encode())
+
     def wait_for(self, text: str) -> None:
         """Read until `text` was shown after what was waited for last."""
         start = len(self.shown)
@@ -57,16 +61,22 @@ class Terminal:
                     raise AssertionError(f"it ended before it showed {text!r}:\n{self.shown}") from None
 
     def end(self) -> int:
-        code = self.process.wait(timeout=PATIENCE_S)
+        deadline = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            # Its last words are read: one that draws a screen waits until somebody has.
+            assert time.monotonic() < deadline, f"it did not end:\n{self.shown}"
+            if select.select([self._keyboard], [], [], 0.2)[0]:
+                with contextlib.suppress(OSError):
+                    self.shown += os.read(self._keyboard, 65_536).decode("utf-8", "replace")
         os.close(self._keyboard)
-        return code
+        return self.process.returncode
 
     def hang_up(self) -> None:
         os.close(self._keyboard)
 
 
 def test_what_is_typed_is_answered_and_quitting_asks() -> None:
-    terminal = Terminal("run", "--myses", "2", "--provider", "scripted")
+    terminal = Terminal("run", "--plain", "--myses", "2", "--provider", "scripted")
     terminal.wait_for("Type help")
     terminal.type("help")
     terminal.wait_for("broadcast TEXT")
@@ -90,11 +100,11 @@ def test_what_is_typed_is_answered_and_quitting_asks() -> None:
 
 
 def test_a_closed_terminal_leaves_the_swarm_running_and_another_attaches() -> None:
-    first = Terminal("run", "--myses", "1", "--provider", "scripted")
+    first = Terminal("run", "--plain", "--myses", "1", "--provider", "scripted")
     first.wait_for("Type help")
     first.hang_up()
     os.killpg(first.process.pid, 1)
-    second = Terminal("run")
+    second = Terminal("run", "--plain")
     second.wait_for("Attached to the swarm")
     second.type("list")
     second.wait_for("alpha")
@@ -105,8 +115,41 @@ def test_a_closed_terminal_leaves_the_swarm_running_and_another_attaches() -> No
     assert first.process.wait(timeout=PATIENCE_S) == 0
 
 
-def test_the_swarm_can_be_left_running_without_a_screen() -> None:
+def test_the_cockpit_opens_quits_and_leaves_everything_stored() -> None:
+    terminal = Terminal("run", "--myses", "2", "--provider", "scripted")
+    terminal.wait_for("beta")
+    terminal.press("q")
+    terminal.wait_for("end the swarm")
+    terminal.press("s")
+    assert terminal.end() == 0
+    listed = subprocess.run(
+        [sys.executable, "-m", "zoea", "list"], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert "alpha" in listed.stdout
+
+
+def test_a_cockpit_whose_terminal_goes_away_leaves_the_swarm_running() -> None:
     first = Terminal("run", "--myses", "1", "--provider", "scripted")
+    first.wait_for("alpha")
+    first.hang_up()
+    os.killpg(first.process.pid, 1)
+    assert first.process.wait(timeout=PATIENCE_S) == 0
+    second = eventually(_attached)
+    second.type("quit")
+    assert second.end() == 0
+    subprocess.run([sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=True)
+    eventually(lambda: _listed_alone())
+
+
+def test_a_cockpit_ends_when_another_front_ends_the_swarm() -> None:
+    terminal = Terminal("run", "--myses", "1", "--provider", "scripted")
+    terminal.wait_for("alpha")
+    subprocess.run([sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=True)
+    assert terminal.end() == 0
+
+
+def test_the_swarm_can_be_left_running_without_a_screen() -> None:
+    first = Terminal("run", "--plain", "--myses", "1", "--provider", "scripted")
     first.wait_for("Type help")
     first.type("leave")
     first.wait_for("runs on without a screen")

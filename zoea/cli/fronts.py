@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import os
-import stat
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from zoea.app.codec import encode
+from zoea.app.darkness import go_dark
 from zoea.app.sentences import UNREMARKABLE, Text, sentence, text_of, who
 from zoea.app.stored import answer_text, message_text
 from zoea.cli.rows import one_line
@@ -148,15 +147,6 @@ def _write(text: str) -> None:
         if problem.errno != errno.EIO:
             raise
         go_dark()
-
-
-def go_dark() -> None:
-    """The terminal is gone: what would be written there goes nowhere, and a file or pipe goes on as before."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        if stat.S_ISCHR(os.fstat(descriptor).st_mode):
-            os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 def _clock(at: int) -> str:

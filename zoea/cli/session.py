@@ -14,10 +14,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+from zoea.app.darkness import go_dark
 from zoea.app.running import RunOptions, attach, leave_running, prepare
 from zoea.app.stored import newest_event
 from zoea.cli.console import Parting, converse
-from zoea.cli.fronts import Front, JsonFront, PlainFront, go_dark
+from zoea.cli.fronts import Front, JsonFront, PlainFront
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView

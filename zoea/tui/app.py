@@ -12,6 +12,8 @@ import contextlib
 import logging
 import math
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -26,6 +28,7 @@ from textual.events import Event as TextualEvent
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
+from zoea.app.darkness import go_dark
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView
@@ -53,13 +56,17 @@ LEAVE_S = 9.5
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A swarm that the cockpit may show: its own, or one that another process owns."""
+    """A swarm that the cockpit may show: its own, or one that another process owns.
+
+    `ending` is set once somebody else, over the socket, wants an own swarm to end.
+    """
 
     api: SwarmApi
     database: Path
     is_owner: bool
     workspace: str = ""
     places: Places | None = None
+    ending: asyncio.Event | None = None
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Opened]]
@@ -141,6 +148,7 @@ class Cockpit(Visiting, Acting, App[str]):
 
     def on_mount(self) -> None:
         self.terminal.open()
+        self._hear_signals()
         from zoea.tui.screens.dashboard import Dashboard
 
         self.push_screen(Dashboard())
@@ -148,6 +156,21 @@ class Cockpit(Visiting, Acting, App[str]):
         self.set_interval(1.0, self._tick)
         # The swarm is opened after the first paint: its imports take longer than Textual's own.
         self.call_after_refresh(self._begin)
+
+    def _hear_signals(self) -> None:
+        """A terminal that goes away leaves the swarm running; being told to end ends it."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # only the main thread of a process hears signals
+
+        def end(how: str) -> None:
+            if how == "leave":
+                go_dark()
+                how = "leave" if self.opened is None or self.opened.is_owner else "detach"
+            self.run_worker(self.leave(how), exit_on_error=False)
+
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, end, "leave")
+        loop.add_signal_handler(signal.SIGTERM, end, "stop")
 
     def _begin(self) -> None:
         self._swarm = asyncio.create_task(self._run_swarm())
@@ -158,15 +181,22 @@ class Cockpit(Visiting, Acting, App[str]):
                 self.opened = opened
                 self.is_settled.set()
                 following = asyncio.create_task(self.feed.follow(opened.api))
+                told = asyncio.create_task(self._end_when_told(opened.ending))
                 try:
                     await self._close.wait()
                 finally:
                     following.cancel()
-                    await asyncio.wait({following}, timeout=1)
+                    told.cancel()
+                    await asyncio.wait({following, told}, timeout=1)
         except ZoeaError as error:
             self.open_error = error
             self.is_settled.set()
             self._feed_changed(frozenset())
+
+    async def _end_when_told(self, ending: asyncio.Event | None) -> None:
+        if ending is not None:
+            await ending.wait()
+            self.run_worker(self.leave("stop"), exit_on_error=False)
 
     async def leave(self, how: str = "stop") -> None:
         """Close what was opened, then the app, which returns `how`; an attached swarm runs on. Within ten seconds."""

@@ -73,7 +73,14 @@ async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
 
     async with owner.own(where, lambda *given: compose.running_swarm(*given, wishes=wishes)) as owned:
         await prepare(owned.api, options)
-        yield Opened(owned.api, where.database, is_owner=True, workspace=where.workspace, places=where)
+        yield Opened(
+            owned.api,
+            where.database,
+            is_owner=True,
+            workspace=where.workspace,
+            places=where,
+            ending=owned.ending,
+        )
 
 
 def _heavy() -> tuple[ModuleType, ModuleType, ModuleType]:
