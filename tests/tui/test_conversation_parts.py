@@ -235,9 +235,8 @@ class TestSight:
         ("content", "shown"),
         [
             (
-                '{"fuel": 78, "cargo": [1, 2], "at": {"x": 1}}',
-                "fuel\u00a078   cargo\u00a02 items   at\u00a01 field   ",
-            ),
+            ('{"fuel": 78, "cargo": [1, 2], "at": {"x": 1}}', "fuel 78   cargo 2 items   at 1 field"),
+            ("{}", "empty"),
             ("plain\n[/] text", "plain [/] text"),
             ("[1, 2]", "[1, 2]"),
             ('{"a": ' * 2000, ('{"a": ' * 2000)[:300]),
@@ -247,3 +246,9 @@ class TestSight:
         lines = sight_lines.state(Sight(None, (Snapshot("get_ship", content, START - 12_000_000),)), START)
         assert "".join(text for text, _ in lines[0]) == "get_ship  12s ago"
         assert "".join(text for text, _ in lines[1]) == shown
+
+    def test_a_value_stands_beside_its_name_wherever_a_line_ends(self) -> None:
+        content = '{"system_id": "s33", "place": "p98", "name": "漢字", "note": "It regrows slowly once taken."}'
+        lines = sight_lines.state(Sight(None, (Snapshot("get_ship", content, START),)), START, width=30)
+        shown = ["".join(text for text, _ in line) for line in lines[1:]]
+        assert shown == ["system_id s33   place p98", "name 漢字", "note It regrows slowly once taken."]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from rich.cells import cell_len
+
 from zoea.app.sight import PackSeen, Seen, Sight, Snapshot
 from zoea.tui import figures
 from zoea.tui.rows import Piece, fit, one_line
@@ -12,6 +14,9 @@ BAR = 14
 NAME = 10
 SHOWN_FIELDS = 12
 TEXT_CHARS = 300
+VALUE_CHARS = 40
+WIDTH = 46
+GAP = "   "
 _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
 
 
@@ -65,8 +70,8 @@ def _pack(pack: PackSeen, seen: Seen) -> list[Piece]:
     ]
 
 
-def state(sight: Sight, now: int) -> list[list[Piece]]:
-    """The newest result of each snapshot tool, with its age."""
+def state(sight: Sight, now: int, width: int = WIDTH) -> list[list[Piece]]:
+    """The newest result of each snapshot tool, with its age, in lines of at most `width` cells."""
     if not sight.snapshots:
         return [[("no tool has read the state yet", "quiet")]]
     lines: list[list[Piece]] = []
@@ -74,24 +79,31 @@ def state(sight: Sight, now: int) -> list[list[Piece]]:
         if lines:
             lines.append([])
         lines.append([(one_line(snapshot.tool), "strong"), (f"  {figures.age(snapshot.at, now)} ago", "quiet")])
-        lines.append(_fields(snapshot))
+        lines += _fields(snapshot, width)
     return lines
 
 
-def _fields(snapshot: Snapshot) -> list[Piece]:
+def _fields(snapshot: Snapshot, width: int) -> list[list[Piece]]:
     """`fuel 78  hull 100`: the plain fields of an object; of lists how many; any other text as it is."""
     try:
         value = json.loads(snapshot.content)
     except (ValueError, RecursionError):
-        return [(one_line(snapshot.content[: TEXT_CHARS * 2])[:TEXT_CHARS], "quiet")]
+        value = None
     if not isinstance(value, dict):
-        return [(one_line(snapshot.content[: TEXT_CHARS * 2])[:TEXT_CHARS], "quiet")]
-    pieces: list[Piece] = []
+        return [[(one_line(snapshot.content[: TEXT_CHARS * 2])[:TEXT_CHARS], "quiet")]]
+    lines: list[list[Piece]] = []
+    used = width
     for key, item in list(value.items())[:SHOWN_FIELDS]:
         if isinstance(item, dict | list):
             shown = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
         else:
-            shown = one_line(str(item))[:40]
-        # A value stands beside its name, wherever the line breaks.
-        pieces += [(f"{one_line(str(key))}\u00a0".replace(" ", "\u00a0"), "quiet"), (f"{shown}   ", "")]
-    return pieces
+            shown = one_line(json.dumps(item, ensure_ascii=False) if not isinstance(item, str) else item)[:VALUE_CHARS]
+        pair: list[Piece] = [(f"{one_line(str(key))[:VALUE_CHARS]} ", "quiet"), (shown, "")]
+        size = sum(cell_len(text) for text, _ in pair)
+        if not lines or used + len(GAP) + size > width:
+            lines.append(pair)
+            used = size
+        else:
+            lines[-1] += [(GAP, ""), *pair]
+            used += len(GAP) + size
+    return lines or [[("empty", "quiet")]]
