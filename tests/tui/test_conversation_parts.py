@@ -234,7 +234,6 @@ class TestSight:
     @pytest.mark.parametrize(
         ("content", "shown"),
         [
-            (
             ('{"fuel": 78, "cargo": [1, 2], "at": {"x": 1}}', "fuel 78   cargo 2 items   at 1 field"),
             ("{}", "empty"),
             ("plain\n[/] text", "plain [/] text"),
