@@ -334,6 +334,12 @@ def test_results_of_any_shape_do_not_break_it(found: list[tuple[str, dict[str, A
         assert said.text or said.calls
 
 
+def test_a_scan_that_names_its_system_oddly_is_written_down_as_it_is() -> None:
+    turn = piece(("scan", {}, {"system_id": ["s1"], "found": []}))
+    said = answer([SYSTEM, user("go"), *turn], TOOLS)
+    assert said.text or said.calls
+
+
 def test_an_answer_costs_little(benchmark_answer: Callable[[], float]) -> None:
     assert benchmark_answer() < 0.005
 

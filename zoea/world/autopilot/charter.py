@@ -130,7 +130,7 @@ class Charter:
             if finding.belt not in self.written:
                 yield Order("captains_log_add", {"entry": f"Heard: {finding.line()}"})
         for scan in {str(s["system_id"]): s for s in self.scans}.values():
-            if scan["system_id"] not in self.logged_scans:
+            if str(scan["system_id"]) not in self.logged_scans:
                 ores = ", ".join(str(b.get("ore")) for b in _dicts(scan, "found")) or "nothing"
                 yield Order("captains_log_add", {"entry": f"Scanned {scan['system_id']}: {ores}."})
         for place, part in sorted(self.pressed.items()):
