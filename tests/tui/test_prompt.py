@@ -215,14 +215,14 @@ async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch:
         await stage.press("m")
         await stage.write("kept")
         await stage.press("ctrl+o")
-        await stage.until(lambda: any("ended with 3" in notice for notice in stage.notices))
+        await stage.until(lambda: "ended with 3" in stage.text())
         assert stage.one(Prompt).text == "kept"
 
 
 async def test_a_terminal_that_cannot_be_lent_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m", "a", "ctrl+o")
-        await stage.until(lambda: any("cannot be lent to an editor" in notice for notice in stage.notices))
+        await stage.until(lambda: "cannot be lent to an editor" in stage.text())
 
 
 async def test_a_missing_editor_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:

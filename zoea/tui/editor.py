@@ -34,5 +34,5 @@ async def edit(text: str) -> str:
         process = await asyncio.create_subprocess_exec(*command(), str(file))
         code = await process.wait()
         if code:
-            raise OSError(f"{command()[0]} ended with {code}; the text is as it was")
+            raise OSError(f"{Path(command()[0]).name} ended with {code}; the text is as it was")
         return file.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
