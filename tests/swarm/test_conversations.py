@@ -9,7 +9,7 @@ import pytest
 
 from tests.swarm.harness import call, script, swarm
 from zoea.model.errors import NoRecipients, StateRefused, UsageError
-from zoea.model.request import Answer, AnswerCall
+from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.words import DeliveryMode, MysisState
 
 
@@ -160,10 +160,10 @@ async def test_a_new_mysis_inherits_the_latest_commander_broadcast(tmp_path: Pat
 
 
 async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path: Path) -> None:
-    def gossip(request: object) -> Answer:
-        messages = request.messages  # type: ignore[attr-defined]
+    def gossip(request: ModelRequest) -> Answer:
+        messages = request.messages
         if messages[-1].role == "user":
-            other = "beta" if request.mysis == "alpha" else "alpha"  # type: ignore[attr-defined]
+            other = "beta" if request.mysis == "alpha" else "alpha"
             return Answer(calls=(AnswerCall("zoea_send_message", f'{{"to": "{other}", "text": "hi"}}'),))
         return Answer(text="told")
 

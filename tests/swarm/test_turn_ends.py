@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.swarm.harness import call, script, swarm
 from zoea.llm.scripted import ScriptedProvider
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, AnswerCall
+from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import Usage
 from zoea.model.words import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.settings import Settings
@@ -294,7 +294,7 @@ async def test_a_provider_that_answers_empty_is_nudged_three_times_and_then_left
             await asyncio.sleep(0.01)
             assert await s.value("SELECT count(*) FROM turn") == number - 1
             s.clock.by(1)
-            await s.until(lambda: s.provider.calls == 2 * number)  # noqa: B023
+            await s.until(lambda: s.provider.calls == 2 * number)  # noqa: B023  awaited within the same round
             await s.settled()
             seen.append(s.sent()[-1][-1][1].split("\n")[0])
         assert [text[:20] for text in seen] == ["Continue your missio", "You need to respond.", "URGENT: Respond imme"]
@@ -328,7 +328,7 @@ async def test_the_order_is_in_a_nudged_turn_however_long_ago_it_was_given(tmp_p
         for turn in range(1, 5):
             await s.settled()
             s.clock.by(31)
-            await s.until(lambda: s.commander._view.row(1).turn_number > turn)  # noqa: B023
+            await s.until(lambda: s.commander._view.row(1).turn_number > turn)  # noqa: B023  awaited within the same round
         await s.settled()
         assert await s.value("SELECT count(*) FROM memory") > 40
         first = next(m for m in s.provider.requests[-1].messages if "mine iron until I say stop" in m.content)
@@ -375,8 +375,8 @@ async def test_a_reactive_mysis_is_never_nudged(tmp_path: Path) -> None:
 
 
 async def test_one_myses_bug_stays_there(tmp_path: Path) -> None:
-    def explode(request: object) -> Answer:
-        if request.mysis == "alpha":  # type: ignore[attr-defined]
+    def explode(request: ModelRequest) -> Answer:
+        if request.mysis == "alpha":
             raise RuntimeError("a bug")
         return Answer(text="fine")
 

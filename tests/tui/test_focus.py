@@ -298,7 +298,7 @@ class TestStreaming:
             end.set()
             await shows(stage, "The belt is rich [/]")
             await settles(stage, lambda: not live.display)
-            stage.swarm.provider.stream = real  # type: ignore[method-assign]
+            stage.swarm.provider.stream = real  # type: ignore[method-assign]  # put back
 
 
 class TestDoing:

@@ -61,7 +61,7 @@ class ModelCall:
             async with (
                 asyncio.timeout(llm.timeout) as deadline,
                 aclosing(
-                    self._agent.provider.stream(self._request)  # type: ignore[type-var]
+                    self._agent.provider.stream(self._request)  # type: ignore[type-var]  # every body is a generator
                 ) as stream,
             ):
                 async for item in stream:
