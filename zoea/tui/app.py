@@ -40,6 +40,7 @@ from zoea.tui.acting import Acting
 from zoea.tui.actions import BY_ID, Place, Situation, bindings, of
 from zoea.tui.arming import Arming
 from zoea.tui.asked import Asked
+from zoea.tui.beside import Beside
 from zoea.tui.cursors import Cursors
 from zoea.tui.feed import Feed
 from zoea.tui.plain_letters import AsciiLines, speaks_utf8
@@ -166,7 +167,7 @@ class Cockpit(Visiting, Acting, App[str]):
             if how == "leave":
                 go_dark()
                 how = "leave" if self.opened is None or self.opened.is_owner else "detach"
-            self.run_worker(self.leave(how), exit_on_error=False)
+            self.run_worker(Beside(self.leave(how)), exit_on_error=False)
 
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, end, "leave")
@@ -196,7 +197,7 @@ class Cockpit(Visiting, Acting, App[str]):
     async def _end_when_told(self, ending: asyncio.Event | None) -> None:
         if ending is not None:
             await ending.wait()
-            self.run_worker(self.leave("stop"), exit_on_error=False)
+            self.run_worker(Beside(self.leave("stop")), exit_on_error=False)
 
     async def leave(self, how: str = "stop") -> None:
         """Close what was opened, then the app, which returns `how`; an attached swarm runs on. Within ten seconds."""
@@ -334,16 +335,18 @@ class Cockpit(Visiting, Acting, App[str]):
         Its result is given to `done`, its refusal to `refused`, or shown where nobody takes it.
         """
 
+        command = Beside(work)
+
         async def run() -> None:
             try:
-                result = await work
+                result = await command
             except ZoeaError as error:
                 (refused or self.show_error)(error)
             else:
                 if done is not None:
                     done(result)
 
-        self.run_worker(run(), exit_on_error=False)
+        self.run_worker(Beside(run()), exit_on_error=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed beside the screen in a way nobody foresaw is said and logged; the cockpit goes on."""

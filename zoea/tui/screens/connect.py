@@ -15,6 +15,7 @@ from zoea.app.connecting import Connection, connect, tried
 from zoea.llm.discovery import Found, Status
 from zoea.model.errors import SettingsError
 from zoea.settings.origin import SettingsInvalid
+from zoea.tui.beside import Beside
 from zoea.tui.clickable import hints
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.choice import Choice
@@ -105,7 +106,7 @@ class Connect(CockpitModal[str | None]):
     def action_try_it(self) -> None:
         if not self._is_busy:
             self._say([[("asking for its models…", "quiet")]])
-            self.run_worker(self._try(), exclusive=True)
+            self.run_worker(Beside(self._try()), exclusive=True)
 
     async def _try(self) -> None:
         self._is_busy = True
@@ -124,7 +125,7 @@ class Connect(CockpitModal[str | None]):
     def action_connect(self) -> None:
         if not self._is_busy:
             self._is_busy = True
-            self.run_worker(self._connect(self.connection), exclusive=True)
+            self.run_worker(Beside(self._connect(self.connection)), exclusive=True)
 
     async def _connect(self, connection: Connection) -> None:
         try:

@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from zoea.app.export import Format, file_name, write
 from zoea.model.errors import ZoeaError
+from zoea.tui.beside import Beside
 from zoea.tui.clickable import hints
 from zoea.tui.rows import Piece, one_line
 from zoea.tui.screens.modal import CockpitModal
@@ -113,7 +114,7 @@ class Exporting(CockpitModal[None]):
             self._draw()
             return
         self._is_writing = True
-        self.run_worker(self._write(opened.database, path, replace))
+        self.run_worker(Beside(self._write(opened.database, path, replace)))
 
     async def _write(self, database: Path, path: Path, replace: bool) -> None:
         try:

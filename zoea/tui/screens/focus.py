@@ -18,6 +18,7 @@ from zoea.model.words import Activity, MysisState
 from zoea.text.control import strip
 from zoea.tui import figures
 from zoea.tui.actions import Place, Situation, bindings, of
+from zoea.tui.beside import Beside
 from zoea.tui.blocks import ASCII, Kind, Marks
 from zoea.tui.palette import Palette
 from zoea.tui.reading import Reading, worth
@@ -190,7 +191,7 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
             self._reading.around(1, "turn")
 
     def on_transcript_whole_wanted(self, event: Transcript.WholeWanted) -> None:
-        self.run_worker(self._read_whole(event.memory_id))
+        self.run_worker(Beside(self._read_whole(event.memory_id)))
 
     async def _read_whole(self, memory_id: int) -> None:
         opened = self.cockpit.opened
@@ -375,7 +376,7 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
         if block is None:
             return
         if block.missing and block.memory_id is not None:
-            self.run_worker(self._copy_whole(block.memory_id, block.kind))
+            self.run_worker(Beside(self._copy_whole(block.memory_id, block.kind)))
             return
         self._copy(block.copy, block.kind)
 

@@ -18,6 +18,7 @@ from zoea.model.errors import ZoeaError
 from zoea.model.values import MysisView
 from zoea.text.control import strip
 from zoea.tui import figures
+from zoea.tui.beside import Beside
 from zoea.tui.clickable import hints
 from zoea.tui.rows import one_line
 from zoea.tui.screens.modal import CockpitModal
@@ -60,7 +61,7 @@ class NewMysis(CockpitModal[None]):
 
     def on_mount(self) -> None:
         self.query_one("#name", Input).focus()
-        self.cockpit.run_worker(self._read(), exit_on_error=False)
+        self.cockpit.run_worker(Beside(self._read()), exit_on_error=False)
 
     async def _read(self) -> None:
         cockpit = self.cockpit

@@ -14,6 +14,7 @@ from textual.containers import Vertical
 from textual.types import CSSPathType
 
 from zoea.tui import figures
+from zoea.tui.beside import Beside
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.text_block import Piece, TextBlock
 
@@ -89,7 +90,7 @@ class Quitting(CockpitModal[None]):
         self._how, self._since = how, time.monotonic()
         self._draw_progress()
         self.set_interval(0.25, self._draw_progress)
-        self.cockpit.run_worker(self.cockpit.leave(how), exit_on_error=False)
+        self.cockpit.run_worker(Beside(self.cockpit.leave(how)), exit_on_error=False)
 
     def interrupt(self) -> None:
         """ctrl+c: the first one ends the swarm, the second one does not wait for it."""

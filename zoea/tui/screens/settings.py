@@ -19,6 +19,7 @@ from zoea.settings.layers import Loaded, load
 from zoea.settings.origin import DEFAULT, Layer, SettingsInvalid
 from zoea.tui import looks
 from zoea.tui.actions import Place, bindings, of
+from zoea.tui.beside import Beside
 from zoea.tui.form import LOOK, Field, Group, groups, parsed, save
 from zoea.tui.rows import fit, one_line
 from zoea.tui.screens.base import CockpitScreen
@@ -73,7 +74,7 @@ class SettingsScreen(CockpitScreen[None]):
         self.sections.focus()
         self.editor.display = False
         self.set_interval(POLL_S, self._poll_looks)
-        self.run_worker(self._load(), exclusive=True, group="load")
+        self.run_worker(Beside(self._load()), exclusive=True, group="load")
 
     def on_unmount(self) -> None:
         self._restore_look()
@@ -289,7 +290,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _connected(self, name: str | None) -> None:
         if name:
-            self.run_worker(self._load(), exclusive=True, group="load")
+            self.run_worker(Beside(self._load()), exclusive=True, group="load")
 
     # Changing.
 
@@ -319,10 +320,10 @@ class SettingsScreen(CockpitScreen[None]):
         """Take the person's own value out."""
         field = self.field
         if field is not None and not field.locked:
-            self.run_worker(self._write(field, None), exclusive=True, group="write")
+            self.run_worker(Beside(self._write(field, None)), exclusive=True, group="write")
 
     def _save(self, field: Field, text: str) -> None:
-        self.run_worker(self._write(field, parsed(field, text)), exclusive=True, group="write")
+        self.run_worker(Beside(self._write(field, parsed(field, text))), exclusive=True, group="write")
 
     async def _write(self, field: Field, value: Any) -> None:
         try:
@@ -364,7 +365,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._kept_look = name
         self.cockpit.use_look(name)
         self._draw()
-        self.run_worker(self._write_look(name), exclusive=True, group="write")
+        self.run_worker(Beside(self._write_look(name)), exclusive=True, group="write")
 
     async def _write_look(self, name: str) -> None:
         try:

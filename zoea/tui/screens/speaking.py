@@ -16,6 +16,7 @@ from zoea.model.errors import StoreError, ZoeaError
 from zoea.model.values import MysisView, Recipients
 from zoea.model.words import DeliveryMode, MysisState
 from zoea.tui import figures
+from zoea.tui.beside import Beside
 from zoea.tui.editor import edit
 from zoea.tui.rows import one_line
 from zoea.tui.widgets.prompt import Prompt, Target
@@ -54,7 +55,7 @@ class Speaking:
         self.prompt.open(target)
         if not self._knows_history:
             self._knows_history = True
-            self._speaker.cockpit.run_worker(self._read_history(), exit_on_error=False)
+            self._speaker.cockpit.run_worker(Beside(self._read_history()), exit_on_error=False)
 
     async def _read_history(self) -> None:
         opened = self._speaker.cockpit.opened
@@ -88,7 +89,7 @@ class Speaking:
 
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
-        self._speaker.cockpit.run_worker(self._send(event.target, event.text, event.mode), exit_on_error=False)
+        self._speaker.cockpit.run_worker(Beside(self._send(event.target, event.text, event.mode)), exit_on_error=False)
 
     async def _send(self, target: Target, text: str, mode: DeliveryMode) -> None:
         cockpit, prompt = self._speaker.cockpit, self.prompt
@@ -115,7 +116,9 @@ class Speaking:
 
     async def on_prompt_editor_wanted(self, event: Prompt.EditorWanted) -> None:
         event.stop()
-        self._speaker.cockpit.run_worker(self._edit(event.text), exclusive=True, group="editor", exit_on_error=False)
+        self._speaker.cockpit.run_worker(
+            Beside(self._edit(event.text)), exclusive=True, group="editor", exit_on_error=False
+        )
 
     async def _edit(self, text: str) -> None:
         app, prompt = self._speaker.cockpit, self.prompt

@@ -11,6 +11,7 @@ from textual.widgets import Markdown
 from textual.widgets.markdown import MarkdownStream
 
 from zoea.text.control import strip
+from zoea.tui.beside import Beside
 from zoea.tui.streaming import continuation
 
 LONGEST = 40_000
@@ -42,7 +43,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def on_mount(self) -> None:
         self.display = False
         self.anchor()
-        self.run_worker(self._feed(), group="live")
+        self.run_worker(Beside(self._feed()), group="live")
 
     @property
     def text(self) -> str:

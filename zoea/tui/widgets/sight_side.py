@@ -12,6 +12,7 @@ from textual.message import Message
 from zoea.app.sight import Sight, sight
 from zoea.model.errors import StoreError
 from zoea.tui import sight_lines
+from zoea.tui.beside import Beside
 from zoea.tui.widgets.text_block import TextBlock
 from zoea.tui.window import Source
 
@@ -75,7 +76,7 @@ class SightSide(Vertical):
         if not self._is_stale or 0 <= source.now - self._read_at < EVERY_US:
             return
         self._is_reading, self._is_stale, self._read_at = True, False, source.now
-        self.run_worker(self._read_beside(source))
+        self.run_worker(Beside(self._read_beside(source)))
 
     async def _read_beside(self, source: Source) -> None:
         try:

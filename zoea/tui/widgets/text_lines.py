@@ -15,6 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from zoea.text.control import strip
+from zoea.tui.beside import Beside
 
 _AT_ONCE = 20_000
 """Characters that are wrapped on the loop; longer texts go to a thread."""
@@ -52,7 +53,7 @@ class TextLines(ScrollView, can_focus=True):
         if len(self._text) <= _AT_ONCE:
             self._take(wrapped(self._text, self._width))
         else:
-            self.run_worker(self._wrap_aside(self._text, self._width), exclusive=True, group="wrap")
+            self.run_worker(Beside(self._wrap_aside(self._text, self._width)), exclusive=True, group="wrap")
 
     async def _wrap_aside(self, text: str, width: int) -> None:
         lines = await asyncio.to_thread(wrapped, text, width)

@@ -22,6 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from zoea.tui.beside import Beside
 from zoea.tui.blocks import Block, Kind, Marks
 from zoea.tui.overlay import occurrences, restyle
 from zoea.tui.paint import BODY, Manner, paint, weight
@@ -236,7 +237,7 @@ class Transcript(ScrollView, can_focus=True):
             self._keep(_paint_all(missing, manner))
             self._apply()
         else:
-            self.run_worker(self._paint_beside(missing, manner), group="paint", exclusive=True)
+            self.run_worker(Beside(self._paint_beside(missing, manner)), group="paint", exclusive=True)
 
     async def _paint_beside(self, missing: list[tuple[Block, bool]], manner: Manner) -> None:
         self._keep(await asyncio.to_thread(_paint_all, missing, manner))

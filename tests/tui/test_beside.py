@@ -1,0 +1,23 @@
+"""Work that is given up before it began leaves no complaint behind."""
+
+from __future__ import annotations
+
+import gc
+
+from zoea.tui.beside import Beside
+
+
+async def _double(number: int) -> int:
+    return number * 2
+
+
+async def test_it_gives_what_the_coroutine_gives() -> None:
+    assert await Beside(_double(21)) == 42
+
+
+def test_what_nobody_awaits_is_closed_without_a_warning() -> None:
+    work = _double(1)
+    beside = Beside(work)
+    del beside
+    gc.collect()
+    assert work.cr_frame is None
