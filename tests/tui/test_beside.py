@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 
 from zoea.tui.beside import Beside
 
@@ -20,4 +21,4 @@ def test_what_nobody_awaits_is_closed_without_a_warning() -> None:
     beside = Beside(work)
     del beside
     gc.collect()
-    assert work.cr_frame is None
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
