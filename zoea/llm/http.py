@@ -1,9 +1,9 @@
 """The one place that knows the HTTP library.
 
-A client per provider over *lanes*: single-connection transports that are handed
-out last-in first-out. httpx's own pool looks at every connection twice for every
-request (2.9 ms of CPU a request at 32 connections, 1.1 ms with lanes, and the
-square of it at 500); the gate already bounds how many there are.
+A client per provider over *lanes*: connections of our own that are handed out
+last-in first-out. httpx's own pool looks at every connection twice for every
+request (2.9 ms of CPU a request at 32 connections, and the square of it at 500);
+the gate already bounds how many there are.
 
 Deadlines are kept here, per read: to the first byte of the body, then between
 bytes, whatever the bytes are (a keep-alive comment is a sign of life).
@@ -15,39 +15,30 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import httpcore
 import httpx
 
 from zoea.llm.config import Timeouts
+from zoea.llm.connection import Connection, connect
 from zoea.llm.errors import failure
-from zoea.llm.sockets import SocketBackend
 from zoea.model.errors import ProviderError
 from zoea.model.words import ErrorClass
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-KEEP_ALIVE_S = 60.0
 DRAIN_S = 0.25
 WATCH_AGAIN_S = 0.05
-_ONE = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_S)
 
 
 @cache
 def _trusting() -> ssl.SSLContext:
     """The certificates of the system; reading them takes 75–90 ms, once, and only for https."""
     return httpx.create_ssl_context()
-
-
-@cache
-def _empty() -> ssl.SSLContext:
-    """Stands where httpx wants a context for a plain http address; it verifies and knows nobody."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def is_loopback(url: str) -> bool:
@@ -65,29 +56,44 @@ def proxy_for(url: str) -> str | None:
     return f"http://{found}" if found and "://" not in found else found
 
 
-class _LaneStream(httpx.AsyncByteStream):
-    """A response's body that gives its lane back when it is closed."""
+Origin = tuple[str, bytes]
+"""The scheme and the server that a connection leads to."""
 
-    def __init__(self, inner: httpx.AsyncByteStream, free: Callable[[], Awaitable[None]]) -> None:
-        self._inner = inner
-        self._free = free
-        self._closed = False
+
+class _Body(httpx.AsyncByteStream):
+    """A response's body that gives its connection back when it is closed."""
+
+    def __init__(self, connection: Connection, release: Callable[[Connection], None]) -> None:
+        self._connection: Connection | None = connection
+        self._release = release
+
+    @property
+    def is_whole(self) -> bool:
+        """True where all of it has arrived, read or not."""
+        return self._connection is None or self._connection.is_whole
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._inner.__aiter__()
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self._connection.read() if self._connection is not None else b""
+        if not data:
+            raise StopAsyncIteration
+        return data
 
     async def aclose(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            await self._inner.aclose()
-        finally:
-            await self._free()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._release(connection)
+
+    def abort(self) -> None:
+        """Break the connection off: a read that waits ends as broken."""
+        if self._connection is not None:
+            self._connection.abort()
 
 
-class _Lane(httpx.AsyncHTTPTransport):
-    """httpx's transport over a single connection of `sockets`; the library has no other way to say so.
+class Lanes(httpx.AsyncBaseTransport):
+    """httpx's transport over connections of our own, the most recently used first.
 
     A server may close a connection it said it would keep (llama.cpp does so after each
     stream) in the instant in which the next request leaves. When not one byte of an
@@ -95,68 +101,66 @@ class _Lane(httpx.AsyncHTTPTransport):
     more, on a new one.
     """
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._sockets = SocketBackend()
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=context,
-            max_connections=1,
-            max_keepalive_connections=1,
-            keepalive_expiry=KEEP_ALIVE_S,
-            network_backend=self._sockets,
-        )
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        used = self._sockets.newest
-        before = used.received if used is not None else 0
-        try:
-            return await super().handle_async_request(request)
-        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
-            if used is None or used is not self._sockets.newest or used.received > before:
-                raise
-        return await super().handle_async_request(request)
-
-
-class Lanes(httpx.AsyncBaseTransport):
-    """Hands each request a connection of its own, the most recently used first."""
-
-    def __init__(self, url: str) -> None:
-        self._secure = urlsplit(url).scheme == "https"
-        self._proxy = proxy_for(url)
-        self._idle: list[httpx.AsyncHTTPTransport] = []
+    def __init__(self) -> None:
+        self._idle: list[tuple[Origin, Connection]] = []
         self._closed = False
 
-    def _lane(self) -> httpx.AsyncHTTPTransport:
-        if self._idle:
-            return self._idle.pop()
-        if self._proxy:
-            return httpx.AsyncHTTPTransport(verify=_trusting(), trust_env=False, limits=_ONE, proxy=self._proxy)
-        return _Lane(_trusting() if self._secure else _empty())
-
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        lane = self._lane()
-        try:
-            response = await lane.handle_async_request(request)
-        except BaseException:
-            await self._release(lane)
-            raise
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        stream = _LaneStream(response.stream, partial(self._release, lane))
-        return httpx.Response(
-            response.status_code, headers=response.headers, stream=stream, extensions=response.extensions
-        )
+        origin = (request.url.scheme, request.url.netloc)
+        used = self._rested(origin)
+        if used is not None:
+            before = used.received
+            try:
+                return await self._ask(used, origin, request)
+            except (httpx.ReadError, httpx.RemoteProtocolError):
+                if used.received > before:
+                    raise
+        if origin[0] not in ("http", "https"):
+            raise httpx.UnsupportedProtocol(f"{origin[0] or 'an address without scheme'} is not http or https")
+        context = _trusting() if origin[0] == "https" else None
+        patience = request.extensions.get("timeout", {})
+        return await self._ask(await connect(request.url, context, patience.get("connect")), origin, request)
 
-    async def _release(self, lane: httpx.AsyncHTTPTransport) -> None:
-        if self._closed:
-            await lane.aclose()
+    async def _ask(self, connection: Connection, origin: Origin, request: httpx.Request) -> httpx.Response:
+        try:
+            await connection.ask(request)
+        except BaseException:
+            connection.abort()
+            raise
+        body = _Body(connection, partial(self._release, origin))
+        return httpx.Response(connection.status, headers=connection.headers, stream=body)
+
+    def _rested(self, origin: Origin) -> Connection | None:
+        """The newest idle connection to this server; what cannot be used any more is closed on the way."""
+        for place in range(len(self._idle) - 1, -1, -1):
+            at, connection = self._idle[place]
+            if not connection.is_usable:
+                connection.abort()
+                del self._idle[place]
+            elif at == origin:
+                del self._idle[place]
+                return connection
+        return None
+
+    def _release(self, origin: Origin, connection: Connection) -> None:
+        if self._closed or not connection.is_usable:
+            connection.abort()
         else:
-            self._idle.append(lane)
+            self._idle.append((origin, connection))
 
     async def aclose(self) -> None:
         """Close what is idle now, and what is under way when it ends."""
         self._closed = True
         idle, self._idle = self._idle, []
-        for lane in idle:
-            await lane.aclose()
+        for _, connection in idle:
+            connection.abort()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next round
+
+
+def _way_out(url: str) -> httpx.AsyncBaseTransport:
+    """Connections of our own; httpx's where a proxy stands between."""
+    proxy = proxy_for(url)
+    return Lanes() if proxy is None else httpx.AsyncHTTPTransport(verify=_trusting(), trust_env=False, proxy=proxy)
 
 
 class Reply:
@@ -207,6 +211,9 @@ class Reply:
             return
         self._timer = None
         self._expired = True
+        if isinstance(self._response.stream, _Body):
+            self._response.stream.abort()
+            return
         with contextlib.suppress(OSError):  # it may have been closed from the other side just now
             self._response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
@@ -244,6 +251,8 @@ class Reply:
 
     async def drain(self) -> None:
         """Read what little may follow the last event, so that the connection can be used again."""
+        if isinstance(self._response.stream, _Body) and self._response.stream.is_whole:
+            return
         try:
             async with asyncio.timeout(DRAIN_S):
                 while await anext(self._body, None) is not None:
@@ -276,7 +285,7 @@ class Http:
             {"user-agent": "zoea", "accept": "*/*", "accept-encoding": "identity", **(headers or {})}
         )
         self._json_headers = httpx.Headers({**self._headers, "content-type": "application/json"})
-        self._lanes: Lanes | None = None
+        self._lanes: httpx.AsyncBaseTransport | None = None
         self._urls: dict[str, httpx.URL] = {}
 
     def _url(self, path: str) -> httpx.URL:
@@ -302,7 +311,7 @@ class Http:
         """
         url = self._url(path)
         if self._lanes is None:
-            self._lanes = Lanes(self.base_url)
+            self._lanes = _way_out(self.base_url)
         headers = self._headers if content is None else self._json_headers
         patience = {"connect": self.timeouts.connect, "read": None, "write": self.timeouts.first, "pool": None}
         request = httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": patience})
