@@ -1,6 +1,6 @@
 """Zoea's own tools: how a mysis writes to others, waits, and reads what it no longer has in view.
 
-Functions over `SwarmDesk`, in process. Names, arguments, limits and error texts:
+Functions over `SwarmDesk`, in process; how they are described: `zoea.tools.own`. Arguments and error texts:
 spec/memory.md, "Search semantics"; waiting: spec/turns.md, "Waiting is honoured".
 """
 
@@ -14,18 +14,12 @@ from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.ports import SwarmDesk
 from zoea.model.request import CallMeta, ToolResult, ToolSpec, Wait
 from zoea.model.values import MysisView, Receipt
+from zoea.tools import own
 from zoea.tools.catalogue import digest
 from zoea.tools.fields import Fields
+from zoea.tools.own import COMMANDER, LIMIT, LIMIT_RANGE, MAX_ANSWER, MAX_TEXT, READ_CHARS, WAIT_RANGE, OwnTool
 from zoea.tools.policy import SearchScope, Send, ToolPolicy
 from zoea.tools.results import failed
-
-MAX_ANSWER = 12_000
-"""Characters of one answer, as memory.md says."""
-MAX_TEXT = 20_000
-READ_CHARS = 10_000
-WAIT_RANGE = (1, 3_600)
-LIMIT_RANGE = (1, 100)
-COMMANDER = "commander"
 
 _SEARCHES = {
     "zoea_search_messages": ("content", "your stored messages, tool results and the broadcasts you received"),
@@ -39,12 +33,15 @@ Handler = Callable[[Fields, CallMeta, ToolPolicy], Awaitable[ToolResult]]
 
 def desk_tools(policy: ToolPolicy) -> tuple[ToolSpec, ...]:
     """Zoea's own tools as a template's policy leaves them, before allow and deny."""
-    tools = [_list_myses(), _wait(), *(_search(name) for name in _SEARCHES), _read_memory()]
+    searches = [
+        own.mysis_search(name, what, has_owner=column != "broadcasts") for name, (column, what) in _SEARCHES.items()
+    ]
+    tools = [own.mysis_list(), own.mysis_wait(), *searches, own.mysis_read()]
     if policy.send is Send.SWARM:
-        tools = [_send_message(), _broadcast(), *tools]
+        tools = [own.mysis_send(), own.mysis_broadcast(), *tools]
     elif policy.send is Send.COMMANDER:
-        tools = [_send_commander(), *tools]
-    return tuple(tools)
+        tools = [own.mysis_send_commander(), *tools]
+    return tuple(_spec(tool) for tool in tools)
 
 
 class DeskTools:
@@ -112,7 +109,7 @@ class DeskTools:
             if whose is not None and whose != meta.mysis_id and policy.search is not SearchScope.SWARM:
                 raise UsageError(f"mysis_id must be your own ({meta.mysis_id}): you may search your own memories only")
             owner = whose if whose is not None else meta.mysis_id
-            rows = await self._desk.desk_search(owner, column, query, 20 if limit is None else limit)
+            rows = await self._desk.desk_search(owner, column, query, LIMIT if limit is None else limit)
             return _json({}, "results", rows, "" if rows else _NO_HIT)
 
         return search
@@ -158,111 +155,14 @@ def _json(head: Mapping[str, Any], key: str, rows: Sequence[Mapping[str, Any]], 
     return ToolResult(content=json.dumps(answer, ensure_ascii=False, default=str))
 
 
-def _spec(name: str, description: str, properties: dict[str, Any], required: list[str], *, reads: bool) -> ToolSpec:
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
-    if required:
-        schema["required"] = required
+def _spec(tool: OwnTool) -> ToolSpec:
+    schema = tool.input_schema
     return ToolSpec(
-        name=name,
-        description=description,
+        name=tool.name,
+        description=tool.description,
         input_schema=schema,
-        origin=name,
-        read_only=reads,
-        idempotent=reads,
-        schema_hash=digest([name, description, schema]),
-    )
-
-
-def _string(description: str, *, at_most: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "string", "minLength": 1, "description": description}
-    return {**found, "maxLength": at_most} if at_most else found
-
-
-def _number(description: str, least: int, most: int | None = None, *, kind: str = "integer") -> dict[str, Any]:
-    found: dict[str, Any] = {"type": kind, "minimum": least, "description": description}
-    return {**found, "maximum": most} if most is not None else found
-
-
-def _send_message() -> ToolSpec:
-    return _spec(
-        "zoea_send_message",
-        "Send a message to one other mysis of your swarm. It reads it in its next turn; its answer, if any, comes to "
-        "you as a message. Use zoea_list_myses to see the names.",
-        {
-            "to": _string("The name of the mysis that shall read it."),
-            "text": _string("What you want to say.", at_most=MAX_TEXT),
-        },
-        ["to", "text"],
-        reads=False,
-    )
-
-
-def _send_commander() -> ToolSpec:
-    return _spec(
-        "zoea_send_message",
-        "Send a message to the commander, the person in charge.",
-        {
-            "to": {"type": "string", "enum": [COMMANDER], "description": "Always commander."},
-            "text": _string("What you want to say.", at_most=MAX_TEXT),
-        },
-        ["text"],
-        reads=False,
-    )
-
-
-def _broadcast() -> ToolSpec:
-    return _spec(
-        "zoea_broadcast",
-        "Send one message to all other myses of your swarm. Use it for what concerns everybody; you may do so only a "
-        "few times an hour.",
-        {"text": _string("What you want to say to all.", at_most=MAX_TEXT)},
-        ["text"],
-        reads=False,
-    )
-
-
-def _list_myses() -> ToolSpec:
-    return _spec(
-        "zoea_list_myses", "List the myses of your swarm: name, id, state, what they do now.", {}, [], reads=True
-    )
-
-
-def _wait() -> ToolSpec:
-    return _spec(
-        "zoea_wait",
-        "End your turn and sleep, for some seconds or until a tick of the world. Use it when nothing useful can be "
-        "done now, for instance while travelling. A message wakes you earlier. Give seconds or until_tick, not both.",
-        {
-            "seconds": _number("How long to wait, 1 to 3600 seconds.", *WAIT_RANGE, kind="number"),
-            "until_tick": _number("The absolute tick at which to go on.", 0),
-            "reason": _string("What you wait for, in a few words.", at_most=500),
-        },
-        ["reason"],
-        reads=False,
-    )
-
-
-def _search(name: str) -> ToolSpec:
-    column, what = _SEARCHES[name]
-    properties = {
-        "query": _string("Text that must occur exactly so, upper and lower case matter."),
-        "limit": _number("How many results at most, 1 to 100; 20 if left out.", *LIMIT_RANGE),
-    }
-    if column != "broadcasts":
-        properties["mysis_id"] = _number("Leave it out: it is your own id.", 1)
-    description = f"Search {what}, newest first. Use it for anything older than what you see."
-    return _spec(name, description, properties, ["query"], reads=True)
-
-
-def _read_memory() -> ToolSpec:
-    return _spec(
-        "zoea_read_memory",
-        "Read one of your stored memories in full, by the id that a search or a note about left-out characters shows. "
-        "Long ones come in parts: give offset to read on.",
-        {
-            "id": _number("The id of the memory.", 1),
-            "offset": _number("From which character on; 0 if left out.", 0),
-        },
-        ["id"],
-        reads=True,
+        origin=tool.name,
+        read_only=tool.reads,
+        idempotent=tool.reads,
+        schema_hash=digest([tool.name, tool.description, schema]),
     )
