@@ -176,10 +176,11 @@ def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Ite
         f"# {clean(row['name'])}\n\n{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}\n"
     )
     for turn in every_turn(reader, row["id"]):
-        yield Text.of("".join(_markdown_turn(turn, clean)), is_turn=True)
+        yield Text.of("".join(markdown_turn(turn, clean)), is_turn=True)
 
 
-def _markdown_turn(turn: Turn, clean: Clean) -> Iterator[str]:
+def markdown_turn(turn: Turn, clean: Clean) -> Iterator[str]:
+    """One turn as Markdown, piece by piece; `clean` is applied to every text in it."""
     yield f"\n---\n\n## {_title(turn)}\n\n_{_numbers(turn)}_\n"
     results = _results(turn)
     for entry in turn.entries:
