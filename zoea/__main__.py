@@ -39,6 +39,8 @@ def run(arguments: list[str]) -> int:
 
         if arguments[:1] == ["run"]:
             _offer_screen()
+        elif arguments[:1] == ["serve"]:
+            _offer_browsers()
         code = run_command(arguments)
         sys.stdout.flush()
         return code
@@ -63,6 +65,14 @@ def _offer_screen() -> None:
         return start(options, where)
 
     running.open_screen = start
+
+
+def _offer_browsers() -> None:
+    """Let `zoea serve` start a cockpit for each browser: a process, as Textual shows one app in each."""
+    from zoea.cli import serving
+
+    # -P: what lies in the working directory is none of Zoea's modules.
+    serving.cockpit = (sys.executable, "-P", "-m", "zoea.tui.browser")
 
 
 def as_text(error: ZoeaError) -> str:

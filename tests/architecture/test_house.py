@@ -93,6 +93,7 @@ class TestContracts:
             ("typer-in-cli", {"cli", "tui"}),
             ("mcp-at-the-edges", {"tools", "app", "world", "tui"}),
             ("httpx-at-the-edges", {"llm", "app", "tui"}),
+            ("browsers-in-app", {"app"}),
         ],
     )
     def test_a_border_names_every_package_it_binds(

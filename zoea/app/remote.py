@@ -124,6 +124,10 @@ class RemoteSwarm:
         """See `Line.open` for what it raises."""
         return cls(path, await Line.open(path))
 
+    async def gone(self) -> None:
+        """Wait until the owner has gone away."""
+        await asyncio.wait({self._pump})
+
     async def close(self) -> None:
         """Hang up. The swarm goes on."""
         self._pump.cancel()

@@ -25,6 +25,7 @@ _WORLD = "The sandbox world"
 
 COMMANDS: dict[str, Command] = {
     "run": Command("zoea.cli.running:run", "Run the swarm here, or attach to the one that runs"),
+    "serve": Command("zoea.cli.serve:serve", "The cockpit in browsers, over the swarm that runs here"),
     "new": Command("zoea.cli.myses:new", "Create a mysis and start it"),
     "list": Command("zoea.cli.myses:list_", "All myses and their states"),
     "show": Command("zoea.cli.myses:show", "One mysis in full"),

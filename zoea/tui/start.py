@@ -16,18 +16,27 @@ from zoea.app.running import RunOptions, attach, leave_running, prepare
 from zoea.model.errors import WorkspaceHeld
 from zoea.settings.early import early
 from zoea.settings.paths import Places
-from zoea.tui.app import Cockpit, Opened, run
+from zoea.tui.app import Cockpit, Opened, Opener, run
 
 WORLD = "reef"
 
 
 def start(options: RunOptions, where: Places) -> int:
     """Show the cockpit until the person leaves it. The exit code."""
-    wanted = early(where.config, os.environ)
     in_world = replace(options, world=WORLD)
-    cockpit = Cockpit(
-        lambda: opened(options, where),
-        opener_with_world=lambda: opened(in_world, where),
+    cockpit = cockpit_over(where, lambda: opened(options, where), with_world=lambda: opened(in_world, where))
+    if shown(cockpit) == "leave":
+        leave_running(options)
+        sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
+    return 0
+
+
+def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = None) -> Cockpit:
+    """A cockpit with the looks and keys that the person chose."""
+    wanted = early(where.config, os.environ)
+    return Cockpit(
+        opener,
+        opener_with_world=with_world,
         config=where.config,
         theme_name=wanted.theme,
         keymap=dict(wanted.keys),
@@ -35,13 +44,14 @@ def start(options: RunOptions, where: Places) -> int:
         bell=wanted.bell,
         now=SystemClock().now,
     )
+
+
+def shown(cockpit: Cockpit) -> str:
+    """Show it to its end, and how it was left. Raises ZoeaError where its swarm could not be had."""
     how = asyncio.run(run(cockpit))
     if cockpit.open_error is not None:
         raise cockpit.open_error
-    if how == "leave":
-        leave_running(options)
-        sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
-    return 0
+    return how
 
 
 @asynccontextmanager
@@ -59,8 +69,15 @@ async def opened(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
             # Somebody was quicker: attach to them.
             if holder(where.data) is None:
                 raise
+    async with attached(where) as swarm:
+        await prepare(swarm.api, options)
+        yield swarm
+
+
+@asynccontextmanager
+async def attached(where: Places) -> AsyncIterator[Opened]:
+    """The swarm that another process runs. Raises NoRunningSwarm where none does."""
     async with await attach(where) as remote:
-        await prepare(remote, options)
         yield Opened(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
 
 
