@@ -85,6 +85,13 @@ def sight(database: Path, mysis_id: int) -> Sight:
         return Sight(seen, _snapshots(reader, mysis_id))
 
 
+def newest_request(database: Path, mysis_id: int) -> Seen | None:
+    """What the newest request held, as `sight` says it. Raises StoreError."""
+    with reading(database) as reader:
+        row = reader.execute(_NEWEST, (mysis_id,)).fetchone()
+        return _seen(reader, row) if row is not None else None
+
+
 def plan_of(blob: bytes) -> dict[str, Any]:
     """The plan that a request row keeps, as plain values. Raises StoreError."""
     try:

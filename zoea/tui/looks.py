@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textual.color import Color
 from textual.theme import Theme
 
 import zoea
@@ -68,6 +69,7 @@ ASCII_GLYPHS = {
 _HEX = re.compile(r"#[0-9A-Fa-f]{6}")
 _ANSI = re.compile(r"ansi_(bright_)?(black|red|green|yellow|blue|magenta|cyan|white)|ansi_default")
 DEFAULT = "nova"
+QUIET_BORDER = 0.45
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,13 @@ class Look:
     def is_ansi(self) -> bool:
         """True where it uses the terminal's own palette."""
         return self.colours["background"].startswith("ansi")
+
+    def _border_quiet(self) -> str:
+        """The border of what has not the focus: halfway to the background, where colours can be mixed."""
+        border, ground = self.roles["border"], self.colours["background"]
+        if not (_HEX.fullmatch(border) and _HEX.fullmatch(ground)):
+            return border
+        return Color.parse(ground).blend(Color.parse(border), QUIET_BORDER).hex
 
     def theme(self) -> Theme:
         """The Textual theme: the base colours, and each role as the variable `$role-NAME`."""
@@ -105,6 +114,7 @@ class Look:
             ansi=self.is_ansi,
             variables={
                 "text-quiet": colours["muted"],
+                "border-quiet": self._border_quiet(),
                 "block-cursor-background": colours["panel"],
                 "block-cursor-foreground": colours["text"],
                 "input-selection-background": colours["primary"],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from zoea.model.values import MysisView
 from zoea.tui import attention, figures
 from zoea.tui.asked import Asked
-from zoea.tui.rows import glyph, one_line
+from zoea.tui.rows import cells, cut, fit, glyph, one_line
 
 Piece = tuple[str, str]
 SHOWN = 8
@@ -23,6 +23,32 @@ def needs_lines(views: Sequence[MysisView], asked: Asked, now: int, glyphs: dict
         lines += _of(view, asked, now, glyphs)
     if len(views) > SHOWN:
         lines += [[], [(f"and {len(views) - SHOWN} more: a shows them first", "quiet")]]
+    return lines
+
+
+def needs_briefly(
+    views: Sequence[MysisView], asked: Asked, now: int, glyphs: dict[str, str], width: int
+) -> list[list[Piece]]:
+    """One line for each of the first, where there are few lines but wide ones; the key stands at its end."""
+    lines: list[list[Piece]] = []
+    name = max((len(one_line(view.name)) for view in views[:SHOWN]), default=0)
+    for view in views[:SHOWN]:
+        state, question = glyph(view), asked.of(view.id)
+        head: list[Piece] = [(f"{glyphs.get(state, '?')} ", state), (fit(one_line(view.name), min(name, 20)), "strong")]
+        if question is not None:
+            said: list[Piece] = [("  asks  ", "quiet"), (call_line(question.tool, question.arguments), "tool")]
+            keys: list[Piece] = [(f"  {figures.age(question.asked_at, now)}  ", "quiet"), ("o", "key"), (" answer", "")]
+        elif view.approvals or attention.reason(view) == "asks":
+            said = [("  asks  ", "quiet"), (one_line(view.text), "")]
+            keys = [("  m", "key"), (" answer", "")]
+        else:
+            said = [(f"  {one_line(attention.reason(view))}", "errored")]
+            said += [(f"  {one_line(view.failure.what)}", "quiet")] if view.failure else []
+            keys = [("  r", "key"), (" relaunch  ", ""), (".", "key"), (" dismiss", "")]
+        left = cut([*head, *said], width - cells(keys))
+        lines.append([*left, (" " * (width - cells(left) - cells(keys)), ""), *keys])
+    if len(views) > SHOWN:
+        lines.append([(f"and {len(views) - SHOWN} more: a shows them first", "quiet")])
     return lines
 
 

@@ -6,6 +6,7 @@ shifts when a number grows. Source: spec tui.md, "80x24".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -23,10 +24,17 @@ AGE_WIDTH = 4
 STATE_WIDTH = 8
 ACTIVITY_WIDTH = 8
 SPARK_WIDTH = 12
-RATE_WIDTH = 7
+RATE_WIDTH = 8
+BAR_WIDTH = 8
+NAME_MIN, NAME_MAX = 10, 20
 TEXT_MIN = 30
-ACTIVITY_FROM = 100
-SPARK_FROM = 120
+# Widths of the table, which is narrower than the terminal: at 100, 160 and 120 columns, and alone at 180.
+ACTIVITY_FROM = 92
+SPARK_FROM = 104
+RATE_FROM = 116
+BAR_FROM = 132
+FULL_SHARE = 0.8
+"""From here on a context is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +45,20 @@ class Columns:
     text: int
     activity: int
     spark: int
+    rate: int = 0
+    bar: int = 0
 
     @classmethod
-    def of(cls, width: int) -> Columns:
-        """What fits in `width` cells, the least important left out first."""
+    def of(cls, width: int, longest: int = NAME_MAX) -> Columns:
+        """What fits in `width` cells, the least important left out first. `longest` is the longest name's width."""
         activity = ACTIVITY_WIDTH if width >= ACTIVITY_FROM else 0
-        spark = SPARK_WIDTH + RATE_WIDTH + 2 if width >= SPARK_FROM else 0
+        spark = SPARK_WIDTH if width >= SPARK_FROM else 0
+        rate = RATE_WIDTH if width >= RATE_FROM else 0
+        bar = BAR_WIDTH if width >= BAR_FROM else 0
         fixed = 3 + STATE_WIDTH + 1 + AGE_WIDTH + 1 + CONTEXT_WIDTH + 2
-        fixed += (activity + 1 if activity else 0) + (spark + 1 if spark else 0)
-        name = max(10, min(20, width - fixed - TEXT_MIN - 1))
-        return cls(name, max(0, width - fixed - name - 1), activity, spark)
+        fixed += sum(one + 1 for one in (activity, rate, bar) if one) + (spark + 2 if spark else 0)
+        name = max(NAME_MIN, min(NAME_MAX, longest, width - fixed - TEXT_MIN - 1))
+        return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +118,40 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     return pad + text if right else text + pad
 
 
+def cells(pieces: Sequence[Piece]) -> int:
+    """How wide they are together."""
+    return sum(cell_len(text) for text, _ in pieces)
+
+
+def cut(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    """The pieces up to `width` cells, with an ellipsis where they go on."""
+    line: list[Piece] = []
+    room = width
+    for text, role in pieces:
+        size = cell_len(text)
+        if size > room:
+            return [*line, (fit(text, room), role)] if room > 0 else line
+        line.append((text, role))
+        room -= size
+    return line
+
+
+def heads(columns: Columns) -> list[Piece]:
+    """The columns' names, above them."""
+    line = f"   {fit('name', columns.name)} {fit('state', STATE_WIDTH)} {fit('last', AGE_WIDTH, right=True)} "
+    line += f"{fit('', columns.bar)} " if columns.bar else ""
+    line += f"{fit('context', CONTEXT_WIDTH, right=True)}  "
+    line += f"{fit('doing', columns.activity)} " if columns.activity else ""
+    line += fit("tokens", columns.spark) if columns.spark else ""
+    line += f" {fit('', columns.rate)}" if columns.rate else ""
+    line += "  " if columns.spark else ""
+    return [(line + fit("says", columns.text), "quiet")]
+
+
 def compose(row: Row, columns: Columns, glyphs: dict[str, str]) -> list[Piece]:
     """The line as pieces, `columns` wide altogether."""
     view = row.view
     state = glyph(view)
-    context = f"{figures.tokens(view.context_used)}/{figures.tokens(view.context_limit)}" if view.context_limit else "–"
     pieces: list[Piece] = [
         ("▌" if row.marked else " ", "asking" if row.marked else ""),
         (fit(glyphs.get(state, "?"), 1), state),
@@ -121,17 +162,40 @@ def compose(row: Row, columns: Columns, glyphs: dict[str, str]) -> list[Piece]:
         (" ", ""),
         (fit(figures.age(view.progress_at or view.state_at, row.now), AGE_WIDTH, right=True), "quiet"),
         (" ", ""),
-        (fit(context, CONTEXT_WIDTH, right=True), "quiet"),
+        *_context(view, columns),
         ("  ", ""),
     ]
     if columns.activity:
         doing = "" if view.activity is Activity.IDLE else str(view.activity)
         pieces += [(fit(doing, columns.activity), str(view.activity)), (" ", "")]
     if columns.spark:
-        rate = f"~{figures.tokens(row.rate)}/m" if row.rate else ""
-        pieces += [(fit(row.spark, SPARK_WIDTH), "llm"), (" ", ""), (fit(rate, RATE_WIDTH, right=True), "quiet")]
-        pieces += [("  ", "")]
-    role = "errored" if view.state is MysisState.ERRORED else "asking" if state == "asking" else ""
+        pieces.append((fit(row.spark, columns.spark), "llm" if len(set(row.spark)) > 1 else "quiet"))
+        if columns.rate:
+            rate = f"~{figures.tokens(row.rate)}/m" if row.rate else ""
+            pieces += [(" ", ""), (fit(rate, columns.rate, right=True), "quiet")]
+        pieces.append(("  ", ""))
     text = f"asks: {one_line(row.asks)}" if row.asks else said(view, row.now)
-    pieces.append((fit(text, columns.text), role))
+    pieces.append((fit(text, columns.text), _says_role(view, state)))
     return pieces
+
+
+def _context(view: MysisView, columns: Columns) -> list[Piece]:
+    """How much of its context the newest request used, in its own colour where that is nearly all."""
+    if not view.context_limit:
+        return [
+            (" " * (columns.bar + 1 if columns.bar else 0) + fit(figures.UNKNOWN, CONTEXT_WIDTH, right=True), "quiet")
+        ]
+    share = view.context_used / view.context_limit
+    numbers = f"{figures.tokens(view.context_used)}/{figures.tokens(view.context_limit)}"
+    pieces: list[Piece] = []
+    if columns.bar:
+        filled, empty = figures.bar(share, columns.bar)
+        pieces = [(filled, "waiting" if share >= FULL_SHARE else "running"), (empty, "quiet"), (" ", "")]
+    role = "waiting" if share >= FULL_SHARE else "quiet"
+    return [*pieces, (fit(numbers, CONTEXT_WIDTH, right=True), role)]
+
+
+def _says_role(view: MysisView, state: str) -> str:
+    if view.state is MysisState.ERRORED:
+        return "errored"
+    return state if state in ("asking", "stopped") else ""

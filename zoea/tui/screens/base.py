@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zoea.tui.app import Cockpit
 
 T = TypeVar("T")
+NARROW = 100
 
 
 class CockpitScreen(Screen[T]):
@@ -83,6 +84,10 @@ class CockpitScreen(Screen[T]):
         left.append((f" {cockpit.opened.workspace or 'default'}   ", "quiet"))
         left.append((f"{len(views)} myses", ""))
         left.append((f" · {running} running", "running" if running else "quiet"))
+        waiting = sum(1 for view in views if view.state == "running" and view.waiting_until is not None)
+        is_narrow = self.size.width < NARROW
+        if waiting and not is_narrow:
+            left.append((f" · {waiting} waiting", "waiting"))
         needing = attention.needing(views)
         if needing:
             first = needing[0].name
@@ -100,6 +105,10 @@ class CockpitScreen(Screen[T]):
         rate = cockpit.feed.rate()
         right = [(f"~{figures.tokens(rate)}/min", "quiet")] if rate else []
         if view is not None:
-            budget = f"/{figures.tokens(view.budget_today)}" if view.budget_today else ""
-            right.append((f"  {figures.tokens(view.tokens_today)}{budget} today ", "quiet"))
+            cost = view.cost_today_micros
+            if cost is None or not is_narrow:
+                budget = f"/{figures.tokens(view.budget_today)}" if view.budget_today else ""
+                right.append((f"  {figures.tokens(view.tokens_today)}{budget} today", "quiet"))
+            right += [(f"  {figures.money(cost)}", "quiet")] if cost is not None else []
+            right.append((" " if is_narrow else f"   {figures.clock(cockpit.now(), cockpit.now())} ", "quiet"))
         return left, right

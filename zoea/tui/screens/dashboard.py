@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
@@ -15,19 +17,24 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.tui import attention, figures
 from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.needs import call_line, needs_lines
-from zoea.tui.rows import Row, glyph, one_line, said
+from zoea.tui.needs import call_line, needs_briefly, needs_lines
+from zoea.tui.rows import Row, heads, one_line
+from zoea.tui.said_lines import ONE_LINE_FROM, said_lines
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.commanding import Commanding
 from zoea.tui.screens.speaking import Speaking
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.bars import KeyLine, Line, key_name
 from zoea.tui.widgets.filter_line import FilterLine
+from zoea.tui.widgets.mysis_detail import MysisDetail
 from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.rule import Rule
 from zoea.tui.widgets.swarm_table import SwarmTable
 from zoea.tui.widgets.text_block import Piece, TextBlock
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25
+TINY, HIGH = 22, 34
+"""Below `TINY` rows the detail goes; from `HIGH` on it is a panel even where the screen is narrow."""
 
 
 class Dashboard(Commanding, Speaking, CockpitScreen[None]):
@@ -52,7 +59,11 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._broadcasts: tuple[Broadcast, ...] = ()
         self._feed_task: asyncio.Task[None] | None = None
         self._feed_is_stale = False
-        self._detail = TextBlock(id="detail", classes="panel")
+        self._wants_needs: bool | None = None
+        self._heads = Line(id="heads")
+        self._detail_rule = Rule(id="detail-rule")
+        self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
+        self._feed_rule = Rule(id="feed-rule")
         self._needs = TextBlock(id="needs", classes="panel")
         self._feed = TextBlock(id="feed", classes="panel")
         self._filter = FilterLine(id="filter")
@@ -62,11 +73,14 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         yield Line(id="top")
         with Container(id="body"):
             with Vertical(id="left"):
-                self.table = SwarmTable(self._row, self.cockpit.glyphs, id="swarm")
-                self.table.border_title = "SWARM"
-                yield self.table
+                with Vertical(id="swarm-box", classes="panel"):
+                    yield self._heads
+                    self.table = SwarmTable(self._row, self.cockpit.glyphs, id="swarm")
+                    yield self.table
+                yield self._detail_rule
                 yield self._detail
-            with Vertical(id="right"):
+            yield self._feed_rule
+            with Container(id="right"):
                 self._needs.border_title = "NEEDS YOU"
                 yield self._needs
                 self._feed.border_title = "BROADCASTS"
@@ -80,9 +94,23 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.table.focus()
         self.feed_changed(frozenset())
 
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < TINY, "-tiny")
+        self.set_class(event.size.height >= HIGH, "-high")
+        self.call_after_refresh(self._draw_for_size)
+
+    def _draw_for_size(self) -> None:
+        self._draw_titles()
+        self._draw_needs()
+        self._draw_feed()
+
     @property
     def prompt(self) -> Prompt:
         return self._prompt
+
+    def _database(self) -> Path | None:
+        opened = self.cockpit.opened
+        return opened.database if opened is not None else None
 
     def situation(self) -> Situation:
         return self.cockpit.base_situation(self.targets())
@@ -170,47 +198,62 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def _draw_needs(self) -> None:
         """Who needs the commander, the most urgent first, with the key that answers."""
-        if self.is_mounted:
-            views = attention.needing(self.cockpit.feed.myses.values())
-            self._needs.put(needs_lines(views, self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs))
-            self._needs.set_class(bool(views), "-needed")
+        if not self.is_mounted:
+            return
+        views = attention.needing(self.cockpit.feed.myses.values())
+        asked, now, glyphs = self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs
+        width = self._needs.content_size.width
+        if width >= ONE_LINE_FROM:
+            self._needs.put(needs_briefly(views, asked, now, glyphs, width))
+        else:
+            self._needs.put(needs_lines(views, asked, now, glyphs))
+        if not views:
+            self._wants_needs = None  # who needs somebody next is shown again
+        self._needs.set_class(bool(views), "-needed")
+        self._show_tab(len(views))
+
+    def _show_tab(self, needing: int) -> None:
+        """One place for two: those that need you while there are any, else the broadcasts, or what was chosen."""
+        shows_needs = bool(needing) and self._wants_needs is not False
+        self.set_class(shows_needs, "-tab-needs")
+        tabs = [("BROADCASTS", "quiet" if shows_needs else "title", "swarm.tab" if shows_needs else "")]
+        if needing:
+            tabs.append(
+                (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "swarm.tab")
+            )
+        key = key_name(self.cockpit.keys["swarm.tab"])
+        self._feed_rule.put(tabs, [(f"{key} the other", "quiet", "swarm.tab")] if needing else [])
+
+    def do_swarm_tab(self) -> None:
+        if not self._feed_rule.display:
+            self.notify("both are shown already", markup=False)
+            return
+        self._wants_needs = not self.has_class("-tab-needs")
+        self._draw_needs()
+        if self._wants_needs and not self.has_class("-tab-needs"):
+            self.notify("nobody needs you", markup=False)
 
     def _draw_titles(self) -> None:
         table = self.table
         found = self._filter.text
         shown, all_of_them = len(table.shown), len(self.cockpit.feed.myses)
         title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
-        table.border_title = Content(title)
+        box = self.query_one("#swarm-box")
+        box.border_title = Content(title)
         order = "needs you first" if table.is_attention_first else "as created"
-        table.border_subtitle = f"order: {order} · a changes it" if all_of_them else ""
+        box.border_subtitle = f"order: {order} · a changes it" if all_of_them else ""
+        self._heads.put(heads(table.columns))
 
     def _draw_feed(self) -> None:
-        lines: list[list[Piece]] = []
-        now = self.cockpit.now()
-        for said_to_all in self._broadcasts:
-            who = "commander" if said_to_all.sender == "you" else "mysis"
-            to = "you" if said_to_all.to_commander else str(said_to_all.recipients)
-            lines.append(
-                [
-                    (f"{figures.clock(said_to_all.created_at, now)} ", "quiet"),
-                    (one_line(said_to_all.sender), who),
-                    (f" → {to}  ", "quiet"),
-                    (one_line(said_to_all.text), ""),
-                ]
-            )
-            if not said_to_all.to_commander:
-                lines.append([("      " + _receipt(said_to_all), "quiet")])
-        self._feed.put(lines or [[("nothing was broadcast yet: press b", "quiet")]])
+        self._feed.put(said_lines(self._broadcasts, self.cockpit.now(), self._feed.content_size.width))
 
     def _draw_detail(self) -> None:
-        block = self._detail
         view = self.table.cursor
-        if view is None:
-            block.border_title = ""
-            block.put(self._nobody())
-            return
-        block.border_title = Content(one_line(view.name))
-        block.put(detail_lines(view, self.cockpit.now(), self.cockpit.glyphs))
+        self._detail.show(view, self._nobody() if view is None else [])
+        self._detail_rule.put([(one_line(view.name), "title", "mysis.focus")] if view is not None else [])
+
+    def on_mysis_detail_failed(self, event: MysisDetail.Failed) -> None:
+        self.cockpit.show_error(event.error)
 
     def _nobody(self) -> list[list[Piece]]:
         cockpit = self.cockpit
@@ -297,39 +340,3 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             self.cockpit.marks.clear()
             self.table.refresh()
             self.redraw_bars()
-
-
-def detail_lines(view: MysisView, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:
-    """What the detail panel says of one mysis."""
-    state = glyph(view)
-    share = view.context_used / view.context_limit if view.context_limit else 0.0
-    filled, empty = figures.bar(share, 10)
-    first: list[Piece] = [
-        (f"{glyphs.get(state, '?')} {view.state}", state),
-        (f"  turn {view.turn_number}, request {view.iteration}  ", "quiet"),
-        (filled, "running"),
-        (empty, "quiet"),
-        (f" {figures.tokens(view.context_used)}/{figures.tokens(view.context_limit)}", ""),
-        (f"  {figures.tokens(view.tokens)} tokens in all, {figures.money(view.cost_micros)}", "quiet"),
-    ]
-    lines = [first]
-    if view.failure is not None:
-        lines.append([(view.failure.title, "errored"), (f"  {view.failure.what}", "")])
-        lines.append([(view.failure.hint, "quiet")])
-    elif view.streaming:
-        lines.append([(one_line(view.streaming)[-400:], "")])
-    else:
-        lines.append([(said(view, now), "")])
-    lines.append([(f"{view.template} · {view.model or 'its own model'} on {view.provider}", "quiet")])
-    return lines
-
-
-def _receipt(broadcast: Broadcast) -> str:
-    parts = [
-        (broadcast.answered, "answered"),
-        (broadcast.working, "working"),
-        (broadcast.queued, "queued"),
-        (broadcast.unanswered, "not answered"),
-        (broadcast.skipped, "skipped"),
-    ]
-    return " · ".join(f"{count} {word}" for count, word in parts if count)

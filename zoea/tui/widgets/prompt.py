@@ -16,6 +16,7 @@ from textual.widgets import Static, TextArea
 
 from zoea.model.words import DeliveryMode
 from zoea.text.control import strip
+from zoea.tui.clickable import hints
 from zoea.tui.widgets.folds import Folds
 
 MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
@@ -130,7 +131,6 @@ class Prompt(Vertical):
         self._folds = Folds()
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="prompt-title", markup=False)
         writing = _Writing("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
         writing.folds = self._folds
         writing.cursor_blink = self.app.animation_level != "none"
@@ -139,6 +139,7 @@ class Prompt(Vertical):
 
     def on_mount(self) -> None:
         self.display = False
+        self.border_subtitle = hints("enter send · tab queue, steer, interrupt · ctrl+o editor · esc keeps it")
 
     @property
     def is_open(self) -> bool:
@@ -236,13 +237,12 @@ class Prompt(Vertical):
     def _describe(self) -> None:
         if self.target is None:
             return
-        title = self.query_one("#prompt-title", Static)
-        title.update(Content(strip(f" {self.target.title} · {self.mode}")))
+        self.border_title = Content(strip(f"{self.target.title} · {self.mode}"))
         self._note(self.target.note)
 
     def _note(self, text: str) -> None:
         note = self.query_one("#prompt-note", Static)
-        note.update(Content(f" {strip(text)}" if text else ""))
+        note.update(Content(strip(text)))
         note.display = bool(text)
 
     def on__writing_sent(self, event: _Writing.Sent) -> None:

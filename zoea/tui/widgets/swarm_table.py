@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.tui import attention
-from zoea.tui.rows import Columns, Row, compose
+from zoea.tui.rows import NAME_MAX, NAME_MIN, Columns, Row, compose
 from zoea.tui.styles import styles_of
 
 
@@ -54,6 +54,7 @@ class SwarmTable(ScrollView, can_focus=True):
         self._cursor = 0
         self._filter = ""
         self._attention_first = False
+        self._longest = NAME_MIN
 
     # What others set and read.
 
@@ -61,6 +62,7 @@ class SwarmTable(ScrollView, can_focus=True):
         """Show these rows; with `changed`, only the lines of those ids are drawn again."""
         before = self._shown
         self._all = {view.id: view for view in views}
+        self._longest = min(NAME_MAX, max((len(view.name) for view in views), default=NAME_MIN))
         self._arrange()
         if changed is None or before != self._shown:
             self._resize()
@@ -93,6 +95,11 @@ class SwarmTable(ScrollView, can_focus=True):
     def tick(self) -> None:
         """A second has passed: ages and waits of the visible lines."""
         self.refresh()
+
+    @property
+    def columns(self) -> Columns:
+        """The widths that its lines are drawn with."""
+        return Columns.of(self.scrollable_content_region.width, self._longest)
 
     @property
     def cursor(self) -> MysisView | None:
@@ -167,8 +174,7 @@ class SwarmTable(ScrollView, can_focus=True):
             if self.has_focus:
                 under += Style(bold=True)
         segments = [
-            Segment(text, plain + styles.of(role) + under)
-            for text, role in compose(row, Columns.of(width), self._glyphs)
+            Segment(text, plain + styles.of(role) + under) for text, role in compose(row, self.columns, self._glyphs)
         ]
         return Strip(segments).adjust_cell_length(width, plain + under)
 

@@ -1,0 +1,82 @@
+"""The newest of one mysis's conversation in a few lines: what was asked, thought, called, answered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from rich.cells import cell_len
+
+from zoea.app.sight import Seen, Sight
+from zoea.model.values import MysisView
+from zoea.model.words import MysisState
+from zoea.tui import figures, sight_lines
+from zoea.tui.blocks import Block, Kind
+from zoea.tui.rows import Piece, cut, fit, one_line
+from zoea.tui.wrapping import wrap
+
+TEXT_CHARS = 2000
+ANSWER_LINES = 4
+INDENT = "  "
+
+
+def recent_lines(blocks: Sequence[Block], view: MysisView, width: int, height: int) -> list[list[Piece]]:
+    """The newest `height` lines, none wider than `width`; what is being said comes last, or what went wrong."""
+    lines: list[list[Piece]] = []
+    rule: Block | None = None
+    for block in blocks:
+        if block.kind is Kind.TURN:
+            rule = block
+        else:
+            lines += _of(block, rule, width)
+            rule = None
+    if view.streaming:
+        lines += _wrapped(view.streaming[-TEXT_CHARS:], width, "", newest=True)
+    if view.failure is not None and view.state is not MysisState.RUNNING:
+        lines.append(cut([(view.failure.title, "errored"), (f"  {one_line(view.failure.what)}", "")], width))
+        lines += [cut([(one_line(view.failure.hint), "quiet")], width)] if view.failure.hint else []
+    return lines[-max(1, height) :]
+
+
+def request_lines(seen: Seen | None, view: MysisView, height: int) -> list[list[Piece]]:
+    """What its newest request held, and what it used in all; where lines are few, the empty ones go first."""
+    lines = sight_lines.sees(Sight(seen))
+    used: list[Piece] = [(figures.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
+    if view.cost_micros is not None:
+        used.append((f"  {figures.money(view.cost_micros)}", "quiet"))
+    lines += [used] if view.tokens else []
+    for spare in (lambda line: not line, lambda line: any(text == " empty" for text, _ in line)):
+        while len(lines) > max(1, height) and any(map(spare, lines)):
+            lines.remove(next(filter(spare, lines)))
+    return lines
+
+
+def _of(block: Block, rule: Block | None, width: int) -> list[list[Piece]]:
+    match block.kind:
+        case Kind.PROMPT:
+            head = list(rule.head if rule is not None else block.head)
+            return [cut([*head, ("  ", ""), (_start(block.body), "strong")], width)]
+        case Kind.REASONING:
+            return [cut([(f"{INDENT}thinking  ", "reasoning"), (_start(block.body), "quiet")], width)]
+        case Kind.CALL:
+            right = [("  ", ""), *((" ".join(text.split()) + " ", role) for text, role in block.right)]
+            room = width - sum(cell_len(text) for text, _ in right)
+            return [[*cut([(INDENT, ""), *block.head], room), *right]]
+        case Kind.ANSWER:
+            return _wrapped(block.body, width, block.role)
+    said = [(f"  {_start(block.body)}", block.role)] if block.body else []
+    return [cut([(INDENT, ""), *block.head, *said], width)]
+
+
+def _start(text: str) -> str:
+    return one_line(text[:TEXT_CHARS])
+
+
+def _wrapped(text: str, width: int, role: str, *, newest: bool = False) -> list[list[Piece]]:
+    """A few lines of a text: its first, or its newest."""
+    room = width - len(INDENT)
+    found = list(islice(wrap(one_line(text[:TEXT_CHARS]), room), 400))
+    shown = found[-ANSWER_LINES:] if newest else found[:ANSWER_LINES]
+    if not newest and len(found) > ANSWER_LINES:
+        shown[-1] = fit(f"{shown[-1]} {found[ANSWER_LINES]}", room)
+    return [[(INDENT, ""), (line, role)] for line in shown]

@@ -1,0 +1,194 @@
+"""The mysis under the cursor: the end of its conversation, and what its newest request held.
+
+Where there is room for one line only, that line says what the row does not. What is
+stored is read in a thread, shortly after the cursor rests and at most twice a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+
+from zoea.model.errors import StoreError
+from zoea.model.values import MysisView
+from zoea.tui import figures
+from zoea.tui.beside import Beside
+from zoea.tui.rows import Piece, cells, cut, glyph, one_line, said
+from zoea.tui.widgets.bars import Line
+from zoea.tui.widgets.text_block import TextBlock
+
+if TYPE_CHECKING:
+    from zoea.app.sight import Seen
+    from zoea.tui.blocks import Block
+
+REST_S = 0.08
+AGAIN_S = 0.5
+MEMORIES = 24
+
+
+class MysisDetail(Horizontal):
+    """Set `show` whenever the cursor moves or the mysis changes.
+
+    Args:
+        database: Where to read; None while nothing is open.
+        now: The time, in µs.
+        glyphs: The theme's, by name.
+    """
+
+    class Failed(Message):
+        """The store said no."""
+
+        def __init__(self, error: StoreError) -> None:
+            super().__init__()
+            self.error = error
+
+    def __init__(
+        self,
+        database: Callable[[], Path | None],
+        now: Callable[[], int],
+        glyphs: Callable[[], dict[str, str]],
+        *,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes="panel")
+        self._database = database
+        self._now = now
+        self._glyphs = glyphs
+        self._view: MysisView | None = None
+        self._nobody: list[list[Piece]] = []
+        self._blocks: tuple[Block, ...] = ()
+        self._seen: Seen | None = None
+        self._read: tuple[int, int] = (0, -1)
+        self._timer: Timer | None = None
+        self._is_reading = False
+        self._line = Line(id="detail-line")
+        self._recent = TextBlock(id="recent")
+        self._request = TextBlock(id="request")
+
+    def compose(self) -> ComposeResult:
+        yield self._line
+        yield self._recent
+        yield self._request
+
+    def show(self, view: MysisView | None, nobody: list[list[Piece]]) -> None:
+        """This mysis, or where there is none, why."""
+        moved = view is None or self._view is None or view.id != self._view.id
+        self._view, self._nobody = view, nobody
+        if moved:
+            self._blocks, self._seen = (), None
+        if view is not None and self._read != (view.id, view.version):
+            self._read_soon(REST_S if moved else AGAIN_S, restart=moved)
+        self._draw()
+
+    def restyle(self) -> None:
+        """The theme changed."""
+        self._draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._draw()
+        if self._view is not None and self._read != (self._view.id, self._view.version):
+            self._read_soon(REST_S, restart=False)
+
+    # Reading.
+
+    def _read_soon(self, wait: float, *, restart: bool) -> None:
+        if self._timer is not None:
+            if not restart:
+                return
+            self._timer.stop()
+        self._timer = self.set_timer(wait, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        view, database = self._view, self._database()
+        if view is None or database is None or self._is_reading or not self._recent.display:
+            return
+        self._is_reading = True
+        self.run_worker(Beside(self._read_beside(database, view)), exit_on_error=False)
+
+    async def _read_beside(self, database: Path, view: MysisView) -> None:
+        try:
+            blocks, seen = await asyncio.to_thread(_newest, database, view.id, self._now())
+        except StoreError as error:
+            self.post_message(self.Failed(error))
+            return
+        finally:
+            self._is_reading = False
+        self._read = (view.id, view.version)
+        if self._view is not None and self._view.id == view.id:
+            self._blocks, self._seen = blocks, seen
+            self._draw()
+        if self._view is not None and self._read != (self._view.id, self._view.version):
+            self._read_soon(AGAIN_S, restart=False)
+
+    # Drawing.
+
+    def _draw(self) -> None:
+        if not self.is_attached:
+            return
+        view = self._view
+        if view is None:
+            self.border_title = self.border_subtitle = ""
+            self._line.put(self._nobody[0] if self._nobody else ())
+            self._recent.put(self._nobody)
+            self._request.put(())
+            return
+        # Reading a conversation needs what the first paint does not wait for.
+        from zoea.tui.blocks import Block, Kind
+        from zoea.tui.recent_lines import recent_lines, request_lines
+
+        state = glyph(view)
+        self.border_title = Content.assemble(
+            (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
+            (one_line(view.name), "bold"),
+            (f"  {doing(view)}", "$text-quiet"),
+        )
+        model = one_line(view.model) or "its own model"
+        self.border_subtitle = Content(f"{one_line(view.template)} · {model} on {one_line(view.provider)}")
+        left, right = brief(view)
+        self._line.put(cut(left, self._line.size.width - cells(right)), right)
+        size = self._recent.content_size
+        if size.width > 0:
+            fresh = self._blocks or [Block("said", Kind.ANSWER, 0, body=said(view, self._now()))]
+            self._recent.put(recent_lines(fresh, view, size.width, size.height))
+        self._request.put(request_lines(self._seen, view, self._request.content_size.height))
+
+
+def doing(view: MysisView) -> str:
+    """Its state, and where in its conversation it is."""
+    where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
+    return f"{view.state}{where}"
+
+
+def brief(view: MysisView) -> tuple[list[Piece], list[Piece]]:
+    """The one line: what it does or what went wrong, and on the right what it has used."""
+    right = [(f"  {figures.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
+    right += [(f" {figures.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
+    if view.failure is not None:
+        hint = f"  {one_line(view.failure.hint)}"
+        return [(one_line(view.failure.what) or one_line(view.failure.title), "errored"), (hint, "quiet")], right
+    left: list[Piece] = [(f"turn {view.turn_number}", "strong")] if view.turn_number else []
+    left += [(f", request {view.iteration}", "quiet")] if view.iteration else []
+    left.append((f"{'  ' if left else ''}{one_line(view.template)}", ""))
+    left.append((f" · {one_line(view.model) or 'its own model'} on {one_line(view.provider)}", "quiet"))
+    if view.pending:
+        left.append((f"  {view.pending} waiting in its inbox", "waiting"))
+    return left, right
+
+
+def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[Block, ...], Seen | None]:
+    from zoea.app import transcript
+    from zoea.app.sight import newest_request
+    from zoea.tui.blocks import Marks, of_page
+
+    page = transcript.newest(database, mysis_id, memories=MEMORIES)
+    return of_page(page, now, Marks()), newest_request(database, mysis_id)
