@@ -57,14 +57,18 @@ def run(arguments: list[str]) -> int:
 
 def _offer_screen() -> None:
     """Let `zoea run` open the cockpit: the two fronts know nothing of each other, only this module knows both."""
-    from zoea.cli import running
+    from zoea.cli import screen
 
     def start(options: RunOptions, where: Places) -> int:
+        import gc
+
+        # Hardly anything of what is imported now is garbage: the cockpit looks for it again after its first paint.
+        gc.disable()
         from zoea.tui.start import start
 
         return start(options, where)
 
-    running.open_screen = start
+    screen.open_screen = start
 
 
 def _offer_browsers() -> None:

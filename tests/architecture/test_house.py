@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,26 @@ LONGEST_FILE = 600
 HEAVY = {"pydantic", "mcp", "httpx", "httpx2", "aiosqlite", "textual", "rich", "starlette", "anyio"}
 CORE = ("zoea.model.ports", "zoea.context", "zoea.swarm.commander", "zoea.llm.registry", "zoea.tools", "zoea.app.owner")
 
+LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard", "cbor2"}
+LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "prometheus_client", "stamina", "watchfiles"}
+"""What no first paint of the cockpit needs."""
+AT_FIRST_PAINT = """
+import os, sys
+from textual.drivers.linux_driver import LinuxDriver
+from zoea.app.running import RunOptions
+
+def write(self, data):
+    if "Z O E A" in data:
+        os.write(1, " ".join(sys.modules).encode())
+        os._exit(0)
+
+LinuxDriver.write = write
+RunOptions.wants_screen = True  # stdout is not the terminal here, but where the names go
+sys.argv = ["zoea", "run"]
+from zoea.__main__ import main
+main()
+"""
+
 
 def loaded_after(statement: str, *, environment: dict[str, str] | None = None) -> set[str]:
     """The modules of an interpreter that ran the statement."""
@@ -27,6 +48,27 @@ def loaded_after(statement: str, *, environment: dict[str, str] | None = None) -
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=50, check=True, env=environment
     )
     return set(ran.stderr.split())
+
+
+def loaded_at_first_paint() -> set[str]:
+    """The modules of `zoea run` in a terminal at the moment when its first frame is written."""
+    keyboard, screen = os.openpty()
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", AT_FIRST_PAINT],
+            cwd=ROOT,
+            stdin=screen,
+            stderr=screen,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=50,
+            check=True,
+            env={**os.environ, "COLUMNS": "120", "LINES": "40", "LANG": "C.UTF-8"},
+        )
+    finally:
+        os.close(screen)
+        os.close(keyboard)
+    return set(ran.stdout.split())
 
 
 def command(*arguments: str) -> str:
@@ -51,6 +93,13 @@ class TestStarting:
         modules = loaded_after(command("list"))
         assert not tops(modules) & (HEAVY | {"typer", "asyncio"})
         assert len(modules) < 200
+
+    def test_the_first_paint_waits_for_neither_models_nor_tools_nor_the_option_parser(self) -> None:
+        modules = loaded_at_first_paint()
+        assert "zoea.tui.screens.dashboard" in modules
+        assert not tops(modules) & LATE
+        packages = {name.split(".")[1] for name in modules if name.startswith("zoea.")}
+        assert not packages & {"llm", "tools", "swarm", "context", "chain", "world", "mission"}
 
     @pytest.mark.parametrize("module", CORE)
     def test_the_core_loads_no_screen(self, module: str) -> None:

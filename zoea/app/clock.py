@@ -7,8 +7,10 @@ import random
 import time
 import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from zoea.model.ports import Timer
+if TYPE_CHECKING:
+    from zoea.model.ports import Timer
 
 
 class SystemClock:

@@ -6,12 +6,15 @@ import asyncio
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from zoea.app.lock import holder
-from zoea.app.remote import RemoteSwarm, connect_to
 from zoea.model.errors import NoRunningSwarm
-from zoea.model.ports import SwarmApi
 from zoea.settings.paths import Places
+
+if TYPE_CHECKING:
+    from zoea.app.remote import RemoteSwarm
+    from zoea.model.ports import SwarmApi
 
 OPENING_S = 5.0
 """How long an owner that holds the workspace may take until its socket answers."""
@@ -51,6 +54,8 @@ async def attach(where: Places) -> RemoteSwarm:
     Raises:
         NoRunningSwarm: where nobody holds the workspace, or its holder does not answer.
     """
+    from zoea.app.remote import connect_to  # the wire's codec is not needed before the first paint
+
     deadline = asyncio.get_running_loop().time() + OPENING_S
     while True:
         found = holder(where.data)

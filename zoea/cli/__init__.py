@@ -18,6 +18,11 @@ def run(arguments: list[str]) -> int:
         if (plain := plain_arguments(arguments[1:])) is not None:
             write_list(*plain)
             return 0
+    if arguments[:1] == ["run"]:
+        from zoea.cli.screen import open_plainly
+
+        if (code := open_plainly(arguments[1:])) is not None:
+            return code
     from zoea.cli.dispatch import dispatch
 
     return dispatch(arguments)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from zoea.app.lock import holder
 from zoea.app.running import RunOptions
+from zoea.cli import screen
 from zoea.cli.options import Workspace
 from zoea.model.errors import UsageError, WorkspaceHeld
 from zoea.settings.paths import Places, places
-
-open_screen: Callable[[RunOptions, Places], int] | None = None
-"""The cockpit, put here by `zoea.__main__`: this package and the screen know nothing of each other."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -29,7 +26,8 @@ def run(
     plain: Annotated[bool, typer.Option("--plain", help="Events line by line, for screen readers and pipes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines, a summary as the last.")] = False,
     myses: Annotated[
-        int | None, typer.Option(min=0, max=2000, metavar="N", help="N myses in total; missing ones are created.")
+        int | None,
+        typer.Option(min=0, max=screen.MOST_MYSES, metavar="N", help="N myses in total; missing ones are created."),
     ] = None,
     template: Annotated[str, typer.Option(help="What new myses are.")] = "",
     provider: Annotated[str, typer.Option(help="Where the model of new myses is.")] = "",
@@ -50,8 +48,8 @@ def run(
     """
     if plain and as_json:
         raise UsageError("--plain and --json are two ways to show the same", hint="Give one of them.")
-    if world not in ("", "reef"):
-        raise UsageError(f"there is no world {world!r}", hint="The world's name is reef.")
+    if world not in ("", screen.WORLD):
+        raise UsageError(f"there is no world {world!r}", hint=f"The world's name is {screen.WORLD}.")
     options = RunOptions(
         headless=headless,
         as_json=as_json,
@@ -66,8 +64,8 @@ def run(
         start_swarm=start_swarm or headless,
         workspace=workspace,
     )
-    if options.wants_screen and open_screen is not None:
-        return open_screen(options, places(workspace))
+    if options.wants_screen and screen.open_screen is not None:
+        return screen.open_screen(options, places(workspace))
     return run_or_attach(options, places(workspace))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import math
 import os
@@ -19,7 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -30,7 +31,6 @@ from textual.worker import Worker, WorkerState
 
 from zoea.app.darkness import go_dark
 from zoea.model.errors import ZoeaError
-from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
 from zoea.text.control import strip
@@ -47,6 +47,9 @@ from zoea.tui.plain_letters import AsciiLines, speaks_utf8
 from zoea.tui.styles import Styles
 from zoea.tui.terminal import Terminal, title_of
 from zoea.tui.visiting import Visiting
+
+if TYPE_CHECKING:
+    from zoea.model.ports import SwarmApi
 
 _log = logging.getLogger(__name__)
 
@@ -174,6 +177,7 @@ class Cockpit(Visiting, Acting, App[str]):
         loop.add_signal_handler(signal.SIGTERM, end, "stop")
 
     def _begin(self) -> None:
+        gc.enable()
         self._swarm = asyncio.create_task(self._run_swarm())
 
     async def _run_swarm(self) -> None:
@@ -388,6 +392,13 @@ class Cockpit(Visiting, Acting, App[str]):
     def glyphs(self) -> dict[str, str]:
         """The theme's glyphs, or plain ones where the terminal cannot show them."""
         return dict(looks.ASCII_GLYPHS if self.is_ascii else self.look.glyphs)
+
+    def _load_screen_css(self, screen: Screen[Any]) -> None:
+        """A screen's own styles join what is parsed already, where Textual would parse everything once more."""
+        for path in screen.css_path:
+            if not self.stylesheet.has_source(str(path), ""):
+                self.stylesheet.read(path)
+        super()._load_screen_css(screen)
 
     def get_default_screen(self) -> Screen[Any]:
         return Screen(id="_default")

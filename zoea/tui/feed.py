@@ -10,10 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from zoea.model.errors import NoRunningSwarm
-from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, Lagged, MysisView, SwarmView
+
+if TYPE_CHECKING:
+    from zoea.model.ports import SwarmApi
 
 SPARK_SECONDS = 5
 SPARK_POINTS = 24
