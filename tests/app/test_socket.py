@@ -185,6 +185,21 @@ async def test_the_remote_body_speaks_for_the_commander_alone(server: SocketServ
             await remote.broadcast("x", sender=other)
 
 
+async def test_a_front_that_came_as_a_client_speaks_as_that_client(server: SocketServer, swarm: FakeSwarm) -> None:
+    async with await RemoteSwarm.connect(server.path, "claude") as remote:
+        await remote.create("alpha")
+        await remote.send("alpha", "from the line itself")
+        await remote.broadcast("named again", sender=Sender(SenderKind.CLIENT, None, "claude"))
+        with pytest.raises(UsageError):
+            await remote.send("alpha", "as another", sender=Sender(SenderKind.CLIENT, None, "codex"))
+    assert [sender for sender, _, _ in swarm.said] == [Sender(SenderKind.CLIENT, None, "claude")] * 2
+
+
+async def test_a_client_of_a_name_that_cannot_be_is_turned_away(server: SocketServer) -> None:
+    with pytest.raises(UsageError, match="no name for a client"):
+        await RemoteSwarm.connect(server.path, "a\nb")
+
+
 async def test_a_text_that_is_too_large_is_refused_before_it_is_sent(server: SocketServer) -> None:
     async with await RemoteSwarm.connect(server.path) as remote:
         with pytest.raises(UsageError, match="at once"):

@@ -163,3 +163,13 @@ def test_the_record_holds_hashes_and_no_content(where: Places) -> None:
     (of,) = json.loads(where.trusted.read_text())["files"].values()
     assert set(of) == {"hash", "at"}
     assert len(of["hash"]) == 64
+
+
+def test_a_project_opens_no_door_of_this_machine_before_it_is_trusted(where: Places) -> None:
+    project = Path("zoea.toml")
+    project.write_text('[mcp]\nhttp = true\nhost = "0.0.0.0"\n', encoding="utf-8")
+    found = load(where, env={})
+    assert (found.settings.mcp.http, found.settings.mcp.host) == (False, "127.0.0.1")
+    assert set(found.untrusted) == {"mcp.host", "mcp.http"}
+    Trust(where.trusted).add(project, project.read_bytes())
+    assert load(where, env={}).settings.mcp.http

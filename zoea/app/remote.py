@@ -32,7 +32,7 @@ from zoea.model.values import (
     ToolTrial,
     UpstreamView,
 )
-from zoea.model.words import ApprovalAnswer, DeliveryMode
+from zoea.model.words import ApprovalAnswer, DeliveryMode, SenderKind
 
 CONNECT_TIMEOUT_S = 5.0
 REPLY_TIMEOUT_S = 30.0
@@ -53,23 +53,34 @@ class Line:
         self.pid = 0
 
     @classmethod
-    async def open(cls, path: Path) -> Self:
-        """Reach the owner that listens at `path`.
+    async def open(cls, path: Path, speaking_as: str = "") -> Self:
+        """Reach the owner that listens at `path`: as the commander, or as a client of this name.
 
         Raises:
             NoRunningSwarm: where nobody answers there.
             OwnerError: where the owner speaks another protocol.
         """
+        line: Self | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 reader, writer = await asyncio.open_unix_connection(path, limit=REPLY_LIMIT)
                 line = cls(reader, writer)
-                await line.write(line.number(), "hello", {"protocol": PROTOCOL, "version": __version__})
+                named = {"client": speaking_as} if speaking_as else {}
+                await line.write(line.number(), "hello", {"protocol": PROTOCOL, "version": __version__, **named})
                 hello = _part(await line.read(), "result")
         except (OSError, TimeoutError):
+            await cls._give_up(line)
             raise NoRunningSwarm("nobody answers for this workspace", hint="Start one with `zoea run`.") from None
+        except BaseException:
+            await cls._give_up(line)
+            raise
         line.pid = int(hello.get("pid", 0))
         return line
+
+    @staticmethod
+    async def _give_up(line: Line | None) -> None:
+        if line is not None:
+            await line.close()
 
     def number(self) -> int:
         """An id for the next request."""
@@ -107,9 +118,10 @@ class RemoteSwarm:
     holds up nothing but his own stream.
     """
 
-    def __init__(self, path: Path, line: Line) -> None:
+    def __init__(self, path: Path, line: Line, speaking_as: str = "") -> None:
         self._path = path
         self._line = line
+        self._speaker = Sender(SenderKind.CLIENT, None, speaking_as) if speaking_as else COMMANDER
         self._replies: dict[int, asyncio.Future[dict[str, Any] | None]] = {}
         self._is_gone = False
         self._pump = asyncio.create_task(self._read(), name="remote swarm")
@@ -119,10 +131,15 @@ class RemoteSwarm:
         """The owner's process."""
         return self._line.pid
 
+    @property
+    def is_gone(self) -> bool:
+        """True once the owner hung up or ended."""
+        return self._is_gone
+
     @classmethod
-    async def connect(cls, path: Path) -> Self:
+    async def connect(cls, path: Path, speaking_as: str = "") -> Self:
         """See `Line.open` for what it raises."""
-        return cls(path, await Line.open(path))
+        return cls(path, await Line.open(path, speaking_as), speaking_as)
 
     async def gone(self) -> None:
         """Wait until the owner has gone away."""
@@ -187,7 +204,7 @@ class RemoteSwarm:
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> Receipt:
-        _only_the_commander(sender)
+        self._only_as_itself(sender)
         return await self._ask(Receipt, "send", ref=ref, text=text, mode=mode, idempotency_key=idempotency_key)
 
     async def broadcast(
@@ -199,7 +216,7 @@ class RemoteSwarm:
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> Receipt:
-        _only_the_commander(sender)
+        self._only_as_itself(sender)
         return await self._ask(Receipt, "broadcast", text=text, to=to, mode=mode, idempotency_key=idempotency_key)
 
     async def withdraw(self, delivery_id: int) -> None:
@@ -253,6 +270,11 @@ class RemoteSwarm:
     async def shutdown(self) -> None:
         await self._do("shutdown")
 
+    def _only_as_itself(self, sender: Sender) -> None:
+        """Who speaks was said when the line was opened; COMMANDER is every method's default."""
+        if sender not in (COMMANDER, self._speaker):
+            raise UsageError("over the socket nobody speaks as somebody else")
+
     async def _ask(self, kind: type[T], method: str, /, **args: Any) -> T:
         answer: T = _understood(method, kind, await self._exchange(method, args))
         return answer
@@ -300,20 +322,15 @@ class RemoteSwarm:
                     waiting.set_result(None)
 
 
-async def connect_to(holder: Holder | None) -> RemoteSwarm:
-    """The swarm of the process that holds the workspace.
+async def connect_to(holder: Holder | None, speaking_as: str = "") -> RemoteSwarm:
+    """The swarm of the process that holds the workspace, to be spoken to as the commander or as a client.
 
     Raises:
         NoRunningSwarm: where nobody holds it or nobody answers.
     """
     if holder is None or not holder.socket:
         raise NoRunningSwarm("this workspace has no running swarm", hint="Start one with `zoea run`.")
-    return await RemoteSwarm.connect(Path(holder.socket))
-
-
-def _only_the_commander(sender: Sender) -> None:
-    if sender != COMMANDER:
-        raise UsageError("over the socket only the commander speaks")
+    return await RemoteSwarm.connect(Path(holder.socket), speaking_as)
 
 
 def _part(reply: dict[str, Any] | None, key: str) -> Any:

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from zoea import __version__
+from zoea.app.mcp.tokens import check_name
 from zoea.app.wire import PROTOCOL, REQUEST_LIMIT, Method, frame, methods, parse
 from zoea.model.errors import OwnerError, UsageError, ZoeaError
 from zoea.model.ports import SwarmApi
-from zoea.model.values import SwarmView
+from zoea.model.values import COMMANDER, Sender, SwarmView
+from zoea.model.words import SenderKind
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +106,7 @@ class _Front:
         self._writer = writer
         self._started_at = started_at
         self._greeted = False
+        self._speaker = COMMANDER
         self._running: dict[int, asyncio.Task[None]] = {}
 
     async def serve(self) -> None:
@@ -164,6 +167,8 @@ class _Front:
             if len(self._running) >= MAX_REQUESTS:
                 raise UsageError(f"at most {MAX_REQUESTS} requests at once")
             arguments = method.read(args)
+            if method.speaks:
+                arguments["sender"] = self._speaker
         except ZoeaError as error:
             await self._refuse(request, error)
             return
@@ -180,6 +185,8 @@ class _Front:
                 f"the running swarm is Zoea {__version__} (protocol {PROTOCOL}), this front speaks {theirs}",
                 hint="Use the same version, or end the running one.",
             )
+        if client := args.get("client"):
+            self._speaker = Sender(SenderKind.CLIENT, None, check_name(str(client)))
         self._greeted = True
         await self._write(
             id=request,

@@ -10,6 +10,9 @@
     -> {"id": 4, "method": "cancel", "args": {"request": 3}}
     <- {"id": 9, "error": {"class", "title", "what", "hint"}}
 
+`hello` may name a `client`: then all that is said over the connection is said by it
+(spec memory.md); without one the commander speaks.
+
 The methods and the types of their arguments are those of `SwarmApi`: its
 signatures are the schema, so the two bodies cannot drift apart.
 """
@@ -37,7 +40,8 @@ REPLY_LIMIT = 32 * 1024 * 1024
 class Method:
     """One method of `SwarmApi`: the types of its arguments and of its answer.
 
-    `sender` is no argument here: who speaks is decided by the owner.
+    `sender` is no argument here: who speaks is decided by the owner. `speaks` is
+    True where it has to say so.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Method:
     required: frozenset[str]
     result: Any
     streams: bool
+    speaks: bool = False
 
     def read(self, args: Any) -> dict[str, Any]:
         """Arguments from the wire, checked.
@@ -79,11 +84,11 @@ def methods() -> dict[str, Method]:
 def _method(name: str, function: Any) -> Method:
     hints = get_type_hints(function)
     result = hints.pop("return")
-    hints.pop("sender", None)
+    speaks = hints.pop("sender", None) is not None
     parameters = inspect.signature(function).parameters
     required = frozenset(key for key in hints if parameters[key].default is inspect.Parameter.empty)
     streams = not inspect.iscoroutinefunction(function)
-    return Method(name, hints, required, get_args(result)[0] if streams else result, streams)
+    return Method(name, hints, required, get_args(result)[0] if streams else result, streams, speaks)
 
 
 def frame(**parts: Any) -> bytes:

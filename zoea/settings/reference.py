@@ -18,7 +18,7 @@ from zoea.settings.explain import TABLES, fields_at
 from zoea.settings.schema import Settings
 from zoea.settings.show import toml
 from zoea.settings.template import OVERRIDES, Template
-from zoea.settings.trust import ACTIVE
+from zoea.settings.trust import ACTIVE, OPENING
 
 _HEAD = """\
 # Settings
@@ -57,7 +57,7 @@ def reference() -> str:
         if name in TABLES:
             parts.append(_table(f"[{name}.NAME]", TABLES[name], (name, "NAME"), ACTIVE[name]))
         elif (section := fields_at(Settings, (name,))) is not None:
-            parts.append(_table(f"[{name}]", section, (name,)))
+            parts.append(_table(f"[{name}]", section, (name,), OPENING.get(name, frozenset())))
         else:
             parts.append(
                 "## At the top\n\n" + _COLUMNS + "\n" + _row(name, field, (name,), f"{PREFIX}WORKSPACE") + "\n"

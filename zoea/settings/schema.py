@@ -19,6 +19,7 @@ from zoea.settings.sections import (
     LlmSettings,
     LogSettings,
     LoopSettings,
+    McpSettings,
     NudgeSettings,
     RecoverySettings,
     SwarmSettings,
@@ -64,6 +65,7 @@ class Settings(Section):
     upstream_defaults: UpstreamDefaults = Field(UpstreamDefaults(), title="Upstream defaults")
     provider: dict[Name, ProviderSettings] = Field({}, title="Providers", description="Sources of models, by name.")
     upstream: dict[Name, UpstreamSettings] = Field({}, title="Upstreams", description="MCP servers, by name.")
+    mcp: McpSettings = Field(McpSettings(), title="MCP server")
     world: WorldSettings = Field(WorldSettings(), title="World")
     log: LogSettings = Field(LogSettings(), title="Log")
     tui: TuiSettings = Field(TuiSettings(), title="Cockpit")

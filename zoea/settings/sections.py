@@ -230,6 +230,17 @@ class WorldSettings(Section):
     turbo: bool = item(False, "Turbo", "A tick passes as soon as every player has acted; for tests.")
 
 
+class McpSettings(Section):
+    """Zoea as an MCP server for clients outside the swarm; `zoea mcp token new NAME` lets one in."""
+
+    http: bool = item(False, "Serve over HTTP", "Serve clients over HTTP whenever the swarm runs.")
+    host: str = item(
+        "127.0.0.1", "Address", "Where to listen. Beyond this machine, tokens travel unencrypted.", min_length=1
+    )
+    port: Whole = item(9632, "Port", "Where to listen; 0 takes any that is free.", ge=0, le=65_535)
+    hosts: Words = item((), "Names", "Further names under which clients may call it, as of a proxy before it.")
+
+
 class LogSettings(Section):
     """The log file."""
 

@@ -28,6 +28,9 @@ ACTIVE: Mapping[str, frozenset[str]] = {
 }
 """Keys of named entries that run, reach or read something: commands, addresses, headers, credentials."""
 
+OPENING: Mapping[str, frozenset[str]] = {"mcp": frozenset({"http", "host", "port", "hosts"})}
+"""Keys of plain sections that open a door of the person's machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
@@ -102,13 +105,15 @@ def _key(file: Path) -> str:
 
 def active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:
     """The keys of a project file that need trust, in its order."""
-    return tuple(
+    named = tuple(
         (section, name, key)
         for section, active in ACTIVE.items()
         for name, entry in _entries(tree, section)
         for key in entry
         if key in active
     )
+    plain = tuple((section, key) for section, opening in OPENING.items() for key in opening & _keys(tree, section))
+    return (*named, *sorted(plain))
 
 
 def inert_part(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -126,8 +131,9 @@ def inert_part(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[
         known = look(below, ("provider", name, "type"))
         if known is not None and entry.get("type", known) != known:
             held.append(("provider", name, "type"))  # another type sends the key to another address
-    for section, name, key in held:
-        result[section].get(name, {}).pop(key, None)
+    for section, *above, key in held:
+        entry = result[section].get(above[0], {}) if above else result[section]
+        entry.pop(key, None)
     return result, tuple(map(dotted, held))
 
 
@@ -141,6 +147,11 @@ def held_in_template(tree: Mapping[str, Any]) -> tuple[str, ...]:
     if "extends" in tree:  # a list replaces its parent's, and may allow more or ask less
         held += [("tools", key) for key in ("allow", "deny", "ask") if look(tree, ("tools", key)) is not None]
     return tuple(map(dotted, held))
+
+
+def _keys(tree: Mapping[str, Any], section: str) -> frozenset[str]:
+    found = tree.get(section)
+    return frozenset(found) if isinstance(found, Mapping) else frozenset()
 
 
 def _entries(tree: Mapping[str, Any], section: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:

@@ -6,7 +6,8 @@ models write so; strict where it is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from zoea.model.errors import UsageError
@@ -55,6 +56,26 @@ class Fields:
         if number != int(number):
             raise UsageError(f"{name} must be a whole number, not {given!r:.40}")
         return int(number)
+
+    def choice(self, name: str, values: Collection[str], default: str = "") -> str:
+        """One of the values; `default` where left out."""
+        value = self._left.pop(name, default)
+        if value == default or (isinstance(value, str) and value in values):
+            return str(value)
+        raise UsageError(f"{name} must be one of {', '.join(values)}, not {value!r:.40}")
+
+    def moment(self, name: str) -> int | None:
+        """An ISO 8601 time as µs UTC (UTC where it names no zone); None where left out."""
+        value = self._left.pop(name, None)
+        if value is None:
+            return None
+        try:
+            found = datetime.fromisoformat(value)
+            return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+        except (TypeError, ValueError, OverflowError):
+            raise UsageError(
+                f"{name} must be an ISO 8601 time such as 2026-01-31T10:30:00Z, not {value!r:.40}"
+            ) from None
 
     def no_more(self) -> None:
         """Nothing else was given."""

@@ -203,9 +203,13 @@ _FOUND: dict[str, Schema] = {
     "role": one_of("Who speaks: the prompt, the model, or a tool.", ROLES),
     "source": one_of("Where it came from.", SOURCES),
     "created_at": _WHEN,
-    "content": {**_TEXT, "description": "The text around the match; read the whole with zoea_read_memory."},
-    "is_cut": {"type": "boolean", "description": "True where content is not the whole text."},
+    "sender": {**_TEXT, "description": "Who said it, where it is a prompt: a name, or commander."},
+    "content": {**_TEXT, "description": "The text, around the match; the whole with zoea_read_memory."},
+    "call": {**_TEXT, "description": "The tool call that holds the match, where it is not in the content."},
+    "tool": {**_TEXT, "description": "The tool that was called or that answered."},
+    "is_cut": {"type": "boolean", "description": "True where what is shown is not the whole."},
 }
+_SOMETIMES = ("sender", "call", "tool")
 _SAID: dict[str, Schema] = {
     "id": {**_ID, "description": "For before_id."},
     "sender": {**_TEXT, "description": "A name, or commander."},
@@ -237,10 +241,10 @@ _MYSIS = record(
 )
 
 
-def _hits(item: Mapping[str, Schema]) -> Schema:
+def _hits(item: Mapping[str, Schema], *, optional: Iterable[str] = ()) -> Schema:
     return record(
         {
-            "results": list_of(record(item)),
+            "results": list_of(record(item, optional=optional)),
             "next_before_id": {**_ID, "description": "There is more: ask again with this before_id."},
             "hint": {**_TEXT, "description": "What to do where nothing or too much was found."},
         },
@@ -256,7 +260,7 @@ CLIENT_TOOLS: tuple[OwnTool, ...] = (
         "Broadcasts are found under each mysis that read them.",
         _OF_MEMORIES,
         ("query",),
-        _hits(_FOUND),
+        _hits(_FOUND, optional=_SOMETIMES),
     ),
     OwnTool(
         "zoea_search_broadcasts",
@@ -277,7 +281,7 @@ CLIENT_TOOLS: tuple[OwnTool, ...] = (
         "Search what the myses' models thought before they answered, newest first.",
         _OF_MEMORIES,
         ("query",),
-        _hits({**_FOUND, "reasoning": {**_TEXT, "description": "The thought around the match."}}),
+        _hits({**_FOUND, "reasoning": {**_TEXT, "description": "The thought around the match."}}, optional=_SOMETIMES),
     ),
     OwnTool(
         "zoea_read_memory",

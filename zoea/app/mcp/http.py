@@ -1,0 +1,238 @@
+"""Zoea's MCP server over streamable HTTP: who may come in, and the server that listens.
+
+A request passes three doors before it reaches the protocol: its Host and Origin must
+be this server's own (a web page elsewhere must not reach it through the person's
+browser), its bearer token must be known, and a token that may only read must not
+name a tool that commands. Source: MCP specification, "Transports" and "Authorization".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
+
+import uvicorn
+from mcp.server import Server
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from zoea.app.mcp.server import Context
+from zoea.app.mcp.tokens import Client
+from zoea.app.mcp.tokens import Scope as May
+from zoea.model.errors import OwnerError, ZoeaError
+
+log = logging.getLogger(__name__)
+
+PATH = "/mcp"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MAX_BODY = 1024 * 1024
+MAX_SESSIONS = 256
+SESSION_IDLE_S = 15 * 60.0
+STARTING_S = 10.0
+CLOSING_S = 2.0
+_CLIENT = "zoea.client"
+
+Admit = Callable[[str], Client | None]
+"""Whose token this is. Raises ZoeaError where that cannot be found out."""
+
+
+def client_of(context: Context) -> Client:
+    """Who sent a request that passed the `Guard`."""
+    assert context.request is not None, "only HTTP requests come this way"
+    client = context.request.scope[_CLIENT]
+    assert isinstance(client, Client)
+    return client
+
+
+class Guard:
+    """The three doors, as ASGI around the protocol's own app.
+
+    Args:
+        app: What is guarded.
+        admit: Whose token a token is.
+        hosts: Names under which this server may be called, without port.
+        commands: Names of the tools that commanding clients alone may call.
+    """
+
+    def __init__(self, app: ASGIApp, admit: Admit, hosts: Iterable[str], commands: frozenset[str]) -> None:
+        self._app = app
+        self._scoped = RequestBodyLimitMiddleware(self._within_scope, MAX_BODY)
+        self._admit = admit
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._commands = commands
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if not self._is_ours(f"//{headers.get('host', '')}"):
+            await _refuse(403, "invalid_host", "This is not a name of this server")(scope, receive, send)
+        elif (origin := headers.get("origin")) is not None and not self._is_ours(origin):
+            await _refuse(403, "invalid_origin", "This server answers no pages of other sites")(scope, receive, send)
+        elif scope["path"] != PATH:
+            await self._app(scope, receive, send)
+        else:
+            await self._let_in(headers.get("authorization", ""), scope, receive, send)
+
+    def _is_ours(self, address: str) -> bool:
+        try:
+            return (urlsplit(address).hostname or "") in self._hosts
+        except ValueError:
+            return False
+
+    async def _let_in(self, authorization: str, scope: Scope, receive: Receive, send: Send) -> None:
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            await _refuse(401, "", "A bearer token is needed: `zoea mcp token new NAME`")(scope, receive, send)
+            return
+        try:
+            client = self._admit(token.strip())
+        except ZoeaError as error:
+            log.warning("no client can be let in: %s", error)
+            await _refuse(503, "", "Tokens cannot be read; Zoea's log says why")(scope, receive, send)
+            return
+        if client is None:
+            await _refuse(401, "invalid_token", "This token is not known, or was revoked")(scope, receive, send)
+            return
+        # The transport binds its sessions to this user: nobody goes on in another client's session.
+        known = AccessToken(token="", client_id=client.name, scopes=[client.scope.value])
+        scope["user"] = AuthenticatedUser(known)
+        scope[_CLIENT] = client
+        await self._scoped(scope, receive, send)
+
+    async def _within_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client: Client = scope[_CLIENT]
+        if scope["method"] != "POST" or client.may_command:
+            await self._app(scope, receive, send)
+            return
+        whole = await receive()  # the limit before this one has collected it
+        if _tool_in(whole) in self._commands:
+            description = f"The token {client.name} may only read"
+            await _refuse(403, "insufficient_scope", description, scope=May.COMMAND)(scope, receive, send)
+            return
+
+        again = [whole]
+
+        async def replay() -> Message:
+            return again.pop() if again else await receive()
+
+        await self._app(scope, replay, send)
+
+
+def _tool_in(message: Message) -> str:
+    """The tool that a request's body calls; empty where it calls none. The protocol judges the rest."""
+    try:
+        body = json.loads(message.get("body", b""))
+    except (ValueError, RecursionError):
+        return ""
+    match body:
+        case {"method": "tools/call", "params": {"name": str() as name}}:
+            return name
+        case _:
+            return ""
+
+
+def _refuse(status: int, error: str, description: str, *, scope: str = "") -> ASGIApp:
+    said = {"error": error or "unauthorized", "error_description": description}
+    parts = {"realm": "zoea", **({"error": error, "error_description": description} if error else {})}
+    if scope:
+        parts["scope"] = scope
+    challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items())
+    asks = status == 401 or bool(scope)
+    return JSONResponse(said, status, {"WWW-Authenticate": challenge} if asks else None)
+
+
+def guarded(
+    server: Server, admit: Admit, *, hosts: Iterable[str] = (), commands: frozenset[str] = frozenset()
+) -> ASGIApp:
+    """The ASGI app of a server made by `build`, behind the `Guard`."""
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        session_idle_timeout=SESSION_IDLE_S,
+        max_sessions=MAX_SESSIONS,
+        max_request_body_size=MAX_BODY,
+        # Host and Origin are the guard's.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return Guard(app, admit, (*LOOPBACK, *hosts), commands)
+
+
+class _Listening(uvicorn.Server):
+    """uvicorn without its signal handlers: signals are the process's own affair."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises OwnerError naming the address and what to change."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError) as problem:
+        raise OwnerError(
+            f"cannot listen at {host}:{port}: {problem}", hint="Set mcp.port or mcp.host to another, or --port."
+        ) from None
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL that clients use."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
+    """Serve `app` on a bound socket while the block runs; the socket is closed with it.
+
+    Raises OwnerError where it does not come up.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Listening(config)
+    running = asyncio.create_task(server.serve(sockets=[listener]), name="mcp http")
+    try:
+        await _started(server, running)
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.wait({running}, timeout=CLOSING_S)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        listener.close()
+
+
+async def _started(server: uvicorn.Server, running: asyncio.Task[None]) -> None:
+    try:
+        async with asyncio.timeout(STARTING_S):
+            while not server.started and not running.done():  # noqa: ASYNC110  # uvicorn has no event for it
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise OwnerError(f"the MCP server did not start within {STARTING_S:g} s") from None
+    if running.done():
+        raise OwnerError("the MCP server did not start", hint="Zoea's log says why.")

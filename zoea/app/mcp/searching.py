@@ -1,0 +1,135 @@
+"""The searches of the MCP server: from arguments to a query, from its page to an answer that is not too long."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from zoea.app.mcp.library import Library
+from zoea.app.mcp.rows import iso, within
+from zoea.app.mcp.tokens import Client
+from zoea.model.errors import UsageError
+from zoea.model.words import Role, SenderKind, Source
+from zoea.store.recall import (
+    BroadcastHit,
+    BroadcastQuery,
+    Column,
+    Hit,
+    Match,
+    Query,
+    Spot,
+    search_broadcasts,
+    search_memories,
+)
+from zoea.tools import own
+from zoea.tools.fields import Fields
+
+NO_HIT = {
+    Match.EXACT: "Nothing contains exactly this text. The search is case-sensitive: try a shorter or different part, "
+    "or match ranked.",
+    Match.RANKED: "Nothing holds these words. Try fewer or other words.",
+}
+_ROOM = own.MAX_ANSWER - 400
+"""Characters for the rows of an answer, beside its hint."""
+
+
+class Searching:
+    """Carries out the search tools."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def messages(self, fields: Fields, client: Client) -> dict[str, Any]:
+        return await self._memories(fields, Column.CONTENT)
+
+    async def reasoning(self, fields: Fields, client: Client) -> dict[str, Any]:
+        return await self._memories(fields, Column.REASONING)
+
+    async def broadcasts(self, fields: Fields, client: Client) -> dict[str, Any]:
+        query = BroadcastQuery(**_asked(fields))
+        fields.no_more()
+        page = await self._library.ask(partial(search_broadcasts, query=query))
+        return _answer([_said(hit) for hit in page.hits], query.match, page.before_id, page.note)
+
+    async def _memories(self, fields: Fields, column: Column) -> dict[str, Any]:
+        asked = _asked(fields)
+        mysis = fields.whole("mysis_id", 1, None)
+        role, source = fields.choice("role", own.ROLES), fields.choice("source", own.SOURCES)
+        fields.no_more()
+        query = Query(
+            **asked,
+            column=column,
+            mysis_ids=None if mysis is None else (mysis,),
+            role=Role(role) if role else None,
+            source=Source(source) if source else None,
+        )
+        page = await self._library.ask(partial(search_memories, query=query))
+        return _answer([_found(hit) for hit in page.hits], query.match, page.before_id, page.note)
+
+
+def _asked(fields: Fields) -> dict[str, Any]:
+    """What every search may be asked."""
+    text = fields.raw_text("query")
+    if not text:
+        raise UsageError("query cannot be empty")
+    if len(text) > own.MAX_QUERY:
+        raise UsageError(f"query must have at most {own.MAX_QUERY} characters, not {len(text)}")
+    return {
+        "text": text,
+        "match": Match(fields.choice("match", own.MATCHES, Match.EXACT.value)),
+        "since": fields.moment("since"),
+        "until": fields.moment("until"),
+        "before_id": fields.whole("before_id", 1, None),
+        "limit": fields.whole("limit", *own.LIMIT_RANGE) or own.LIMIT,
+        "max_chars": fields.whole("max_chars", *own.CUT_RANGE) or own.CUT,
+    }
+
+
+def _found(hit: Hit) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": hit.memory_id,
+        "mysis_id": hit.mysis_id,
+        "mysis": hit.mysis,
+        "role": hit.role.value,
+        "source": hit.source.value,
+        "created_at": iso(hit.created_at),
+        "content": hit.content.text,
+        "is_cut": hit.content.is_cut or hit.excerpt.is_cut,
+    }
+    if hit.spot is not Spot.CONTENT:
+        row[hit.spot.value] = hit.excerpt.text
+    if hit.tool:
+        row["tool"] = hit.tool
+    if hit.sender_kind is not None:
+        row["sender"] = own.COMMANDER if hit.sender_kind is SenderKind.COMMANDER else hit.sender
+    return row
+
+
+def _said(hit: BroadcastHit) -> dict[str, Any]:
+    return {
+        "id": hit.message_id,
+        "sender": own.COMMANDER if hit.sender_kind is SenderKind.COMMANDER else hit.sender,
+        "created_at": iso(hit.created_at),
+        "content": hit.excerpt.text,
+        "is_cut": hit.excerpt.is_cut,
+    }
+
+
+def _answer(rows: list[dict[str, Any]], match: Match, before: int | None, note: str) -> dict[str, Any]:
+    """The page as an object; what does not fit is counted, and found again by `next_before_id`."""
+    kept = within(rows, _ROOM)
+    answer: dict[str, Any] = {"results": kept}
+    hints = [note] if note else []
+    left = len(rows) - len(kept)
+    if left and match is Match.RANKED:
+        hints.append(f"{left} more did not fit: give a smaller max_chars")
+    elif left:
+        before = kept[-1]["id"]
+        hints.append(f"{left} more of these did not fit: use before_id {before}")
+    if not rows and before is None:
+        hints.append(NO_HIT[match])
+    if before is not None:
+        answer["next_before_id"] = before
+    if hints:
+        answer["hint"] = ". ".join(hints)
+    return answer
