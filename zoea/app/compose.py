@@ -16,6 +16,8 @@ from zoea.app.accounts import CredentialAccounts
 from zoea.app.clock import SystemClock, SystemIds
 from zoea.app.collector import seldom_collected
 from zoea.app.logs import logging_to
+from zoea.app.mcp.door import Address, McpDoor
+from zoea.app.mcp.reach import Here
 from zoea.app.outside import LiveOutside
 from zoea.app.owner import within
 from zoea.app.providers import ProviderSet
@@ -29,6 +31,7 @@ from zoea.tools import Toolbox
 
 log = logging.getLogger(__name__)
 
+DOOR_CLOSE_S = 0.5
 SWARM_CLOSE_S = 3.0
 TOOLS_CLOSE_S = 3.0
 PROVIDERS_CLOSE_S = 0.5
@@ -75,6 +78,7 @@ async def running_swarm(
         stack.push_async_callback(within, PROVIDERS_CLOSE_S, providers.close, "the providers")
         toolbox = _toolbox(loaded, places, wishes)
         stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
+        door = McpDoor(places, Address.of(loaded.settings.mcp))
         commander = await Commander.open(
             store=store,
             clock=clock,
@@ -84,11 +88,15 @@ async def running_swarm(
             providers=providers,
             tools=toolbox,
             on_shutdown=on_shutdown,
-            outside=LiveOutside(toolbox, providers),
+            outside=LiveOutside(toolbox, providers, door),
         )
         stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
         toolbox.serve(commander.desk)
         toolbox.open()
+        door.serve(Here(commander))
+        stack.push_async_callback(within, DOOR_CLOSE_S, door.close, "the MCP server")
+        if loaded.settings.mcp.http:
+            await door.open_if_it_can()
         stack.enter_context(seldom_collected())
         yield commander
 

@@ -1,4 +1,4 @@
-"""The upstreams and providers of a running swarm, as a person looks at them and mends them."""
+"""The upstreams, providers and MCP clients' door of a running swarm, as a person looks at them and mends them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import importlib
 import json
 import time
 
+from zoea.app.mcp.door import McpDoor
 from zoea.app.providers import ProviderSet
 from zoea.model.errors import ProviderError, ToolError, UsageError
 from zoea.model.request import ToolSpec
-from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
+from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
 from zoea.tools.arguments import parse
 from zoea.tools.results import as_result
@@ -25,9 +26,10 @@ ASKING_S = 5.0
 class LiveOutside:
     """A body of `zoea.model.ports.Outside`."""
 
-    def __init__(self, toolbox: Toolbox, providers: ProviderSet) -> None:
+    def __init__(self, toolbox: Toolbox, providers: ProviderSet, door: McpDoor) -> None:
         self._toolbox = toolbox
         self._providers = providers
+        self._door = door
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
         return tuple(_view(status, self._toolbox.upstream(status.name)) for status in self._toolbox.status())
@@ -54,6 +56,12 @@ class LiveOutside:
             found.release(CALLER)
         result = as_result(wire)
         return ToolTrial(result.content, result.is_error, _since(began))
+
+    async def mcp(self) -> McpView:
+        return self._door.view
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        return await self._door.switch(on)
 
     async def _tried(self, name: str) -> ProviderView:
         """One provider, asked for its models; whatever goes wrong is what the view says."""

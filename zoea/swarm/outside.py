@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zoea.model.errors import UsageError
-from zoea.model.values import ProviderView, ToolTrial, UpstreamView
+from zoea.model.values import McpView, ProviderView, ToolTrial, UpstreamView
 
 
 class Nothing:
@@ -20,3 +20,9 @@ class Nothing:
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         raise UsageError(f"no upstream {upstream}")
+
+    async def mcp(self) -> McpView:
+        return McpView()
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        raise UsageError("this swarm cannot serve MCP clients")

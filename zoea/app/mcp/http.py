@@ -212,7 +212,7 @@ async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
         lifespan="on",
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=0,  # whoever has not got his answer by now asks again
     )
     server = _Listening(config)
     running = asyncio.create_task(server.serve(sockets=[listener]), name="mcp http")

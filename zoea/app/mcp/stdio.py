@@ -14,11 +14,9 @@ from pathlib import Path
 from mcp.server.stdio import stdio_server
 
 from zoea.app.logs import logging_to
-from zoea.app.mcp.client_tools import ClientTools
 from zoea.app.mcp.library import Library
 from zoea.app.mcp.reach import Elsewhere
-from zoea.app.mcp.resources import SwarmResources
-from zoea.app.mcp.server import build, zoea_tools
+from zoea.app.mcp.served import server_of
 from zoea.app.mcp.tokens import Client
 from zoea.settings.paths import Places
 
@@ -32,8 +30,7 @@ async def serve_stdio(places: Places, client: Client, *, level: str = "info") ->
     library = Library(places.database)
     try:
         with logging_to(log, level), _stderr_to(log):
-            tools = ClientTools(reach, library)
-            server = build(zoea_tools(tools), SwarmResources(tools, library), lambda _: client)
+            server = server_of(reach, library, lambda _: client)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
     finally:
