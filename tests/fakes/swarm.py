@@ -16,6 +16,7 @@ from zoea.model.values import (
     ApprovalView,
     Event,
     Lagged,
+    McpView,
     MysisView,
     ProviderView,
     Receipt,
@@ -63,6 +64,7 @@ class FakeSwarm:
         self.reconnected: list[str] = []
         self.tried: list[tuple[str, str, str]] = []
         self.trial = ToolTrial("done", False, 1_000)
+        self.serving = McpView()
         self._myses: dict[int, MysisView] = {}
         self._deleted: dict[int, MysisView] = {}
         self._events: list[Event] = []
@@ -267,6 +269,13 @@ class FakeSwarm:
             if view.name == name:
                 return view
         raise UsageError(f"no upstream {name}")
+
+    async def mcp(self) -> McpView:
+        return self.serving
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        self.serving = McpView("http://127.0.0.1:9632/mcp" if on else "")
+        return self.serving
 
     async def shutdown(self) -> None:
         self.shutdowns += 1

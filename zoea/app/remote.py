@@ -23,6 +23,7 @@ from zoea.model.values import (
     ApprovalView,
     Event,
     Lagged,
+    McpView,
     MysisView,
     ProviderView,
     Receipt,
@@ -266,6 +267,12 @@ class RemoteSwarm:
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         return await self._ask(ToolTrial, "try_tool", upstream=upstream, tool=tool, arguments=arguments)
+
+    async def mcp(self) -> McpView:
+        return await self._ask(McpView, "mcp")
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        return await self._ask(McpView, "serve_mcp", on=on)
 
     async def shutdown(self) -> None:
         await self._do("shutdown")

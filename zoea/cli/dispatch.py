@@ -45,6 +45,7 @@ COMMANDS: dict[str, Command] = {
     "providers": Command("zoea.cli.providers:app", "Which models can be reached, and how fast", _SETUP),
     "local": Command("zoea.cli.local:app", "Models that run inside Zoea", _SETUP),
     "upstream": Command("zoea.cli.upstream:app", "MCP servers whose tools the myses use", _SETUP),
+    "mcp": Command("zoea.cli.mcp:app", "Zoea as an MCP server for other clients", _SETUP),
     "world": Command("zoea.cli.world:app", "Serve Reef, or show its score", _WORLD),
 }
 

@@ -23,6 +23,7 @@ from zoea.model.values import (
     ApprovalView,
     Event,
     Lagged,
+    McpView,
     MysisView,
     ProviderView,
     Receipt,
@@ -157,6 +158,10 @@ class Outside(Protocol):
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial: ...
 
+    async def mcp(self) -> McpView: ...
+
+    async def serve_mcp(self, on: bool) -> McpView: ...
+
 
 class SwarmApi(Protocol):
     """What any front can ask of a running swarm: here, or over the socket.
@@ -268,6 +273,14 @@ class SwarmApi(Protocol):
         A failing tool is a result. Raises UsageError where the arguments are no
         JSON object, or there is no such upstream or tool.
         """
+        ...
+
+    async def mcp(self) -> McpView:
+        """Whether this swarm serves MCP clients over HTTP, and where."""
+        ...
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        """Begin or end to serve MCP clients over HTTP, until the swarm ends. Raises OwnerError where it cannot."""
         ...
 
     async def shutdown(self) -> None:

@@ -375,6 +375,21 @@ class ToolTrial:
 
     content: str
     is_error: bool
+@dataclass(frozen=True, slots=True)
+class McpView:
+    """Whether the owner serves MCP clients over HTTP, and where.
+
+    `url` is empty while it does not; `problem` says why it could not.
+    """
+
+    url: str = ""
+    problem: str = ""
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.url)
+
+
     took_us: int
 
 

@@ -22,6 +22,7 @@ from zoea.model.values import (
     Event,
     Lagged,
     Mysis,
+    McpView,
     MysisView,
     ProviderView,
     Receipt,
@@ -488,6 +489,12 @@ class Commander:
         self._on_shutdown()
 
     async def close(self) -> None:
+    async def mcp(self) -> McpView:
+        return await self._outside.mcp()
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        return await self._outside.serve_mcp(on)
+
         """End every mysis within a few seconds; open turns stay open, to be resumed."""
         await self._services.close()
         closing = [asyncio.create_task(runner.close()) for runner in self._runners.values()]
