@@ -11,6 +11,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Self, TypeVar
 
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
@@ -21,8 +22,8 @@ from zoea.model.values import (
     Delivery,
     Event,
     Lagged,
-    Mysis,
     McpView,
+    Mysis,
     MysisView,
     ProviderView,
     Receipt,
@@ -172,7 +173,10 @@ class Commander:
             state=mysis.state,
             broken_off=broken_off,
             pending=tuple(pending_of(delivery) for delivery in inbox),
+            encouragement=mysis.encouragement,
             quiet_since=now,
+            wait_until=mysis.wait_until,
+            wait_reason=mysis.wait_reason,
             held_since=now if self._hold.holds(mysis.id) else None,
             retry_at=mysis.retry_at,
             retry_count=mysis.retry_count,
@@ -262,7 +266,7 @@ class Commander:
     async def start_all(self) -> int:
         self._check_disk()
         idle = [runner for runner in self._runners.values() if runner.life.state is MysisState.IDLE]
-        await self._tell(idle, lambda _: lf.Start(self._clock.now()))
+        await self._tell(idle, lambda _: lf.Start(self._clock.now(), resume=True))
         return len(idle)
 
     async def stop_all(self) -> int:
@@ -465,7 +469,7 @@ class Commander:
     async def changes(self) -> AsyncIterator[SwarmView]:
         async for view in self._view.changes():
             await self._read_spend()
-            yield view
+            yield replace(view, tokens_today=self._tokens_today[2])
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         async for item in self._hub.listen(after):
@@ -485,16 +489,16 @@ class Commander:
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         return await self._outside.try_tool(upstream, tool, arguments)
 
-    async def shutdown(self) -> None:
-        self._on_shutdown()
-
-    async def close(self) -> None:
     async def mcp(self) -> McpView:
         return await self._outside.mcp()
 
     async def serve_mcp(self, on: bool) -> McpView:
         return await self._outside.serve_mcp(on)
 
+    async def shutdown(self) -> None:
+        self._on_shutdown()
+
+    async def close(self) -> None:
         """End every mysis within a few seconds; open turns stay open, to be resumed."""
         await self._services.close()
         closing = [asyncio.create_task(runner.close()) for runner in self._runners.values()]

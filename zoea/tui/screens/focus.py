@@ -90,6 +90,7 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
         self.query_one("#talk").border_title = "CONVERSATION"
         self.transcript.focus()
         self._begin()
+        self.feed_changed(frozenset())  # an answer may be half written already
 
     def on_unmount(self) -> None:
         self._reading.forget()
@@ -219,10 +220,12 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
         view = self.view
         if view is None:
             return
-        if view.streaming and view.activity is Activity.LLM:
+        if (view.streaming or view.thinking) and view.activity is Activity.LLM:
             self._live_ends = False
-            self.live.say(view.streaming)
-        elif self.live.text:
+            self.live.think(view.thinking)
+            if view.streaming:
+                self.live.say(view.streaming)
+        elif self.live.is_live:
             # It stays until what it became has been read, so that nothing flickers.
             self._live_ends = True
         if (now := worth(view)) != self._worth:

@@ -48,6 +48,7 @@ class Upstreams(PartedScreen):
         super().__init__()
         self._upstreams: tuple[UpstreamView, ...] = ()
         self._providers: tuple[ProviderView, ...] | None = None
+        self._is_read = False
         self._rows: list[Row] = []
         self._offered: object = None
         self._stderr: list[str] = []
@@ -94,6 +95,7 @@ class Upstreams(PartedScreen):
         if self.is_mounted:
             self._upstreams = found
             self._arrange()
+            self._is_read = True
 
     def _try_providers(self) -> None:
         """Ask every provider for its models; that costs nothing and takes seconds at most."""
@@ -134,7 +136,8 @@ class Upstreams(PartedScreen):
 
     def _arrange(self) -> None:
         """The rows as they are now; the cursor stays on what it stood on."""
-        kept = self.chosen
+        # Until the upstreams are there the cursor stands nowhere yet: the first of them gets it.
+        kept = self.chosen if self._is_read else None
         rows: list[Row] = ["Upstreams", *self._upstreams]
         if not self._upstreams:
             rows.append("  none: `zoea upstream import` brings them in")
