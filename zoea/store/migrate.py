@@ -7,17 +7,25 @@ copy is kept beside it.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 from zoea.model.errors import StoreError
 from zoea.store.identity import APPLICATION_ID, MIGRATIONS, newest_version, read_version
+from zoea.store.recall import index
+
+Say = Callable[[str], None]
+"""Told in a few words how far a migration is that takes a while."""
+
+_SAID_EVERY = 20_000
+_log = logging.getLogger(__name__)
 
 
-def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRATIONS) -> None:
+def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRATIONS, say: Say = _log.info) -> None:
     """Run every migration newer than the database, in order.
 
     Raises sqlite3.Error, StoreForeign, or StoreError where a migration leaves a
@@ -31,7 +39,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRAT
         keep_copy(connection, path, version)
     connection.execute("PRAGMA foreign_keys = OFF")
     for number in range(version + 1, newest + 1):
-        _step(connection, path, number, (folder / f"{number:04}.sql").read_text(encoding="utf-8"), newest=newest)
+        _step(connection, path, number, folder / f"{number:04}.sql", newest, say)
     connection.execute("PRAGMA foreign_keys = ON")
 
 
@@ -62,14 +70,30 @@ def statements(sql: str) -> Iterator[str]:
         yield sql[start:]
 
 
-def _step(connection: sqlite3.Connection, path: Path, number: int, sql: str, *, newest: int) -> None:
+def _index_memories(connection: sqlite3.Connection, say: Say) -> None:
+    """What was stored before there were indexes is found as well."""
+
+    def progress(done: int, total: int) -> None:
+        if total > _SAID_EVERY and (done % _SAID_EVERY == 0 or done == total):
+            say(f"Making memories searchable: {done:,} of {total:,}")
+
+    index.fill(connection, progress)
+
+
+_AFTER = {MIGRATIONS / "0002.sql": _index_memories}
+"""What a migration needs beyond its statements."""
+
+
+def _step(connection: sqlite3.Connection, path: Path, number: int, file: Path, newest: int, say: Say) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         if read_version(connection, path, newest=newest) >= number:
             connection.execute("ROLLBACK")  # another process was faster
             return
-        for statement in statements(sql):
+        for statement in statements(file.read_text(encoding="utf-8")):
             connection.execute(statement)
+        if file in _AFTER:
+            _AFTER[file](connection, say)
         broken = connection.execute("PRAGMA foreign_key_check").fetchone()
         if broken is not None:
             raise StoreError(f"migration {number} leaves a row of {broken[0]!r} without the row it refers to")

@@ -1,0 +1,76 @@
+-- Search: candidates from FTS5, truth from the text itself (spec memory.md).
+-- What the indexes read is `document`: one row for each memory and one for each call, side by side, because a call's
+-- text belongs to the memory that made it but is written after it. Row ids: memory * 4096, then + 1 + position.
+-- Existing rows are indexed by code after this file (zoea.store.recall.index), which can say how far it is.
+
+-- Three private-use characters, so that one trigram, and one word, says whose a document is; see `owner_text`.
+ALTER TABLE memory ADD COLUMN owner TEXT GENERATED ALWAYS AS (char(983040 + mysis_id / 3600, 987040 + (mysis_id / 60) % 60, 988040 + mysis_id % 60)) VIRTUAL;
+
+CREATE VIEW document AS
+SELECT id * 4096 AS id, owner, content, reasoning FROM memory
+UNION ALL
+SELECT k.memory_id * 4096 + 1 + min(k.position, 4094), m.owner, k.name || '(' || k.arguments || ')', ''
+FROM tool_call k JOIN memory m ON m.id = k.memory_id;
+
+CREATE VIRTUAL TABLE memory_exact USING fts5(owner, content, reasoning, content='document', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
+CREATE VIRTUAL TABLE memory_words USING fts5(owner, content, reasoning, content='document', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE message_exact USING fts5(content, content='message', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
+CREATE VIRTUAL TABLE message_words USING fts5(content, content='message', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+
+CREATE TRIGGER memory_search_insert AFTER INSERT ON memory BEGIN
+  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+  INSERT INTO memory_words(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+END;
+CREATE TRIGGER memory_search_delete AFTER DELETE ON memory BEGIN
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
+  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
+END;
+CREATE TRIGGER memory_search_update AFTER UPDATE OF id, mysis_id, content, reasoning ON memory BEGIN
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
+  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
+  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+  INSERT INTO memory_words(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+END;
+
+CREATE TRIGGER call_search_insert AFTER INSERT ON tool_call BEGIN
+  INSERT INTO memory_exact(rowid, owner, content, reasoning)
+    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+  INSERT INTO memory_words(rowid, owner, content, reasoning)
+    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+END;
+CREATE TRIGGER call_search_delete AFTER DELETE ON tool_call BEGIN
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning)
+    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
+  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
+    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
+END;
+CREATE TRIGGER call_search_update AFTER UPDATE OF memory_id, position, name, arguments ON tool_call BEGIN
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning)
+    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
+  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
+    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
+  INSERT INTO memory_exact(rowid, owner, content, reasoning)
+    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+  INSERT INTO memory_words(rowid, owner, content, reasoning)
+    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+END;
+
+CREATE TRIGGER message_search_insert AFTER INSERT ON message BEGIN
+  INSERT INTO message_exact(rowid, content) VALUES (new.id, new.content);
+  INSERT INTO message_words(rowid, content) VALUES (new.id, new.content);
+END;
+CREATE TRIGGER message_search_delete AFTER DELETE ON message BEGIN
+  INSERT INTO message_exact(message_exact, rowid, content) VALUES ('delete', old.id, old.content);
+  INSERT INTO message_words(message_words, rowid, content) VALUES ('delete', old.id, old.content);
+END;
+CREATE TRIGGER message_search_update AFTER UPDATE OF id, content ON message BEGIN
+  INSERT INTO message_exact(message_exact, rowid, content) VALUES ('delete', old.id, old.content);
+  INSERT INTO message_words(message_words, rowid, content) VALUES ('delete', old.id, old.content);
+  INSERT INTO message_exact(rowid, content) VALUES (new.id, new.content);
+  INSERT INTO message_words(rowid, content) VALUES (new.id, new.content);
+END;
+
+CREATE TABLE removal (                                    -- who removed what, when and how much: purges, retention, redaction
+  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL CHECK (kind IN ('purge','keep','redact')), who TEXT NOT NULL, why TEXT NOT NULL DEFAULT '',
+  mysis_id INTEGER REFERENCES mysis(id), turns INTEGER NOT NULL, memories INTEGER NOT NULL, characters INTEGER NOT NULL, created_at INTEGER NOT NULL
+) STRICT;

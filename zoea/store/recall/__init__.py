@@ -1,0 +1,47 @@
+"""Finding what was said: exact text or ranked words, among memories and broadcasts.
+
+Synchronous functions over any reading connection; a search is ended by
+interrupting its connection, and then raises `sqlite3.OperationalError`. What is
+found never depends on the indexes: those only propose. Source: spec memory.md,
+"Search semantics".
+"""
+
+from __future__ import annotations
+
+from zoea.store.recall.broadcasts import search_broadcasts
+from zoea.store.recall.memories import search_memories
+from zoea.store.recall.query import (
+    LIMIT,
+    LIMIT_RANGE,
+    MAX_CHARS,
+    MAX_CHARS_RANGE,
+    BroadcastHit,
+    BroadcastHits,
+    BroadcastQuery,
+    Column,
+    Excerpt,
+    Hit,
+    Hits,
+    Match,
+    Query,
+    Spot,
+)
+
+__all__ = [
+    "LIMIT",
+    "LIMIT_RANGE",
+    "MAX_CHARS",
+    "MAX_CHARS_RANGE",
+    "BroadcastHit",
+    "BroadcastHits",
+    "BroadcastQuery",
+    "Column",
+    "Excerpt",
+    "Hit",
+    "Hits",
+    "Match",
+    "Query",
+    "Spot",
+    "search_broadcasts",
+    "search_memories",
+]

@@ -1,0 +1,219 @@
+"""Searching memories: the index proposes, the text decides, newest first; or words, the best first."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from zoea.model.words import Role, SenderKind, Source
+from zoea.store.recall import terms
+from zoea.store.recall.excerpts import around, pattern_of
+from zoea.store.recall.index import DOCUMENTS
+from zoea.store.recall.query import Column, Excerpt, Hit, Hits, Match, Query, Spot
+
+FEW = 5_000
+"""A mysis with fewer memories is looked through row by row."""
+SCANNED = 50_000
+"""Memories that one search too short for the index looks through."""
+RANKED = 5_000
+"""The newest matches among which ranked search chooses."""
+
+NO_WORDS = "the query has no words: use exact search for signs"
+_BEYOND = f"looked through the newest {SCANNED:,} memories only, because a query under 3 characters uses no index"
+_MORE = f"ranked among the newest {RANKED:,} matches; there are older ones: add words, or narrow the time"
+_SOME = "no memory has all of these words; these have some of them"
+_NEWEST = 1 << 50
+
+_HIT = """
+SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, m.turn_id, t.number AS turn_number, m.role, m.source,
+  m.created_at, m.content, m.reasoning, g.sender_kind, g.sender_name, r.id AS answers, r.name AS answered
+FROM memory m JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id
+LEFT JOIN message g ON g.id = m.message_id
+LEFT JOIN tool_call r ON r.result_memory_id = m.id AND m.role = 'tool'
+WHERE m.id = ?
+"""
+_CALLS = "SELECT id, name, name || '(' || arguments || ')' AS call FROM tool_call WHERE memory_id = ? ORDER BY position"
+
+
+def search_memories(connection: sqlite3.Connection, query: Query) -> Hits:
+    """A page of the memories that hold what the query asks for, newest first, or the best first where it is ranked.
+
+    Raises sqlite3.OperationalError where the connection was interrupted.
+    """
+    if query.mysis_ids == ():
+        return Hits()
+    if query.match is Match.RANKED:
+        return _ranked(connection, query)
+    return _exact(connection, query)
+
+
+def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
+    sql, given = _narrowed(query)
+    sql = f"{sql} AND ({_truth(query)})"
+    given["words"] = query.text.translate(_SMALL) if query.fold else query.text
+    proposed = terms.exact_terms(query.text, query.mysis_ids, fold=query.fold)
+    down_to = 0
+    if proposed is None:
+        down_to = _far_enough(connection, query)
+    if proposed is None or _is_small(connection, query.mysis_ids):
+        order = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {sql} ORDER BY m.id DESC LIMIT :most"
+    else:
+        order = (
+            f"SELECT m.id FROM memory_exact f CROSS JOIN memory m ON m.id = f.rowid / {DOCUMENTS}"
+            f" WHERE f.memory_exact MATCH :terms AND f.rowid < :before * {DOCUMENTS} AND {sql} ORDER BY f.rowid DESC"
+        )
+        given["terms"] = proposed
+    given.update(down_to=down_to, most=query.limit + 1)
+    ids = _first(connection, order, given, query.limit + 1)
+    before = ids[query.limit - 1] if len(ids) > query.limit else None
+    note = ""
+    if before is None and down_to:
+        before, note = down_to + 1, f"{_BEYOND}; use before_id {down_to + 1} to look further"
+    return Hits(_hits(connection, ids[: query.limit], query), before, note)
+
+
+def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
+    columns = {Column.CONTENT: "content", Column.REASONING: "reasoning", Column.ANY: "content reasoning"}[query.column]
+    note = ""
+    for every in (True, False):
+        asked = terms.word_terms(query.text, columns, query.mysis_ids, every=every)
+        if asked is None:
+            return Hits(note=NO_WORDS)
+        sql, given = _narrowed(query)
+        given.update(terms=asked, most=RANKED + 1)
+        found = connection.execute(
+            "SELECT m.id, bm25(memory_words, 0.0, 1.0, 1.0) AS score"
+            f" FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {DOCUMENTS}"
+            f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {DOCUMENTS} AND {sql}"
+            " ORDER BY f.rowid DESC LIMIT :most",
+            given,
+        ).fetchall()
+        if found:
+            best = dict[int, float]()
+            for memory_id, score in found[:RANKED]:
+                best[memory_id] = min(score, best.get(memory_id, 0.0))
+            ids = sorted(best, key=lambda each: (best[each], -each))[: query.limit]
+            if len(found) > RANKED:
+                note = f"{note}; {_MORE}" if note else _MORE
+            return Hits(_hits(connection, ids, query), None, note)
+        note = _SOME
+    return Hits()
+
+
+_SMALL = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def _narrowed(query: Query) -> tuple[str, dict[str, object]]:
+    """The filters as SQL over `memory m`, and their values."""
+    sql, given = ["m.id < :before"], dict[str, object](before=min(query.before_id or _NEWEST, _NEWEST))
+    for name, column, value in (
+        ("role", "m.role = :role", query.role),
+        ("source", "m.source = :source", query.source),
+        ("since", "m.created_at >= :since", query.since),
+        ("until", "m.created_at < :until", query.until),
+    ):
+        if value is not None:
+            sql.append(column)
+            given[name] = value
+    if query.mysis_ids is not None:
+        sql.append(f"m.mysis_id IN ({','.join(str(int(each)) for each in query.mysis_ids)})")
+    return " AND ".join(sql), given
+
+
+def _truth(query: Query) -> str:
+    """What decides, over `memory m`: the text contains the words."""
+    fold = "lower" if query.fold else ""
+    content = f"instr({fold}(m.content), :words) > 0"
+    calls = (
+        "m.role = 'assistant' AND EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = m.id"
+        f" AND instr({fold}(k.name || '(' || k.arguments || ')'), :words) > 0)"
+    )
+    reasoning = f"instr({fold}(m.reasoning), :words) > 0"
+    match query.column:
+        case Column.CONTENT:
+            return f"{content} OR ({calls})"
+        case Column.REASONING:
+            return reasoning
+        case Column.ANY:
+            return f"{content} OR {reasoning} OR ({calls})"
+
+
+def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) -> bool:
+    """True where looking through one mysis's rows costs less than asking the index."""
+    if owners is None or len(owners) != 1:
+        return False
+    sql = "SELECT 1 FROM memory WHERE mysis_id = ? ORDER BY id LIMIT 1 OFFSET ?"
+    return connection.execute(sql, (owners[0], FEW - 1)).fetchone() is None
+
+
+def _far_enough(connection: sqlite3.Connection, query: Query) -> int:
+    """The id at which a search without the index stops: 0 where it goes through everything."""
+    before = query.before_id or _NEWEST
+    if query.mysis_ids is not None and len(query.mysis_ids) == 1:
+        sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+        found = connection.execute(sql, (query.mysis_ids[0], before, SCANNED)).fetchone()
+    else:
+        sql = "SELECT max(id) - ? FROM memory WHERE id < ?"
+        found = connection.execute(sql, (SCANNED, before)).fetchone()
+    return max(0, found[0] or 0) if found is not None else 0
+
+
+def _first(connection: sqlite3.Connection, sql: str, given: dict[str, object], most: int) -> list[int]:
+    """The first ids of a query, each once; it is asked for no more rows than that."""
+    ids: list[int] = []
+    with closing(connection.execute(sql, given)) as rows:
+        for (memory_id,) in rows:
+            if not ids or ids[-1] != memory_id:  # a memory and its calls stand side by side
+                ids.append(memory_id)
+            if len(ids) == most:
+                break
+    return ids
+
+
+def _hits(connection: sqlite3.Connection, ids: Iterable[int], query: Query) -> tuple[Hit, ...]:
+    pattern = pattern_of(query.text, query.match, fold=query.fold)
+    return tuple(hit for each in ids for hit in _hit(connection, each, query, pattern))
+
+
+def _hit(connection: sqlite3.Connection, memory_id: int, query: Query, pattern: re.Pattern[str]) -> Iterator[Hit]:
+    """The hit of a memory; none where it was removed since it was found."""
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    row = cursor.execute(_HIT, (memory_id,)).fetchone()
+    if row is None:
+        return
+    spot, excerpt, tool, call_id = Spot.CONTENT, Excerpt(""), row["answered"] or "", row["answers"]
+    is_there = query.column is not Column.REASONING and pattern.search(row["content"])
+    content = around(row["content"], pattern if is_there else None, query.max_chars)
+    excerpt = content
+    if not is_there:
+        call = None
+        if query.column is not Column.REASONING and row["role"] == Role.ASSISTANT:
+            calls = cursor.execute(_CALLS, (memory_id,)).fetchall()
+            call = next((each for each in calls if pattern.search(each["call"])), None)
+        if call is not None:
+            spot, tool, call_id = Spot.CALL, call["name"], call["id"]
+            excerpt = around(call["call"], pattern, query.max_chars)
+        elif query.column is not Column.CONTENT:
+            spot, excerpt = Spot.REASONING, around(row["reasoning"], pattern, query.max_chars)
+    is_named = row["sender_kind"] not in (None, SenderKind.COMMANDER)
+    yield Hit(
+        memory_id=row["id"],
+        mysis_id=row["mysis_id"],
+        mysis=row["mysis"],
+        is_deleted=row["deleted_at"] is not None,
+        turn_id=row["turn_id"],
+        turn_number=row["turn_number"],
+        role=Role(row["role"]),
+        source=Source(row["source"]),
+        created_at=row["created_at"],
+        spot=spot,
+        excerpt=excerpt,
+        content=content,
+        sender_kind=SenderKind(row["sender_kind"]) if row["sender_kind"] is not None else None,
+        sender=row["sender_name"] if is_named else "",
+        tool=tool,
+        call_id=call_id,
+    )

@@ -1,0 +1,66 @@
+"""What the indexes are asked: expressions of FTS5 that propose at least every row that matches. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+
+from zoea.store.recall.excerpts import words_of
+
+GRAM = 3
+GRAMS = 24
+"""Characters of a term of the exact index, and terms of one question: more narrow it no further."""
+FOLDED_GRAMS = 8
+OWNERS = 24
+"""Terms of a question in any case (each is up to eight), and owners named in one."""
+
+
+def exact_terms(text: str, owners: tuple[int, ...] | None, *, fold: bool) -> str | None:
+    """The rows that may hold `text`, which must have all its trigrams; None where it is too short to have one.
+
+    The index knows no columns and no places: what it proposes is decided by the text itself.
+    """
+    grams = list(dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1)))
+    if not grams:
+        return None
+    if fold:
+        terms = [_any_of(_cases(gram)) for gram in grams[:FOLDED_GRAMS]]
+    else:
+        terms = [quoted(gram) for gram in grams[:GRAMS]]
+    if owners and len(owners) <= OWNERS:
+        terms.append(_any_of([owner_text(owner) for owner in owners]))
+    return " AND ".join(terms)
+
+
+def word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *, every: bool) -> str | None:
+    """The rows with every word of `text`, or with any; None where it has no words.
+
+    `columns` are those of the index, separated by spaces.
+    """
+    words = list(dict.fromkeys(words_of(text)))[:GRAMS]
+    if not words:
+        return None
+    terms = f"{{{columns}}} : ({(' AND ' if every else ' OR ').join(map(quoted, words))})"
+    if owners and len(owners) <= OWNERS:
+        terms = f"{terms} AND owner : {_any_of([owner_text(owner) for owner in owners])}"
+    return terms
+
+
+def owner_text(mysis_id: int) -> str:
+    """The three private-use characters that mark a mysis's rows in the indexes; the same as the view's in SQL."""
+    return chr(983_040 + mysis_id // 3_600) + chr(987_040 + mysis_id // 60 % 60) + chr(988_040 + mysis_id % 60)
+
+
+def quoted(term: str) -> str:
+    """A term as FTS5 takes it literally."""
+    return '"' + term.replace('"', '""') + '"'
+
+
+def _cases(gram: str) -> list[str]:
+    """A trigram with its letters A to Z in every case; others as they are."""
+    letters = [{each.lower(), each.upper()} if each.isascii() and each.isalpha() else {each} for each in gram]
+    return sorted("".join(each) for each in product(*letters))
+
+
+def _any_of(terms: Iterable[str]) -> str:
+    return f"({' OR '.join(map(quoted, terms))})"
