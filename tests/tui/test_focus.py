@@ -272,14 +272,16 @@ class TestFinding:
 
 class TestStreaming:
     async def test_the_answer_grows_and_becomes_a_block(self, tmp_path: Path) -> None:
-        go_on, end = asyncio.Event(), asyncio.Event()
+        speak, go_on, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         class Slow:
-            """Streams two pieces, each when the test says so."""
+            """Thinks, then streams two pieces, each when the test says so."""
 
             name, kind, label, metered = "slow", "scripted", "slow", False
 
             async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+                yield Delta(reasoning="Where is **iron** [/]")
+                await speak.wait()
                 yield Delta(text="The **belt** ")
                 await go_on.wait()
                 yield Delta(text="is rich [/] \x1b[31m")
@@ -291,8 +293,12 @@ class TestStreaming:
             stage.swarm.provider.stream = Slow().stream  # type: ignore[method-assign]  # a model by hand
             await stage.swarm.commander.send("alpha", "again")
             live = stage.one(LiveAnswer)
+            await settles(stage, lambda: "thinking…" in stage.text() and "Where is **iron** [/]" in stage.text())
+            assert live.text == ""
+            speak.set()
             await settles(stage, lambda: live.display and live.text == "The **belt** ")
             assert "The belt" in stage.text()
+            assert "Where is" not in stage.text()
             go_on.set()
             await settles(stage, lambda: "is rich [/]" in stage.text())
             end.set()

@@ -190,6 +190,9 @@ class Mysis:
     tags: tuple[str, ...] = ()
     created_at: int = 0
     deleted_at: int | None = None
+    encouragement: int = 0
+    wait_until: int | None = None
+    wait_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,9 @@ class MysisView:
 
     `tokens` and `cost_micros` are totals of all time; `context_used` and
     `context_limit` are of the newest request; `text` is the newest of question,
-    error, final answer, tool call, prompt, with its own time `text_at`.
+    error, final answer, tool call, prompt, with its own time `text_at`;
+    `streaming` and `thinking` are the ends of the answer and of the reasoning
+    that are being written now.
     """
 
     id: int
@@ -232,6 +237,7 @@ class MysisView:
     text: str = ""
     text_at: int = 0
     streaming: str = ""
+    thinking: str = ""
     version: int = 0
 
 
@@ -370,12 +376,6 @@ class ProviderView:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolTrial:
-    """What a tool gave when a person tried it by hand."""
-
-    content: str
-    is_error: bool
-@dataclass(frozen=True, slots=True)
 class McpView:
     """Whether the owner serves MCP clients over HTTP, and where.
 
@@ -390,6 +390,12 @@ class McpView:
         return bool(self.url)
 
 
+@dataclass(frozen=True, slots=True)
+class ToolTrial:
+    """What a tool gave when a person tried it by hand."""
+
+    content: str
+    is_error: bool
     took_us: int
 
 

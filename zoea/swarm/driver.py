@@ -10,19 +10,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, assert_never
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, assert_never
 
 from zoea.context import Answer as NeedAnswer
 from zoea.context import Frozen, Need, TurnRecord, TurnSoFar, needs, plan_turn
 from zoea.context import Plan as RequestPlan
-from zoea.model.errors import PlanError, ProviderError, ZoeaError
+from zoea.model.errors import PlanError, ProviderError, UpstreamLost, ZoeaError
 from zoea.model.ports import ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
-from zoea.model.values import Failure, Memory
+from zoea.model.values import Failure, Memory, Mysis
 from zoea.model.words import Activity, ApprovalAnswer, ErrorClass, Outcome
 from zoea.store import WriterConnection
-from zoea.swarm import budgets, fingerprint, records, spend_ops, turn_ops
+from zoea.swarm import budgets, fingerprint, records, room, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
 from zoea.swarm.agent import Agent
 from zoea.swarm.gate import Rank
@@ -52,6 +52,22 @@ class OpenedTurn:
     by_person: bool
 
 
+class Owner(Protocol):
+    """The mysis whose turn it is, as a turn speaks to it."""
+
+    def taken(self, delivery_ids: tuple[int, ...]) -> None:
+        """These deliveries joined the turn."""
+        ...
+
+    def foresee(self, end: t.End) -> Callable[[WriterConnection], Mysis] | None:
+        """What this end makes of the mysis, as part of the op that ends the turn; None where nothing is to follow."""
+        ...
+
+    def follow(self, mysis: Mysis) -> None:
+        """The turn's end is stored, and the mysis with it as it stands now."""
+        ...
+
+
 class TurnDriver:
     """Runs one turn to its end, or until it breaks off."""
 
@@ -62,7 +78,7 @@ class TurnDriver:
         session: ToolSession,
         catalogue: Catalogue,
         opened: OpenedTurn,
-        on_taken: Callable[[tuple[int, ...]], None],
+        owner: Owner,
     ) -> None:
         self._services = services
         self._agent = agent
@@ -70,7 +86,7 @@ class TurnDriver:
         self._catalogue = catalogue
         self._specs = {tool.name: tool for tool in catalogue.tools}
         self._opened = opened
-        self._on_taken = on_taken
+        self._owner = owner
         self._live: LiveMysis = services.view.row(agent.mysis_id)
         self._inputs: asyncio.Queue[t.Input] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,6 +110,7 @@ class TurnDriver:
             metered=agent.provider.metered,
             volatile=agent.settings.loop.volatile,
             approval_expiry=APPROVAL_US,
+            prompt_room=room.for_prompts(opened.frozen),
         )
 
     # What others ask of it.
@@ -111,28 +128,29 @@ class TurnDriver:
                     self._turn, more = step(self._turn, given)
                     await self._carry(deque(more))
             return self._end
-        except Exception:
-            await self._leave_open()
-            raise
+        except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
+            _log.exception("the turn of mysis #%d failed", self._agent.mysis_id)
+            return await self._leave_open(end_of(error))
         finally:
             watch.cancel()
             await self._stop_tasks()
             self._services.approvals.forget(self._turn.asked)
             self._show(Activity.IDLE)
 
-    async def _leave_open(self) -> None:
+    async def _leave_open(self, end: t.End) -> t.End:
         """A bug is the mysis's own error; its turn stands still in the store as after a crash, nothing reserved."""
         await self._stop_tasks()
         if self._turn.phase in (t.Phase.ENDING, t.Phase.ENDED):
-            return
+            return end
         partial = self._model.partial() if self._model is not None and self._turn.phase is t.Phase.CALLING else None
         try:
             _, effects = step(self._turn, t.Cancelled(self._now(), Outcome.CRASHED, partial))
             for effect in effects:
-                if isinstance(effect, t.Store):
-                    await self._store(effect.op)
+                if isinstance(effect, t.Store) and isinstance(effect.op, t.BreakOff):
+                    await self._store(replace(effect.op, end=end))
         except Exception:  # noqa: BLE001  the first error is the one to be told; the next start breaks the turn off
             _log.exception("the turn of mysis #%d could not be left in order", self._agent.mysis_id)
+        return end
 
     def post(self, given: t.Input) -> None:
         if isinstance(given, t.Steered):
@@ -375,15 +393,19 @@ class TurnDriver:
         before, limit = self._used, self._agent.settings.budget.token_budget_per_task
         used = before + self._spent_by(op)
         warns = budgets.crossed_warning(before, used, limit)
+        end = op.end if isinstance(op, t.StoreAnswer | t.Close | t.BreakOff) else None
+        follows = self._owner.foresee(end) if end is not None else None
 
-        def write(conn: WriterConnection) -> tuple[t.Stored, Any]:
+        def write(conn: WriterConnection) -> tuple[t.Stored, Any, Mysis | None]:
             stored = turn_ops.carry_out(conn, self._keeper, op)
             if warns:
                 conn.emit("budget.warning", self._agent.mysis_id, scope="turn", used=used, limit=limit)
             tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._agent.mysis_id,)).fetchone()
-            return stored, tally
+            return stored, tally, follows(conn) if follows is not None else None
 
-        stored, tally = await self._services.write(write)
+        stored, tally, mysis = await self._services.write(write)
+        if mysis is not None:
+            self._owner.follow(mysis)
         self._used = used
         live = self._live
         live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
@@ -392,15 +414,15 @@ class TurnDriver:
         live.progress_at = stored.at
         match op:
             case t.StoreAnswer():
-                live.streaming = ""
+                live.hush()
                 if op.answer.text:
                     live.say(op.answer.text, stored.at)
             case t.TakeSteers():
-                self._on_taken(op.delivery_ids)
+                self._owner.taken(stored.taken)
             case t.Close() | t.BreakOff() if op.failure is not None:
                 live.say(op.failure.title, stored.at)
             case _:
-                live.streaming = ""
+                live.hush()
         self._services.view.touch(self._agent.mysis_id)
         return stored
 
@@ -423,7 +445,7 @@ class TurnDriver:
     def _show(self, activity: Activity) -> None:
         self._live.activity = activity
         if activity is not Activity.LLM:
-            self._live.streaming = ""
+            self._live.hush()
         self._services.view.touch(self._agent.mysis_id)
 
     def _now(self) -> int:
@@ -465,8 +487,27 @@ class TurnDriver:
                 )
 
 
-def failure_of(error: ZoeaError) -> Failure:
-    return Failure(type(error).__name__, error.title, error.what, error.hint)
+def failure_of(error: Exception) -> Failure:
+    """An error as a person reads it; one that no rule knows says where to look."""
+    if isinstance(error, ZoeaError):
+        return Failure(type(error).__name__, error.title, error.what, error.hint)
+    return Failure(
+        type(error).__name__,
+        "Zoea failed",
+        "an error that Zoea has no rule for; its log says which",
+        "relaunch the mysis; if it happens again, report it with the log",
+    )
+
+
+def end_of(error: Exception) -> t.End:
+    """What a turn came to that this error ended, before or after it was in the store."""
+    match error:
+        case ProviderError():
+            return broke_off(failure_of(error), error.kind)
+        case UpstreamLost():
+            return broke_off(failure_of(error), ErrorClass.TRANSIENT)
+        case _:
+            return broke_off(failure_of(error), ErrorClass.BAD_REQUEST)
 
 
 def broke_off(failure: Failure, error_class: ErrorClass) -> t.End:

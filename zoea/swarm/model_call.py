@@ -54,7 +54,7 @@ class ModelCall:
         llm = self._agent.settings.llm
         loop = asyncio.get_running_loop()
         row = self._services.view.row(self._agent.mysis_id)
-        row.streaming = ""
+        row.hush()
         began = False
         moved_at = 0.0
         try:
@@ -74,7 +74,8 @@ class ModelCall:
                                 moved_at = now
                                 deadline.reschedule(now + llm.between_tokens * (1 + _SLACK))
                             self._keep(item)
-                            row.stream(item.text or item.reasoning)
+                            row.stream(item.text)
+                            row.think(item.reasoning)
                             self._progress()
                         case Held():
                             # Waiting for the provider's gate counts for no deadline.

@@ -42,6 +42,7 @@ class LiveMysis:
     text: str = ""
     text_at: int = 0
     streaming: str = ""
+    thinking: str = ""
     version: int = 0
 
     def say(self, text: str, at: int) -> None:
@@ -51,6 +52,13 @@ class LiveMysis:
 
     def stream(self, text: str) -> None:
         self.streaming = (self.streaming + text)[-STREAM_TAIL:]
+
+    def think(self, reasoning: str) -> None:
+        self.thinking = (self.thinking + reasoning)[-STREAM_TAIL:]
+
+    def hush(self) -> None:
+        """Nothing is being written any more."""
+        self.streaming = self.thinking = ""
 
     def set_failure(self, failure: Failure | None, at: int) -> None:
         if failure is not None:
@@ -97,6 +105,7 @@ class LiveMysis:
             text=self.text,
             text_at=self.text_at,
             streaming=self.streaming,
+            thinking=self.thinking,
             version=self.version,
         )
 

@@ -36,7 +36,7 @@ from zoea.settings.paths import Places
 from zoea.text.control import strip
 from zoea.tui import keymap as keymaps
 from zoea.tui import looks
-from zoea.tui.acting import Acting
+from zoea.tui.acting import Acting, is_search_at_the_end
 from zoea.tui.actions import BY_ID, Place, Situation, bindings, of
 from zoea.tui.arming import Arming
 from zoea.tui.asked import Asked
@@ -128,9 +128,10 @@ class Cockpit(Visiting, Acting, App[str]):
         self.styles_of_look = Styles(self.look)
         self.opened: Opened | None = None
         self.marks: set[int] = set()
+        self.complaints: list[str] = []
         self.deleted: list[tuple[int, str]] = []
         self.bookmarks: dict[int, object] = {}
-        self.feed = Feed(self._feed_changed, self._feed_happened)
+        self.feed = Feed(self._feed_changed, self._feed_happened, self.went_wrong)
         self.asked = Asked(lambda: self.api.approvals(), lambda: self._tell_screens("asked_changed"))
         self.arming = Arming(time.monotonic, lambda: self._tell_screens("redraw_bars"))
         self.terminal = Terminal(self.write_raw, lambda: self.bell() if self.rings else None)
@@ -243,22 +244,30 @@ class Cockpit(Visiting, Acting, App[str]):
             views = self.feed.myses.values()
             self.terminal.take(views, focused=self.app_focus)
             self.terminal.show_title(title_of(self.opened.workspace, views))
-        for screen in self.screen_stack:
-            if hasattr(screen, "feed_changed"):
-                screen.feed_changed(ids)
+        self._tell_screens("feed_changed", ids)
         self.offer_welcome()
 
     def _feed_happened(self, event: Event) -> None:
         self.asked.take_event(event)
-        for screen in self.screen_stack:
-            if hasattr(screen, "feed_happened"):
-                screen.feed_happened(event)
+        self._tell_screens("feed_happened", event)
 
-    def _tell_screens(self, method: str) -> None:
+    def _tell_screens(self, method: str, *news: object) -> None:
+        """Tell every screen that wants to know; one that fails keeps it from no other."""
         for screen in self.screen_stack if self._screen_stacks else ():
             tell = getattr(screen, method, None)
             if tell is not None:
-                tell()
+                try:
+                    tell(*news)
+                except Exception as error:  # noqa: BLE001  a defect in one screen stays there
+                    self.went_wrong(error)
+
+    def went_wrong(self, error: Exception) -> None:
+        """What nobody foresaw is logged, and said once; the cockpit goes on."""
+        said = f"{type(error).__name__}: {error}"
+        _log.error("the cockpit failed at something: %s", said, exc_info=error)
+        if said not in self.complaints:
+            self.complaints.append(said)
+            self.show_error(ZoeaError(said, hint="The log file has the details."))
 
     def write_raw(self, sequence: str) -> None:
         """Tell the terminal something beside the screen; nothing while another program has it."""
@@ -274,6 +283,9 @@ class Cockpit(Visiting, Acting, App[str]):
     async def on_event(self, event: TextualEvent) -> None:
         if isinstance(event, Key) and not event.is_forwarded:
             self.arming.saw(event.key)
+            if is_search_at_the_end(self, event):
+                self.action_do("screen.search")
+                return
         if isinstance(event, Paste):
             # What is pasted is shown in inputs as it is: nothing in it may move the cursor.
             event.text = strip(event.text)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SPARK_SECONDS = 5
 SPARK_POINTS = 24
+AGAIN_S = 1.0
 
 
 class Feed:
@@ -28,28 +29,42 @@ class Feed:
     Args:
         changed: Told the ids of rows that changed or went.
         happened: Told each event once, in order.
+        failed: Told what either of them, or the swarm, raised; the feed goes on.
     """
 
-    def __init__(self, changed: Callable[[frozenset[int]], None], happened: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        changed: Callable[[frozenset[int]], None],
+        happened: Callable[[Event], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
         self.myses: dict[int, MysisView] = {}
         self.view: SwarmView | None = None
         self.lost: str = ""
         self._changed = changed
         self._happened = happened
+        self._failed = failed
         self._spent: dict[int, deque[int]] = {}
         self._last_tokens: dict[int, int] = {}
 
     async def follow(self, api: SwarmApi) -> None:
-        """Read changes and events until cancelled; a swarm that ends is said, not raised."""
+        """Read changes and events until cancelled; a swarm that ends is said, not raised.
+
+        Anything else that goes wrong is given to `failed`, and reading begins again.
+        """
         with suppress(asyncio.CancelledError):
-            try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._follow_changes(api))
-                    group.create_task(self._follow_events(api))
-                    group.create_task(self._measure())
-            except* NoRunningSwarm as group_error:
-                self.lost = str(group_error.exceptions[0])
-                self._changed(frozenset())
+            while not self.lost:
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(self._follow_changes(api))
+                        group.create_task(self._follow_events(api))
+                        group.create_task(self._measure())
+                except* NoRunningSwarm as ended:
+                    self.lost = str(ended.exceptions[0])
+                    self._changed(frozenset())
+                except* Exception as broken:  # noqa: BLE001  a defect elsewhere ends no feed
+                    self._failed(broken.exceptions[0])
+                    await asyncio.sleep(AGAIN_S)
 
     def forget(self) -> None:
         """Know nothing again: another swarm, or the same one opened anew, is followed next."""

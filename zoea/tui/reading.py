@@ -129,5 +129,5 @@ def worth(view: Any) -> tuple[Any, ...]:
         view.approvals,
         view.state,
         view.text_at,
-        not view.streaming,
+        not (view.streaming or view.thinking),
     )

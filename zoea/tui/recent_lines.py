@@ -30,6 +30,8 @@ def recent_lines(blocks: Sequence[Block], view: MysisView, width: int, height: i
         else:
             lines += _of(block, rule, width)
             rule = None
+    if view.thinking and not view.streaming:
+        lines += _wrapped(view.thinking[-TEXT_CHARS:], width, "reasoning", newest=True)
     if view.streaming:
         lines += _wrapped(view.streaming[-TEXT_CHARS:], width, "", newest=True)
     if view.failure is not None and view.state is not MysisState.RUNNING:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NARROW = 100
+CLOCK_FROM = 120
 
 
 class CockpitScreen(Screen[T]):
@@ -86,8 +87,6 @@ class CockpitScreen(Screen[T]):
         left.append((f" · {running} running", "running" if running else "quiet"))
         waiting = sum(1 for view in views if view.state == "running" and view.waiting_until is not None)
         is_narrow = self.size.width < NARROW
-        if waiting and not is_narrow:
-            left.append((f" · {waiting} waiting", "waiting"))
         needing = attention.needing(views)
         if needing:
             first = needing[0].name
@@ -97,6 +96,8 @@ class CockpitScreen(Screen[T]):
                     "asking",
                 )
             )
+        if waiting and not is_narrow:
+            left.append((f" · {waiting} waiting", "waiting"))
         view = cockpit.feed.view
         if view is not None and view.held:
             left.append((f"  ON HOLD {view.hold_reason}", "asking"))
@@ -110,5 +111,6 @@ class CockpitScreen(Screen[T]):
                 budget = f"/{figures.tokens(view.budget_today)}" if view.budget_today else ""
                 right.append((f"  {figures.tokens(view.tokens_today)}{budget} today", "quiet"))
             right += [(f"  {figures.money(cost)}", "quiet")] if cost is not None else []
-            right.append((" " if is_narrow else f"   {figures.clock(cockpit.now(), cockpit.now())} ", "quiet"))
+            clock = figures.clock(cockpit.now(), cockpit.now()) if self.size.width >= CLOCK_FROM else ""
+            right.append((f"   {clock} " if clock else " ", "quiet"))
         return left, right

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.geometry import Size
 
 from zoea.app.broadcasts import Broadcast, latest
 from zoea.model.errors import StoreError
@@ -20,7 +21,7 @@ from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.needs import call_line, needs_briefly, needs_lines
 from zoea.tui.rows import Row, heads, one_line
 from zoea.tui.said_lines import ONE_LINE_FROM, said_lines
-from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.commanding import Commanding
 from zoea.tui.screens.speaking import Speaking
 from zoea.tui.widgets.bars import KeyLine, Line, key_name
@@ -33,7 +34,7 @@ from zoea.tui.widgets.text_block import Piece, TextBlock
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25
-TINY, HIGH = 22, 34
+TINY, HIGH, WIDE = 22, 34, 140
 """Below `TINY` rows the detail goes; from `HIGH` on it is a panel even where the screen is narrow."""
 
 
@@ -91,13 +92,20 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._take_size(self.app.size)
         self.table.focus()
         self.feed_changed(frozenset())
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < TINY, "-tiny")
-        self.set_class(event.size.height >= HIGH, "-high")
+        self._take_size(event.size)
         self.call_after_refresh(self._draw_for_size)
+
+    def _take_size(self, size: Size) -> None:
+        """Where there is little room all parts share one frame, and two of them one place."""
+        is_high = size.height >= HIGH
+        self.set_class(size.height < TINY, "-tiny")
+        self.set_class(is_high, "-high")
+        self.set_class(size.width < NARROW or (size.width < WIDE and not is_high), "-joined")
 
     def _draw_for_size(self) -> None:
         self._draw_titles()

@@ -161,7 +161,8 @@ def to_many(views: Sequence[MysisView], marks: set[int]) -> Target:
     deaf = [view for view in addressed if not view.state.accepts_messages]
     started = sum(1 for view in hearing if view.state is MysisState.IDLE)
     notes = [f"{started} will be started"] if started else []
-    notes += [f"{_names(deaf)} cannot hear it ({deaf[0].state})"] if deaf else []
+    states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
+    notes += [f"{_names(deaf)} cannot hear it ({states})"] if deaf else []
     notes += round_cost(hearing)
     who = f"marked: {_names(chosen)}" if chosen else "all"
     return Target(
@@ -174,9 +175,24 @@ def to_many(views: Sequence[MysisView], marks: set[int]) -> Target:
 
 
 def round_cost(views: Sequence[MysisView]) -> list[str]:
-    """About how many tokens one round of all of them reads, from their newest requests; nothing where unknown."""
-    used = sum(view.context_used for view in views)
-    return [f"~{figures.tokens(used)} tokens a round"] if used else []
+    """About what one round of all of them reads, from their newest requests, and what that cost so far on average."""
+    known = [view for view in views if view.context_used]
+    if not known:
+        return ["what a round costs is not known yet"] if views else []
+    said = f"~{figures.tokens(sum(view.context_used for view in known))}{_price(known)} a round"
+    silent = len(views) - len(known)
+    return [f"{said}, {silent} not known yet" if silent else said]
+
+
+def _price(views: Sequence[MysisView]) -> str:
+    """` tokens, ~$0.02`; without a price where none of them has one, unknown where some have not."""
+    rates = [view.cost_micros / view.tokens if view.cost_micros is not None and view.tokens else None for view in views]
+    if all(rate is None for rate in rates):
+        return " tokens"
+    if any(rate is None for rate in rates):
+        return " tokens, $?"
+    micros = sum(view.context_used * (rate or 0.0) for view, rate in zip(views, rates, strict=True))
+    return f" tokens, ~{figures.money(round(micros))}" if micros >= 5_000 else " tokens, under $0.01"
 
 
 def _names(views: Sequence[MysisView]) -> str:

@@ -1,9 +1,14 @@
-"""The answer that is being written, as one Markdown widget fed piece by piece; the only one in the cockpit."""
+"""The answer that is being written, as one Markdown widget fed piece by piece; the only one in the cockpit.
+
+What the model thinks before it is shown apart: quiet, its newest lines while there
+is no answer yet, folded to one line from then on.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.message import Message
@@ -12,9 +17,14 @@ from textual.widgets.markdown import MarkdownStream
 
 from zoea.text.control import strip
 from zoea.tui.beside import Beside
+from zoea.tui.rows import Piece
 from zoea.tui.streaming import continuation
+from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.wrapping import wrap
 
 LONGEST = 40_000
+THOUGHT_LINES = 4
+_THOUGHT_CHARS = 1000
 
 
 class LiveAnswer(VerticalScroll, can_focus=False):
@@ -22,6 +32,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
     DEFAULT_CSS = """
     LiveAnswer { height: auto; scrollbar-size-vertical: 0; }
+    LiveAnswer #thought { height: auto; display: none; }
     LiveAnswer Markdown { height: auto; margin: 0; padding: 0; background: transparent; }
     """
 
@@ -31,6 +42,8 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._seen = ""
+        self._thought = ""
+        self._drawn_at = 0
         self._shown = 0
         self._fresh: list[str] = []
         self._restart = False
@@ -38,6 +51,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         self._stream: MarkdownStream | None = None
 
     def compose(self) -> ComposeResult:
+        yield TextBlock(id="thought")
         yield Markdown("", open_links=False)
 
     def on_mount(self) -> None:
@@ -50,11 +64,36 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         """The end of what is said."""
         return self._seen
 
+    @property
+    def is_live(self) -> bool:
+        """Whether anything is being thought or said."""
+        return bool(self._seen or self._thought)
+
+    def think(self, tail: str) -> None:
+        """The newest end of the reasoning."""
+        if tail != self._thought:
+            self._thought = tail
+            self._draw_thought()
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self._thought and event.size.width != self._drawn_at:
+            self._draw_thought()
+
+    def _draw_thought(self) -> None:
+        block = self.query_one("#thought", TextBlock)
+        self._drawn_at = self.size.width
+        block.put(thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self._seen)))
+        block.display = bool(self._thought)
+        if self._thought:
+            self.display = True
+        self.call_after_refresh(self.post_message, self.Grown())
+
     def say(self, tail: str) -> None:
         """The newest end of the text, up to a few thousand characters; what is new is appended."""
         tail = strip(tail)
         if tail == self._seen:
             return
+        was_silent = not self._seen
         more = continuation(self._seen, tail)
         if more is None or self._shown > LONGEST:
             self._restart, self._fresh, self._shown = True, [], 0
@@ -63,11 +102,15 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         self._shown += len(more)
         self._fresh.append(more)
         self._woken.set()
+        if was_silent and self._thought:
+            self._draw_thought()
 
     def clear(self) -> None:
         """It was stored, or came to nothing."""
-        if self._seen:
+        if self.is_live:
             self._seen, self._shown, self._fresh, self._restart = "", 0, [], True
+            self._thought = ""
+            self.query_one("#thought", TextBlock).display = False
             self.display = False
             self._woken.set()
             self.post_message(self.Grown())
@@ -87,7 +130,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
                     if self._stream is None:
                         self._stream = Markdown.get_stream(markdown)
                     await self._stream.write(fresh)
-                self.display = bool(self._seen)
+                self.display = self.is_live
                 self.call_after_refresh(self.post_message, self.Grown())
         finally:
             await self._end()
@@ -96,3 +139,12 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         if self._stream is not None:
             stream, self._stream = self._stream, None
             await stream.stop()
+
+
+def thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[Piece]]:
+    """What is thought: its newest lines, or one line that says so."""
+    if is_folded:
+        return [[("thought", "reasoning"), ("  and answers", "quiet")]]
+    head: list[Piece] = [("thinking…", "reasoning")]
+    text = " ".join(strip(tail[-_THOUGHT_CHARS:]).split())
+    return [head, *([(line, "quiet")] for line in list(wrap(text, width))[-THOUGHT_LINES:])]
