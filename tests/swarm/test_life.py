@@ -90,8 +90,8 @@ class TestStates:
     def test_a_stop_while_running_stops_at_once_and_cancels_the_turn(self) -> None:
         life, effects = fed(in_turn(idle()), Stop(T))
         assert effects == (
-            SetState(MysisState.STOPPED, "you stopped it"),
             Cancel(Outcome.CANCELLED),
+            SetState(MysisState.STOPPED, "you stopped it"),
             WakeAt(None),
         )
         assert life.state is MysisState.STOPPED

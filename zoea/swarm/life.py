@@ -33,7 +33,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Start:
+    """A start by a person begins anew. `resume` goes on where Zoea was closed: what was waited for still is."""
+
     at: int
+    resume: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,13 @@ class Gone:
     """Deliveries that are pending no more: taken by a steer, or withdrawn."""
 
     delivery_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Prompts that the turn which opened had no room for: they wait for the next one, before all others."""
+
+    prompts: tuple[Pending, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,7 @@ class Now:
     at: int
 
 
-Input = Start | Stop | Hold | Arrived | Gone | TurnEnded | Now
+Input = Start | Stop | Hold | Arrived | Gone | Left | TurnEnded | Now
 
 
 # What goes out.
@@ -154,11 +164,33 @@ class Life:
     nudged_at: tuple[int, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What outlives the process beside the state: how often it was nudged in vain, and what it waits for."""
+
+    encouragement: int = 0
+    wait_until: int | None = None
+    wait_reason: str = ""
+
+
+def lasting(life: Life) -> Lasting:
+    return Lasting(life.encouragement, life.wait_until, life.wait_reason)
+
+
+def foresee(life: Life, given: TurnEnded) -> tuple[SetState | None, Lasting]:
+    """What the end of a turn makes of the mysis if nothing comes before it: stored in the op that ends the turn."""
+    life, effects = step(life, given)
+    state = next((effect for effect in effects if isinstance(effect, SetState)), None)
+    nudge = next((effect.nudge_level for effect in effects if isinstance(effect, OpenTurn)), 0)
+    # A nudge that is due at once counts when it is sent, in the op that opens its turn.
+    return state, replace(lasting(life), encouragement=nudge - 1) if nudge else lasting(life)
+
+
 def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
     """One step. Effects are to be carried out in order, each finished before the next."""
     match given:
         case Start():
-            return _start(life, given.at)
+            return _start(life, given)
         case Stop():
             return _stop(life, given)
         case Hold():
@@ -168,6 +200,8 @@ def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
         case Gone():
             kept = tuple(p for p in life.pending if p.delivery_id not in given.delivery_ids)
             return replace(life, pending=kept), ()
+        case Left():
+            return replace(life, pending=(*given.prompts, *life.pending)), ()
         case TurnEnded():
             return _turn_ended(life, given)
         case Now():
@@ -176,11 +210,13 @@ def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
             assert_never(given)
 
 
-def _start(life: Life, at: int) -> tuple[Life, tuple[Effect, ...]]:
+def _start(life: Life, given: Start) -> tuple[Life, tuple[Effect, ...]]:
     if life.state is MysisState.RUNNING:
         return life, ()
-    life = _running(life, at)
-    return _then(life, at, (SetState(MysisState.RUNNING),))
+    anew = _running(life, given.at)
+    if given.resume:
+        anew = replace(anew, encouragement=life.encouragement, wait_until=life.wait_until, wait_reason=life.wait_reason)
+    return _then(anew, given.at, (SetState(MysisState.RUNNING),))
 
 
 def _running(life: Life, at: int) -> Life:
@@ -199,11 +235,19 @@ def _running(life: Life, at: int) -> Life:
 def _stop(life: Life, given: Stop) -> tuple[Life, tuple[Effect, ...]]:
     if life.state is MysisState.STOPPED:
         return life, ()
+    # What is in flight ends first: that needs no store, which may have to wait for its disk.
     cancel: tuple[Effect, ...] = (Cancel(Outcome.CANCELLED),) if life.open_turn else ()
     life = replace(
-        life, state=MysisState.STOPPED, retry_at=None, retry_count=0, wait_until=None, wait_reason="", nudged_at=()
+        life,
+        state=MysisState.STOPPED,
+        encouragement=0,
+        retry_at=None,
+        retry_count=0,
+        wait_until=None,
+        wait_reason="",
+        nudged_at=(),
     )
-    return life, (SetState(MysisState.STOPPED, given.reason), *cancel, WakeAt(None))
+    return life, (*cancel, SetState(MysisState.STOPPED, given.reason), WakeAt(None))
 
 
 def _hold(life: Life, given: Hold) -> tuple[Life, tuple[Effect, ...]]:

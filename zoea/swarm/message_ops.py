@@ -172,6 +172,8 @@ def _deliver(conn: WriterConnection, message_id: int, mysis_id: int, saying: Say
         (message_id, mysis_id, saying.mode, now),
     )
     assert cursor.lastrowid is not None
+    # A stored prompt sets back how often it was nudged in vain.
+    conn.execute("UPDATE mysis SET encouragement = 0 WHERE id = ? AND encouragement <> 0", (mysis_id,))
     return Delivery(
         id=cursor.lastrowid,
         message_id=message_id,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from zoea.context import Frozen
-from zoea.model.errors import ProviderError, StateRefused, UpstreamLost, ZoeaError
+from zoea.model.errors import StateRefused, ZoeaError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
@@ -22,7 +23,7 @@ from zoea.swarm import life as lf
 from zoea.swarm import mysis_ops, records, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
 from zoea.swarm.agent import MISSING_WINDOW, Agent, Character, freezer, make_agent
-from zoea.swarm.driver import OpenedTurn, TurnDriver, broke_off, failure_of
+from zoea.swarm.driver import OpenedTurn, TurnDriver, broke_off, end_of, failure_of
 from zoea.swarm.restore import restore
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
@@ -37,6 +38,17 @@ STOP_WITHIN_S = 5.0
 class _Told:
     given: lf.Input
     done: asyncio.Future[None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreseen:
+    """What is stored with the end of a turn, before the life machine hears of that end; `mysis` is the row then."""
+
+    end: t.End
+    given: lf.TurnEnded
+    state: lf.SetState | None
+    lasting: lf.Lasting
+    mysis: Mysis | None = None
 
 
 class MysisRunner:
@@ -63,6 +75,8 @@ class MysisRunner:
         self._is_opening = False
         self._is_resuming = False
         self._late_cancel: Outcome | None = None
+        self._opened_by = lf.OpenTurn()
+        self._foreseen: _Foreseen | None = None
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
     # What the commander asks of it.
@@ -140,6 +154,8 @@ class MysisRunner:
             try:
                 self.life, effects = lf.step(self.life, told.given)
                 self._live.pending = len(self.life.pending)
+                if isinstance(told.given, lf.TurnEnded):
+                    effects = await self._after_turn(told.given, effects)
                 for effect in effects:
                     await self._carry_out(effect)
             except asyncio.CancelledError:
@@ -152,7 +168,7 @@ class MysisRunner:
 
     async def _give_up(self, error: Exception) -> None:
         _log.exception("mysis #%d failed", self.mysis.id, exc_info=error)
-        failure = _unexpected(error)
+        failure = failure_of(error)
         self.life = replace(self.life, state=MysisState.ERRORED, open_turn=self.has_turn)
         self._live.mysis = replace(self.mysis, state=MysisState.ERRORED, failure=failure, state_reason=failure.title)
         try:
@@ -167,6 +183,8 @@ class MysisRunner:
             case lf.OpenTurn():
                 self._late_cancel = None
                 self._is_resuming = effect.resume
+                self._opened_by = effect
+                self._foreseen = None
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
             case lf.WakeAt():
                 self._clear_timer()
@@ -195,20 +213,17 @@ class MysisRunner:
 
     async def _set_state(self, effect: lf.SetState) -> None:
         def op(conn: WriterConnection) -> tuple[int, Mysis]:
-            session = mysis_ops.set_state(
-                conn,
-                self.mysis.id,
-                effect.state,
-                effect.reason,
-                effect.failure,
-                effect.retry_at,
-                effect.retry_count,
-            )
+            session = mysis_ops.set_state(conn, self.mysis.id, effect, lasting)
             return session, mysis_ops.find(conn, self.mysis.id)
 
+        lasting = lf.lasting(self.life)
         session_id, mysis = await self._services.write(op)
         self._session_id = session_id or self._session_id
         self.refresh(mysis)
+        await self._have_state(effect)
+
+    async def _have_state(self, effect: lf.SetState) -> None:
+        """What a state means here, once it is stored."""
         self._live.set_failure(effect.failure, self._now())
         if effect.state is not MysisState.RUNNING:
             self._services.approvals.session_ended(self.mysis.id)
@@ -220,6 +235,43 @@ class MysisRunner:
         self.mysis = mysis
         self._live.mysis = mysis
         self._services.view.touch(mysis.id)
+
+    # The end of a turn: what it makes of the mysis is stored with it, so that no crash comes between.
+
+    def foresee(self, end: t.End) -> Callable[[WriterConnection], Mysis] | None:
+        if self._closed:
+            return None  # it goes on later; a start of Zoea finds the turn broken off
+        given = self._turn_ended(end, self._opened_by)
+        state, lasting = lf.foresee(self.life, given)
+        self._foreseen = _Foreseen(end, given, state, lasting)
+        return lambda conn: mysis_ops.after_turn(conn, self.mysis.id, state, lasting)
+
+    def follow(self, mysis: Mysis) -> None:
+        # Shown once the life machine has heard it too: a person commands what is shown.
+        if self._foreseen is not None:
+            self._foreseen = replace(self._foreseen, mysis=mysis)
+
+    async def _after_turn(self, given: lf.TurnEnded, effects: tuple[lf.Effect, ...]) -> tuple[lf.Effect, ...]:
+        """The effects of a turn's end without what is stored already, and with what came between put right."""
+        foreseen, self._foreseen = self._foreseen, None
+        if self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
+            await self._close_session()
+        if foreseen is None or foreseen.mysis is None or foreseen.given is not given:
+            return effects
+        state = next((effect for effect in effects if isinstance(effect, lf.SetState)), None)
+        if state is not None:
+            if state != foreseen.state or foreseen.mysis.state is not state.state:
+                return effects
+            self.refresh(foreseen.mysis)
+            await self._have_state(state)
+            return tuple(effect for effect in effects if effect is not state)
+        if self.life.state is MysisState.RUNNING:
+            if foreseen.mysis.state is not MysisState.RUNNING:
+                return (lf.SetState(MysisState.RUNNING), *effects)
+            lasting = lf.lasting(self.life)
+            if lasting != foreseen.lasting:
+                await self._services.write(lambda conn: mysis_ops.keep_lasting(conn, self.mysis.id, lasting))
+        return effects
 
     # Turns.
 
@@ -233,26 +285,23 @@ class MysisRunner:
             outcome = Outcome.CRASHED if effect.resume else Outcome.CANCELLED
             end = replace(broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED), outcome=outcome)
             returned = self._untaken(effect)
-        except ProviderError as error:
-            end, returned = broke_off(failure_of(error), error.kind), self._untaken(effect)
-        except UpstreamLost as error:
-            end, returned = broke_off(failure_of(error), ErrorClass.TRANSIENT), self._untaken(effect)
-        except ZoeaError as error:
-            end, returned = broke_off(failure_of(error), ErrorClass.BAD_REQUEST), self._untaken(effect)
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
-            _log.exception("the turn of mysis #%d failed", self.mysis.id)
-            end = broke_off(_unexpected(error), ErrorClass.BAD_REQUEST)
-            returned = self._untaken(effect)
+            if not isinstance(error, ZoeaError):
+                _log.exception("a turn of mysis #%d could not be opened", self.mysis.id)
+            end, returned = end_of(error), self._untaken(effect)
         self._driver = None
         self._is_opening = False
+        self._late_cancel = None
         self._tick_length = end.tick_length or self._tick_length
-        self._inbox.put_nowait(_Told(self._turn_ended(end, effect, returned), None))
+        stored = self._foreseen
+        ended = stored.given if stored and stored.end is end else self._turn_ended(end, effect, returned)
+        self._inbox.put_nowait(_Told(ended, None))
 
     def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
         """The prompts of a turn that never came to be; once there is a driver, the turn has them."""
         return () if self._driver is not None else effect.prompts
 
-    def _turn_ended(self, end: t.End, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...]) -> lf.TurnEnded:
+    def _turn_ended(self, end: t.End, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = ()) -> lf.TurnEnded:
         return lf.TurnEnded(
             at=self._now(),
             outcome=end.outcome,
@@ -296,12 +345,15 @@ class MysisRunner:
                 nudge_level=effect.nudge_level,
                 freeze=lambda turn_id, number, before: freeze(
                     turn_id, number, before, spend_ops.calibration(conn, agent.provider.name, agent.model)
-                ).to_json(),
+                ),
             )
         )
         if opened is None:
             nothing = broke_off(Failure("Withdrawn", "withdrawn"), ErrorClass.CANCELLED)
             return replace(nothing, outcome=Outcome.CANCELLED, responded=True), ()
+        if opened.left:
+            left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
+            self._inbox.put_nowait(_Told(lf.Left(left), None))
         turn = t.Turn(
             turn_id=opened.turn_id,
             rules=agent.turn_rules,
@@ -313,8 +365,7 @@ class MysisRunner:
             tick_length=self._tick_length,
         )
         by_person = any(prompt.from_person for prompt in effect.prompts)
-        frozen = Frozen.from_json(opened.frozen, system=agent.template.prompt)
-        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, frozen, 0, by_person)
+        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person)
         return await self._drive(agent, self._session, catalogue, about, turn, (t.Fetch(),)), ()
 
     async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:
@@ -351,7 +402,7 @@ class MysisRunner:
         effects: tuple[t.Effect, ...],
     ) -> t.End:
         self._live.turn_number = about.number
-        self._driver = TurnDriver(self._services, agent, session, catalogue, about, self._taken)
+        self._driver = TurnDriver(self._services, agent, session, catalogue, about, self)
         steers = tuple(p.delivery_id for p in self.life.pending if p.mode is DeliveryMode.STEER)
         if steers:
             # Known to the turn before its first effect: they join the very next request.
@@ -366,7 +417,7 @@ class MysisRunner:
         if self._driver is not None:
             self._driver.post(t.Steered(self._now(), (delivery.id,)))
 
-    def _taken(self, delivery_ids: tuple[int, ...]) -> None:
+    def taken(self, delivery_ids: tuple[int, ...]) -> None:
         self._inbox.put_nowait(_Told(lf.Gone(frozenset(delivery_ids)), None))
 
     async def _close_session(self) -> None:
@@ -380,12 +431,3 @@ class MysisRunner:
 
 def pending_of(delivery: Delivery) -> lf.Pending:
     return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person)
-
-
-def _unexpected(error: Exception) -> Failure:
-    return Failure(
-        type(error).__name__,
-        "Zoea failed",
-        "an error that Zoea has no rule for; its log says which",
-        "relaunch the mysis; if it happens again, report it with the log",
-    )

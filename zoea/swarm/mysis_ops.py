@@ -8,10 +8,12 @@ import sqlite3
 from dataclasses import dataclass
 
 from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
-from zoea.model.values import Failure, Mysis
+from zoea.model.values import Mysis
 from zoea.model.words import MysisState
 from zoea.store import WriterConnection
+from zoea.swarm import life as lf
 from zoea.swarm import rows
+from zoea.text import clean
 
 _NAME = re.compile(r"[\w .\-]{1,40}", re.UNICODE)
 _RESERVED = ("ctx-", "tkt-")
@@ -126,20 +128,35 @@ def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
     return rows.mysis(row)
 
 
-def set_state(
-    conn: WriterConnection,
-    mysis_id: int,
-    state: MysisState,
-    reason: str,
-    failure: Failure | None,
-    retry_at: int | None,
-    retry_count: int,
-) -> int:
+def keep_lasting(conn: WriterConnection, mysis_id: int, lasting: lf.Lasting) -> None:
+    """Persist how often a mysis was nudged in vain, and what it waits for."""
+    wait = None
+    if lasting.wait_until is not None:
+        wait = json.dumps({"until": lasting.wait_until, "reason": clean(lasting.wait_reason)}, ensure_ascii=False)
+    conn.execute(
+        "UPDATE mysis SET encouragement = ?1, wait = ?2 WHERE id = ?3 AND (encouragement <> ?1 OR wait IS NOT ?2)",
+        (lasting.encouragement, wait, mysis_id),
+    )
+
+
+def after_turn(conn: WriterConnection, mysis_id: int, to: lf.SetState | None, lasting: lf.Lasting) -> Mysis:
+    """In the op that ends a turn: what its end makes of the mysis, unless that was stopped meanwhile."""
+    row = conn.execute("SELECT state FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    if row["state"] == MysisState.RUNNING:
+        if to is None:
+            keep_lasting(conn, mysis_id, lasting)
+        else:
+            set_state(conn, mysis_id, to, lasting)
+    return find(conn, mysis_id)
+
+
+def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, lasting: lf.Lasting) -> int:
     """Persist a state. A start clears the last error; sessions begin and end with `running`.
 
     Returns the id of the session that is open afterwards, 0 if none is.
     """
     now = conn.now()
+    state, failure = to.state, to.failure
     row = conn.execute("SELECT state, template_hash FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     if state is MysisState.RUNNING or failure is not None:
         conn.execute(
@@ -147,8 +164,9 @@ def set_state(
         )
     conn.execute(
         "UPDATE mysis SET state = ?, state_reason = ?, state_at = ?, retry_at = ?, retry_count = ? WHERE id = ?",
-        (state, reason, now, retry_at, retry_count, mysis_id),
+        (state, to.reason, now, to.retry_at, to.retry_count, mysis_id),
     )
+    keep_lasting(conn, mysis_id, lasting)
     session_id = 0
     if state is MysisState.RUNNING:
         if row["state"] != MysisState.RUNNING:
@@ -160,7 +178,7 @@ def set_state(
     else:
         _end_session(conn, mysis_id, str(state))
     title = failure.title if failure else ""
-    conn.emit("mysis.state", mysis_id, state=str(state), reason=reason, error=title, retry_at=retry_at)
+    conn.emit("mysis.state", mysis_id, state=str(state), reason=to.reason, error=title, retry_at=to.retry_at)
     return session_id
 
 

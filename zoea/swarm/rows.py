@@ -139,6 +139,7 @@ def failure_text(value: Failure | None) -> str | None:
 
 def mysis(row: sqlite3.Row) -> Mysis:
     """A row of `MYSIS` as a value; a dismissed error is none."""
+    wait = json.loads(row["wait"]) if row["wait"] else {}
     return Mysis(
         id=row["id"],
         uid=row["uid"],
@@ -158,6 +159,9 @@ def mysis(row: sqlite3.Row) -> Mysis:
         tags=tuple(row["tags"].split("\x1f")) if row["tags"] else (),
         created_at=row["created_at"],
         deleted_at=row["deleted_at"],
+        encouragement=row["encouragement"],
+        wait_until=wait.get("until"),
+        wait_reason=wait.get("reason", ""),
     )
 
 

@@ -185,13 +185,11 @@ def _answered(turn: Turn, given: Answered) -> Step:
         calls=given.calls,
         start=_first_batch(given.calls),
     )
-    if answer.is_empty:
-        op = replace(op, outcome=Outcome.ANSWERED)
-        return replace(turn, phase=Phase.ENDING, next=Next.END), (Store(op),)
-    turn = replace(turn, responded=True, attempt=1, empty_retried=False)
+    turn = replace(turn, responded=not answer.is_empty or turn.responded, attempt=1, empty_retried=False)
     if not given.calls:
-        op = replace(op, outcome=Outcome.ANSWERED)
-        return replace(turn, phase=Phase.ENDING, outcome=Outcome.ANSWERED, next=Next.END), (Store(op),)
+        end = _end(replace(turn, outcome=Outcome.ANSWERED), given.at, concludes=True)
+        op = replace(op, outcome=Outcome.ANSWERED, end=end)
+        return replace(turn, phase=Phase.ENDING, next=Next.END, end=end), (Store(op),)
     return replace(turn, phase=Phase.RUNNING, next=Next.RUN_STARTED), (Store(op),)
 
 
@@ -334,7 +332,8 @@ def _stored(turn: Turn, given: Stored) -> Step:
         case Next.FETCH:
             return turn, (Fetch(),)
         case Next.END:
-            return _end(turn, given.at)
+            assert turn.end is not None
+            return replace(turn, phase=Phase.ENDED), (turn.end,)
         case _:
             assert_never(following)
 
@@ -437,18 +436,7 @@ def _close(
         for call in slice_calls(turn)
         if call.state.is_open and call.id not in done
     )
-    op = Close(
-        turn_id=turn.turn_id,
-        outcome=outcome,
-        request_id=_in_flight(turn),
-        partial=turn.partial,
-        seq=next_seq(turn.memories),
-        results=(*finished, *rest),
-        failure=failure,
-        unsent=_is_resting_before_call(turn),
-        error_class=error_class,
-        usage=usage,
-    )
+    request_id, unsent = _in_flight(turn), _is_resting_before_call(turn)
     turn = replace(
         turn,
         phase=Phase.ENDING,
@@ -457,16 +445,30 @@ def _close(
         error_class=error_class,
         stops=stops,
         final=True,
-        at=turn.at if at is None else at,
         next=Next.END,
     )
-    return turn, (Store(op),)
+    end = _end(turn, turn.at if at is None else at)
+    op = Close(
+        turn_id=turn.turn_id,
+        outcome=outcome,
+        request_id=request_id,
+        partial=turn.partial,
+        seq=next_seq(turn.memories),
+        results=(*finished, *rest),
+        failure=failure,
+        unsent=unsent,
+        error_class=error_class,
+        usage=usage,
+        end=end,
+    )
+    return replace(turn, end=end), (Store(op),)
 
 
 def _break_off(
     turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
 ) -> Step:
     """Leave the turn open: it goes on from its stored records."""
+    end = _end(replace(turn, outcome=outcome), turn.at)
     op = BreakOff(
         turn_id=turn.turn_id,
         outcome=outcome,
@@ -478,17 +480,19 @@ def _break_off(
         unsent=_is_resting_before_call(turn),
         error_class=turn.error_class,
         usage=usage,
+        end=end,
     )
-    return replace(turn, phase=Phase.ENDING, outcome=outcome, next=Next.END), (Store(op),)
+    return replace(turn, phase=Phase.ENDING, next=Next.END, end=end), (Store(op),)
 
 
-def _end(turn: Turn, at: int) -> Step:
+def _end(turn: Turn, at: int, *, concludes: bool = False) -> End:
+    """What the mysis will hear, made before the op that ends the turn: that op stores what follows from it."""
     outcome = turn.outcome or Outcome.ANSWERED
     tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
     wait = None
     if outcome is Outcome.ANSWERED:
-        wait = waits.asked(turn.memories, turn.rules_wait, at, tick)
-    end = End(
+        wait = waits.asked(turn.memories, turn.rules_wait, at, tick, concludes=concludes)
+    return End(
         outcome=outcome,
         responded=turn.responded,
         nudged=turn.nudged,
@@ -500,4 +504,3 @@ def _end(turn: Turn, at: int) -> Step:
         wait_reason=wait.reason if wait else "",
         tick_length=tick,
     )
-    return replace(turn, phase=Phase.ENDED), (end,)

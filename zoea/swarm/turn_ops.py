@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zoea.context import Note
+from zoea.context import Frozen, Note
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Delivery, Memory, ToolCall, Usage
 from zoea.model.words import (
@@ -26,7 +26,8 @@ from zoea.model.words import (
     Source,
 )
 from zoea.store import WriterConnection, put_blob
-from zoea.swarm import fingerprint, rows, spend_ops
+from zoea.swarm import fingerprint, mysis_ops, room, rows, spend_ops
+from zoea.swarm import life as lf
 from zoea.swarm.turn_types import (
     BreakOff,
     Close,
@@ -50,15 +51,15 @@ _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools
 
 @dataclass(frozen=True, slots=True)
 class TurnOpened:
-    """A turn as it now stands in the store."""
+    """A turn as it now stands in the store; `left` are pending deliveries that it had no room for."""
 
     turn_id: int
     number: int
     hop: int
     opened_at: int
-    frozen: str
+    frozen: Frozen
     memories: tuple[Memory, ...]
-    deliveries: tuple[Delivery, ...]
+    left: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Keeper:
     metered: bool
     volatile: tuple[str, ...]
     approval_expiry: int
+    prompt_room: int
 
 
 def open_turn(
@@ -81,35 +83,39 @@ def open_turn(
     session_id: int | None,
     delivery_ids: tuple[int, ...],
     nudge_level: int,
-    freeze: Callable[[int, int, int], str],
+    freeze: Callable[[int, int, int], Frozen],
 ) -> TurnOpened | None:
-    """Write the turn row and make memories of the prompts that are still pending.
+    """Write the turn row and make memories of the prompts that are still pending, as many as there is room for.
 
-    `freeze(turn_id, number, before)` gives the frozen JSON, where `before` is the
+    `freeze(turn_id, number, before)` gives what is frozen, where `before` is the
     newest memory id of this mysis before the turn. None where nothing is left to
     open it with: every prompt was withdrawn meanwhile.
     """
-    deliveries = _pending(conn, mysis_id, delivery_ids)
-    if not deliveries and not nudge_level:
+    waiting = _pending(conn, mysis_id, delivery_ids)
+    # What it waited for is over, and a nudge counts from the moment its turn is there.
+    mysis_ops.keep_lasting(conn, mysis_id, lf.Lasting(0 if waiting else nudge_level))
+    if not waiting and not nudge_level:
         return None
     now = conn.now()
     before = conn.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
     number = (conn.execute("SELECT max(number) FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0) + 1
-    hop = max((delivery.hop for delivery in deliveries), default=0)
-    opened_by = OpenedBy.PROMPT if deliveries else OpenedBy.NUDGE
+    opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
     turn_id = _inserted(
         conn.execute(
             "INSERT INTO turn(mysis_id, session_id, number, opened_by, nudge_level, hop, frozen, opened_at)"
-            " VALUES (?,?,?,?,?,?,'{}',?)",
-            (mysis_id, session_id, number, opened_by, 0 if deliveries else nudge_level, hop, now),
+            " VALUES (?,?,?,?,?,0,'{}',?)",
+            (mysis_id, session_id, number, opened_by, 0 if waiting else nudge_level, now),
         )
     )
     frozen = freeze(turn_id, number, before)
-    conn.execute("UPDATE turn SET frozen = ? WHERE id = ?", (frozen, turn_id))
+    deliveries = room.those_that_fit(waiting, room.for_prompts(frozen), at_least=1)
+    hop = max((delivery.hop for delivery in deliveries), default=0)
+    conn.execute("UPDATE turn SET frozen = ?, hop = ? WHERE id = ?", (frozen.to_json(), hop, turn_id))
     memories = _take(conn, mysis_id, turn_id, number, deliveries, 1)
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
-    return TurnOpened(turn_id, number, hop, now, frozen, memories, deliveries)
+    left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
+    return TurnOpened(turn_id, number, hop, now, frozen, memories, left)
 
 
 def _pending(conn: sqlite3.Connection, mysis_id: int, delivery_ids: tuple[int, ...]) -> tuple[Delivery, ...]:
@@ -186,12 +192,15 @@ def carry_out(conn: WriterConnection, keeper: Keeper, op: TurnOp) -> Stored:
         case MarkSent():
             return Stored(conn.now(), calls=_mark_sent(conn, op.call_ids))
         case TakeSteers():
-            deliveries = _pending(conn, keeper.mysis_id, op.delivery_ids)
+            texts = conn.execute("SELECT content FROM memory WHERE turn_id = ? AND role = 'user'", (op.turn_id,))
+            deliveries = room.those_that_fit(
+                _pending(conn, keeper.mysis_id, op.delivery_ids), keeper.prompt_room, (row[0] for row in texts)
+            )
             memories = _take(conn, keeper.mysis_id, op.turn_id, keeper.turn_number, deliveries, op.seq)
             if deliveries:
                 hop = max(delivery.hop for delivery in deliveries)
                 conn.execute("UPDATE turn SET hop = max(hop, ?) WHERE id = ?", (hop, op.turn_id))
-            return Stored(conn.now(), memories=memories)
+            return Stored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
         case StoreNote():
             conn.execute(
                 "INSERT OR IGNORE INTO turn_note(turn_id, after_seq, kind, content) VALUES (?,?,?,?)",

@@ -97,6 +97,7 @@ class Turn:
     stops: bool = False
     final: bool = False
     tick_length: int = 0
+    end: End | None = None
 
 
 # What comes in.
@@ -180,12 +181,13 @@ class CallFailed:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The store acknowledged; `memories` are new rows, `calls` changed ones."""
+    """The store acknowledged; `memories` are new rows, `calls` changed ones, `taken` deliveries that joined."""
 
     at: int
     memories: tuple[Memory, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     notes: tuple[Note, ...] = ()
+    taken: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,10 @@ Input = (
 
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
-    """The answer, its calls and the request's usage; `start` are positions that are sent at once."""
+    """The answer, its calls and the request's usage; `start` are positions that are sent at once.
+
+    Where `outcome` says that the turn is over, `end` says what its mysis hears of it.
+    """
 
     turn_id: int
     request_id: int
@@ -259,6 +264,7 @@ class StoreAnswer:
     calls: tuple[Prepared, ...] = ()
     start: tuple[int, ...] = ()
     outcome: Outcome | None = None
+    end: End | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +317,8 @@ class Close:
     """End the turn for good.
 
     `request_id` is one that gave no answer, 0 if none: it failed with `error_class`,
-    is still in flight where that is None, or is `unsent` if it never left.
+    is still in flight where that is None, or is `unsent` if it never left. `end` is
+    what the mysis hears of it: what that makes of its state is stored in the same op.
     """
 
     turn_id: int
@@ -324,6 +331,7 @@ class Close:
     unsent: bool = False
     error_class: ErrorClass | None = None
     usage: Usage = field(default_factory=Usage)
+    end: End | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +348,7 @@ class BreakOff:
     unsent: bool = False
     error_class: ErrorClass | None = None
     usage: Usage = field(default_factory=Usage)
+    end: End | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,16 @@ class Waiting:
     reason: str
 
 
-def asked(memories: tuple[Memory, ...], rules: WaitRules, at: int, tick_length: int) -> Waiting | None:
-    """What the turn that just ended waits for, if anything.
+def asked(
+    memories: tuple[Memory, ...], rules: WaitRules, at: int, tick_length: int, *, concludes: bool = False
+) -> Waiting | None:
+    """What a turn that ends now waits for, if anything.
 
     Args:
         memories: Those of the turn, in order.
-        at: When it ended, µs.
+        at: When it ends, µs.
         tick_length: µs a tick; 0 where none was learned yet.
+        concludes: An answer without calls follows them.
     """
     length = tick_length or rules.default_tick
     for memory in reversed(memories):
@@ -45,7 +48,7 @@ def asked(memories: tuple[Memory, ...], rules: WaitRules, at: int, tick_length: 
                 return by_tool
             break
     last = next((m for m in reversed(memories) if m.role is Role.ASSISTANT and not m.partial), None)
-    if last is None or last.calls:
+    if not concludes and (last is None or last.calls):
         return None
     return _by_results(memories, rules, at, length)
 
