@@ -1,0 +1,435 @@
+"""What the cockpit costs over a large swarm, and how long a person waits for it: on a real terminal, in the swarm's process.
+
+    python -m benchmarks.tui_load [--quick] [--only fed,busy,idle,rows,memory]
+
+Each line is measured in a process of its own, which holds the swarm and its cockpit:
+
+- fed: 1,000 myses, 500 changes and events a second. Each change carries the time of its making
+  into the row's text; `screen` is from there until the terminal's other end has read it (a text that
+  the next one replaced counts when that one came). `key` is from `j` or `k` to the title of the next mysis.
+- busy: the same over a swarm that works: prompts, plans, answers of a model that thinks 0.3 s, tool calls, the store.
+- idle: 1,000 myses that rest: share of one core, everything included.
+- rows: 10,000 rows, a thousand steps: widgets made, lists arranged, lines drawn for each step.
+- memory: resident memory after 100,000 events against after the first 10,000.
+
+`--quick` ends within a minute. The exit code is 1 where a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cost import machine, measured, quantile, resident
+from benchmarks.rig import PlainModel, Rig, rig
+from benchmarks.terminal import Terminal, plain
+from zoea.app.clock import SystemClock
+from zoea.model.request import ModelRequest, StreamItem
+from zoea.model.values import Event, SwarmView
+from zoea.swarm.view import LiveMysis
+from zoea.tui.app import Cockpit, Opened, run
+from zoea.tui.widgets.swarm_table import SwarmTable
+
+ROOT = Path(__file__).parents[1]
+MYSES = 1000
+SEEN = 10
+"""The first rows, which stay in sight: a tenth of all changes is theirs."""
+GOALS = {
+    "fed_screen_p99_ms": 150.0,
+    "fed_key_p99_ms": 50.0,
+    "busy_screen_p99_ms": 150.0,
+    "busy_key_p99_ms": 50.0,
+    "idle_percent": 2.0,
+    "widgets_per_step": 0.0,
+    "arrangings_per_step": 0.0,
+    "lines_beyond_screen": 0.0,
+    "memory_growth": 1.05,
+}
+_STAMP = re.compile(r"(\d+)@(\d+);")
+_STEPS = 1000
+
+
+# The swarm's process.
+
+
+class ThinkingModel(PlainModel):
+    """As `PlainModel`, after the time that a model takes."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        await asyncio.sleep(0.3)
+        async for item in super().stream(request):
+            yield item
+
+
+@contextmanager
+def stamped() -> Any:
+    """Let each text of a row begin with its mysis and the time (µs); gives what was said by the rows in sight."""
+    said: list[tuple[int, int]] = []
+    before = LiveMysis.say
+
+    def say(self: LiveMysis, text: str, at: int) -> None:
+        now = time.monotonic_ns() // 1000
+        if self.mysis.id <= SEEN:
+            said.append((self.mysis.id, now))
+        before(self, f"{self.mysis.id}@{now}; {text}", at)
+
+    LiveMysis.say = say  # type: ignore[method-assign]  # the seam that all of a row's texts pass
+    try:
+        yield said
+    finally:
+        LiveMysis.say = before  # type: ignore[method-assign]  # as above
+
+
+def cockpit_over(swarm: Rig) -> Cockpit:
+    @asynccontextmanager
+    async def opener() -> AsyncIterator[Opened]:
+        yield Opened(swarm.commander, swarm.folder / "zoea.db", True, "load")
+
+    return Cockpit(opener, config=swarm.folder / "config", now=SystemClock().now)
+
+
+async def shown(cockpit: Cockpit, work: Callable[[], Awaitable[dict[str, Any]]], myses: int = MYSES) -> dict[str, Any]:
+    """Show it on the terminal, do the work once it knows everybody, end it; what the work found."""
+    showing = asyncio.create_task(run(cockpit))
+    async with asyncio.timeout(120):
+        while len(cockpit.feed.myses) < myses:
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(1.5)  # opening is over: what follows is measured
+    working = asyncio.ensure_future(work())
+    await asyncio.wait({showing, working}, return_when=asyncio.FIRST_COMPLETED)
+    if not working.done():
+        raise RuntimeError("the cockpit ended before its time")
+    cockpit.exit()
+    await showing
+    return working.result()
+
+
+class Feeder:
+    """Changes rows and publishes events past the swarm's machines: what only fronts have to work for."""
+
+    def __init__(self, swarm: Rig) -> None:
+        # A benchmark's way in: there is no other that costs nothing.
+        self._view, self._hub = swarm.commander._view, swarm.commander._hub
+        self._ids = sorted(row.mysis.id for row in self._view.rows())
+        self._dice = random.Random(7)
+        self.events = 0
+
+    def feed(self) -> None:
+        """One change and one event, every tenth of a row in sight."""
+        self.events += 1
+        mysis_id = self._dice.choice(self._ids[:SEEN] if self.events % 10 == 0 else self._ids)
+        row = self._view.row(mysis_id)
+        now = time.time_ns() // 1000
+        row.tokens += 150
+        row.requests += 1
+        row.context_used = self._dice.randrange(50_000)
+        row.context_limit = 50_000
+        row.progress_at = now
+        row.say("Mining belt-2; the hold is full, I sell at the next station.", now)
+        self._view.touch(mysis_id)
+        kind = ("request.settled", "mysis.state", "turn.ended", "tool.ended", "delivery.taken")[self.events % 5]
+        self._hub.publish([Event(self._hub.last_id + 1, kind, mysis_id, {"outcome": "answered"}, now)])
+
+    async def at_rate(self, per_second: int, seconds: float) -> None:
+        """Feed evenly, in steps of 10 ms; late steps are made up for."""
+        begun = time.monotonic()
+        while (passed := time.monotonic() - begun) < seconds:
+            for _ in range(int(passed * per_second) - self.events):
+                self.feed()
+            await asyncio.sleep(0.01)
+
+
+async def fed(seconds: float) -> dict[str, Any]:
+    """Changes without a swarm's work: the cockpit's own cost."""
+    with stamped() as said:
+        async with rig(PlainModel()) as swarm:
+            await swarm.create(MYSES)
+            feeder = Feeder(swarm)
+
+            async def work() -> dict[str, Any]:
+                with measured() as cost:
+                    await feeder.at_rate(500, seconds)
+                await asyncio.sleep(0.5)
+                return {"events_per_second": round(feeder.events / seconds), **_share(cost.cpu, cost.seconds)}
+
+            return {**await shown(cockpit_over(swarm), work), "said": said}
+
+
+async def busy(seconds: float) -> dict[str, Any]:
+    """A swarm at work in the same process, a tenth of its turns in sight."""
+    with stamped() as said:
+        async with rig(ThinkingModel()) as swarm:
+            ids = await swarm.create(MYSES)
+            dice = random.Random(7)
+            resting = set(ids)
+
+            async def turn(mysis_id: int) -> None:
+                resting.discard(mysis_id)
+                await swarm.turn(mysis_id, "go on")
+                resting.add(mysis_id)
+
+            async def work() -> dict[str, Any]:
+                commander = swarm.commander
+                turns, heard = set[asyncio.Task[None]](), swarm.commander._hub.last_id
+                begun = time.monotonic()
+                with measured() as cost:
+                    while (passed := time.monotonic() - begun) < seconds:
+                        for _ in range(int(passed * 60) - len(turns)):
+                            seen = sorted(resting & set(ids[:SEEN])) if len(turns) % 8 == 0 else None
+                            turns.add(asyncio.create_task(turn(dice.choice(seen or sorted(resting)))))
+                        await asyncio.sleep(0.02)
+                events = commander._hub.last_id - heard
+                await asyncio.wait(turns)
+                await asyncio.sleep(0.5)
+                return {
+                    "turns_per_second": round(len(turns) / seconds),
+                    "events_per_second": round(events / seconds),
+                    **_share(cost.cpu, cost.seconds),
+                }
+
+            return {**await shown(cockpit_over(swarm), work), "said": said}
+
+
+async def idle(seconds: float) -> dict[str, Any]:
+    """Nobody does anything."""
+    async with rig(PlainModel()) as swarm:
+        await swarm.create(MYSES)
+
+        async def work() -> dict[str, Any]:
+            await asyncio.sleep(6)  # the cursor rests after five seconds
+            with measured() as cost:
+                await asyncio.sleep(seconds)
+            return _share(cost.cpu, cost.seconds)
+
+        return await shown(cockpit_over(swarm), work)
+
+
+def _share(cpu: float, seconds: float) -> dict[str, Any]:
+    return {"cpu_percent": round(cpu / seconds * 100, 2)}
+
+
+async def rows(count: int) -> dict[str, Any]:
+    """A thousand steps through so many rows, by lines and by pages; nothing but lines in sight may be made."""
+    async with rig(PlainModel()) as swarm:
+        await swarm.create(1)
+        cockpit = cockpit_over(swarm)
+        async with cockpit.run_test(size=(120, 40)) as pilot:
+            while cockpit.feed.view is None:
+                await asyncio.sleep(0.01)
+            first = cockpit.feed.view.myses[0] if cockpit.feed.view.myses else next(iter(cockpit.feed.myses.values()))
+            many = tuple(replace(first, id=number, name=f"m{number}") for number in range(1, count + 1))
+            cockpit.feed.take(SwarmView(1, False, "", many))
+            await pilot.pause()
+            table = cockpit.screen.query_one(SwarmTable)
+            made = counted(table)
+            for step in range(_STEPS):
+                if step % 4 == 3:
+                    table.move(table.page)
+                else:
+                    table.move(1)
+                await pilot.pause()
+            end = table.cursor
+            assert end is not None and end.id > _STEPS
+            height = table.size.height
+            return {
+                "rows": count,
+                "widgets_per_step": made["widgets"] / _STEPS,
+                "arrangings_per_step": made["arrangings"] / _STEPS,
+                "lines_per_step": round(made["lines"] / _STEPS, 1),
+                "screen_lines": height,
+            }
+
+
+def counted(table: SwarmTable) -> dict[str, int]:
+    """Count from now on what is made anew."""
+    from textual.widget import Widget
+
+    made = {"widgets": 0, "arrangings": 0, "lines": 0}
+
+    def watch(owner: Any, name: str, what: str) -> None:
+        before = getattr(owner, name)
+
+        def counting(*given: Any, **named: Any) -> Any:
+            made[what] += 1
+            return before(*given, **named)
+
+        setattr(owner, name, counting)
+
+    watch(Widget, "__init__", "widgets")
+    watch(SwarmTable, "_arrange", "arrangings")
+    watch(table, "render_line", "lines")
+    return made
+
+
+async def memory(events: int) -> dict[str, Any]:
+    """Events as fast as the cockpit takes them."""
+    async with rig(PlainModel()) as swarm:
+        await swarm.create(MYSES)
+        feeder = Feeder(swarm)
+
+        async def work() -> dict[str, Any]:
+            before = 0
+            begun = time.monotonic()
+            with measured() as cost:
+                while feeder.events < events:
+                    for _ in range(50):
+                        feeder.feed()
+                    await asyncio.sleep(0.002)
+                    if feeder.events == events // 10:
+                        before = resident()
+            return {
+                "events": events,
+                "events_per_second": round(events / (time.monotonic() - begun)),
+                "before_mb": round(before / 1e6, 1),
+                "after_mb": round(resident() / 1e6, 1),
+                "cpu_us_per_event": round(cost.cpu / events * 1e6),
+            }
+
+        return await shown(cockpit_over(swarm), work)
+
+
+PARTS = {"fed": fed, "busy": busy, "idle": idle, "rows": rows, "memory": memory}
+
+
+# The person's side of the terminal.
+
+
+class Watcher:
+    """Reads the stamps as they come to the screen."""
+
+    def __init__(self) -> None:
+        self.came: list[tuple[int, int, float]] = []
+        self._rest = ""
+
+    def heard(self, text: str, at: float) -> None:
+        whole = self._rest + text
+        self.came += [(int(who), int(made), at * 1e6) for who, made in _STAMP.findall(plain(whole))]
+        self._rest = whole[-80:]
+
+    def delays(self, said: list[list[int]]) -> tuple[list[float], int]:
+        """ms from each text to the screen, and how many never came, they or a later one."""
+        shown: dict[int, list[tuple[int, float]]] = {}
+        for who, made, at in self.came:
+            shown.setdefault(who, []).append((made, at))
+        delays, lost = [], 0
+        for who, made in said:
+            first = min((at for later, at in shown.get(who, ()) if later >= made), default=None)
+            if first is None:
+                lost += 1
+            else:
+                delays.append((first - made) / 1e3)
+        return delays, lost
+
+
+def person(terminal: Terminal, seconds: float) -> list[float]:
+    """Move between the first two rows; ms from each key to the title of the next mysis."""
+    waits: list[float] = []
+    dice = random.Random(7)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        key, name = ("j", "m1") if len(waits) % 2 == 0 else ("k", "m0")
+        at = terminal.press(key)
+        waits.append((terminal.wait_for(rf" {name}  \S") - at) * 1e3)
+        time.sleep(0.05 + dice.random() * 0.2)
+    return waits
+
+
+def on_terminal(name: str, number: float) -> dict[str, Any]:
+    """Run a part on a terminal, with a person at it while the rows change."""
+    watcher = Watcher()
+    command = [sys.executable, "-m", "benchmarks.tui_load", "--part", name, f"{number:g}"]
+    terminal = Terminal(command, environment=_environment(), heard=watcher.heard)
+    try:
+        waits: list[float] = []
+        if name in ("fed", "busy"):
+            terminal.wait_for(r"\d+@\d+;", within=180)
+            waits = person(terminal, number - 1.5)
+        figures: dict[str, Any] = json.loads(terminal.result().splitlines()[-1])
+    finally:
+        terminal.close()
+    if waits:
+        delays, lost = watcher.delays(figures.pop("said"))
+        figures |= {"texts": len(delays), "lost": lost, "keys": len(waits)}
+        for what, values in (("screen", delays), ("key", waits)):
+            figures |= {f"{what}_p50_ms": round(quantile(values, 0.5), 1)}
+            figures |= {f"{what}_p99_ms": round(quantile(values, 0.99), 1)}
+    return figures
+
+
+def in_process(name: str, number: float) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.tui_load", "--part", name, f"{number:g}"]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=3600, env=_environment())
+    figures: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return figures
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+
+
+def measure(wanted: list[str], quick: bool) -> dict[str, float]:
+    """Run the parts, print a line of each; what the goals are about."""
+    found: dict[str, float] = {}
+    for name, number in (
+        ("fed", 8 if quick else 30),
+        ("busy", 8 if quick else 30),
+        ("idle", 6 if quick else 30),
+        ("rows", 10_000),
+        ("memory", 20_000 if quick else 100_000),
+    ):
+        if name not in wanted:
+            continue
+        figures = in_process(name, number) if name == "rows" else on_terminal(name, number)
+        print(f"{name:9} {json.dumps(figures)}", flush=True)
+        match name:
+            case "fed" | "busy":
+                found |= {f"{name}_{what}_p99_ms": figures[f"{what}_p99_ms"] for what in ("screen", "key")}
+            case "idle":
+                found["idle_percent"] = figures["cpu_percent"]
+            case "rows":
+                found |= {key: figures[key] for key in ("widgets_per_step", "arrangings_per_step")}
+                found["lines_beyond_screen"] = max(0.0, figures["lines_per_step"] - figures["screen_lines"])
+            case "memory":
+                found["memory_growth"] = round(figures["after_mb"] / figures["before_mb"], 3)
+    return found
+
+
+def judge(found: dict[str, float]) -> int:
+    """Say which goals were met; 1 where one was not."""
+    missed = [name for name, value in found.items() if value > GOALS[name]]
+    for name, value in found.items():
+        print(f"{'missed' if name in missed else 'met':7} {name} {value:g} (the goal: at most {GOALS[name]:g})")
+    return 1 if missed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What the cockpit costs over a large swarm.")
+    parser.add_argument("--quick", action="store_true", help="shorter, within a minute")
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--part", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.part:
+        name, number = asked.part
+        part: Any = PARTS[name]
+        print(json.dumps(asyncio.run(part(float(number) if name in ("fed", "busy", "idle") else int(float(number))))))
+        return 0
+    print(f"machine   {json.dumps(machine())}", flush=True)
+    found = measure(asked.only.split(","), asked.quick)
+    print(f"machine   {json.dumps(machine())}")
+    return judge(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
