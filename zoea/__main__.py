@@ -73,10 +73,10 @@ def _offer_screen() -> None:
 
 def _offer_browsers() -> None:
     """Let `zoea serve` start a cockpit for each browser: a process, as Textual shows one app in each."""
-    from zoea.cli import serving
+    from zoea.cli import serve
 
     # -P: what lies in the working directory is none of Zoea's modules.
-    serving.cockpit = (sys.executable, "-P", "-m", "zoea.tui.browser")
+    serve.cockpit = (sys.executable, "-P", "-m", "zoea.tui.browser")
 
 
 def as_text(error: ZoeaError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.e2e.process import PATIENCE_S
+from tests.e2e.process import PATIENCE_S, eventually
 
 CHROMIUM = shutil.which("chromium")
 
@@ -21,6 +20,7 @@ FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-3d-apis",
     "--disable-dev-shm-usage",
     "--disable-extensions",
     "--disable-background-networking",
@@ -63,11 +63,12 @@ class Tab:
         return result["result"].get("value")
 
     async def until(self, holds: Callable[[Any], Any], expression: str) -> Any:
-        """Wait until an expression's value is as wanted; that value."""
+        """Wait until an expression's value is as wanted; that value. A tab in the background draws nothing."""
         value = None
+        await self.ask("Page.bringToFront")
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not holds(value := await self.value(expression)):
+                while not holds(value := await self.value(expression)):  # noqa: ASYNC110  the page tells nobody
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"never came true of {expression}; at last it was:\n{value}") from None
@@ -78,10 +79,6 @@ class Tab:
         code = {"key": key, "code": f"Key{key.upper()}", "windowsVirtualKeyCode": ord(key.upper())}
         await self.ask("Input.dispatchKeyEvent", type="keyDown", text=key, **code)
         await self.ask("Input.dispatchKeyEvent", type="keyUp", **code)
-
-    async def picture(self) -> bytes:
-        """What it shows, as PNG."""
-        return base64.b64decode((await self.ask("Page.captureScreenshot"))["data"])
 
     async def listen(self) -> None:
         """Read until the tab is closed."""
@@ -109,8 +106,8 @@ class Browser:
         self._address = f"http://127.0.0.1:{port}/json"
 
     @asynccontextmanager
-    async def tab(self, address: str, *, before: str = "") -> AsyncIterator[Tab]:
-        """A tab that opens `address`, with a script that runs before any of its own. It is closed at the end."""
+    async def tab(self, address: str) -> AsyncIterator[Tab]:
+        """A tab that opens `address`. It is closed at the end."""
         async with self._client.put(f"{self._address}/new?about:blank") as response:
             target = await response.json()
         async with self._client.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as socket:
@@ -118,8 +115,6 @@ class Browser:
             listening = asyncio.create_task(tab.listen())
             for domain in ("Page", "Network", "Log", "Runtime"):
                 await tab.ask(f"{domain}.enable")
-            if before:
-                await tab.ask("Page.addScriptToEvaluateOnNewDocument", source=before)
             await tab.ask("Page.navigate", url=address)
             try:
                 yield tab
@@ -141,16 +136,10 @@ async def chromium(folder: Path) -> AsyncIterator[Browser]:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        port = await _port(folder / "DevToolsActivePort")
+        note = folder / "DevToolsActivePort"
+        port = await asyncio.to_thread(eventually, lambda: note.exists() and int(note.read_text().split()[0]))
         async with aiohttp.ClientSession() as client:
             yield Browser(client, port)
     finally:
         process.terminate()
         await asyncio.wait_for(process.wait(), PATIENCE_S)
-
-
-async def _port(file: Path) -> int:
-    async with asyncio.timeout(PATIENCE_S):
-        while not (file.exists() and (lines := file.read_text().splitlines())):
-            await asyncio.sleep(0.05)
-    return int(lines[0])

@@ -12,6 +12,9 @@ from zoea.cli.options import Workspace
 from zoea.model.errors import UsageError
 from zoea.settings.paths import places
 
+cockpit: tuple[str, ...] = ()
+"""The command line of one cockpit, put here by `zoea.__main__`: the two fronts know nothing of each other."""
+
 
 def serve(
     host: Annotated[
@@ -47,5 +50,5 @@ def serve(
         start_swarm=start_swarm,
         workspace=workspace,
     )
-    asyncio.run(served(options, places(workspace), host=host, port=port))
+    asyncio.run(served(options, places(workspace), cockpit=cockpit, host=host, port=port))
     return 0

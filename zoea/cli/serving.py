@@ -18,9 +18,6 @@ from zoea.app.web import WebDoor
 from zoea.model.errors import NoRunningSwarm, WorkspaceHeld
 from zoea.settings.paths import Places
 
-cockpit: tuple[str, ...] = ()
-"""The command line of one cockpit, put here by `zoea.__main__`: this package and the screen are strangers."""
-
 HANDED_ON_S = 10.0
 """How long to wait for whoever takes over a swarm whose owner went away."""
 
@@ -28,8 +25,8 @@ CLOSING_S = 2.5
 """The door's share of the ten seconds that an end may take."""
 
 
-async def served(options: RunOptions, where: Places, *, host: str, port: int) -> None:
-    """Serve browsers until a signal, or until the swarm ends.
+async def served(options: RunOptions, where: Places, *, cockpit: tuple[str, ...], host: str, port: int) -> None:
+    """Serve browsers, each a process of `cockpit`, until a signal or until the swarm ends.
 
     Raises:
         OwnerError: where the address cannot be listened at.

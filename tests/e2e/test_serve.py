@@ -1,0 +1,57 @@
+"""The cockpit over a websocket, as a browser has it: it shows the swarm, hears keys, and never outlives its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from tests.e2e.process import PATIENCE_S
+from tests.e2e.serving import gone, served
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+async def shows(browser: aiohttp.ClientWebSocketResponse, text: str) -> None:
+    """Read what is drawn until `text` was."""
+    drawn = ""
+    async with asyncio.timeout(PATIENCE_S):
+        while text not in drawn:
+            drawn += (await browser.receive_bytes()).decode("utf-8", "replace")
+
+
+async def test_q_detaches_one_browser_and_no_cockpit_outlives_whoever_served_it() -> None:
+    async with (
+        served("--myses", "1", "--provider", "scripted") as zoea,
+        aiohttp.ClientSession() as client,
+        client.ws_connect(f"{zoea.address}ws?width=100&height=30") as one,
+    ):
+        await shows(one, "alpha")
+        first = zoea.cockpits()
+        async with client.ws_connect(f"{zoea.address}ws?width=100&height=30") as other:
+            await shows(other, "alpha")
+            second = zoea.cockpits() - first
+            assert (len(first), len(second)) == (1, 1)
+            await other.send_json(["stdin", "q"])
+            async with asyncio.timeout(PATIENCE_S):
+                async for _drawn in other:
+                    """Its last words."""
+            await gone(second)
+        assert zoea.process.poll() is None
+        await one.send_json(["stdin", "?"])
+        await shows(one, "elp")
+        assert zoea.cockpits() == first
+
+        zoea.process.send_signal(signal.SIGKILL)
+        await gone(first)

@@ -1,0 +1,67 @@
+"""The cockpit in a real browser: what it draws, what a key does, whom the page asks for anything."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.e2e.chromium import CHROMIUM, chromium
+from tests.e2e.process import PATIENCE_S
+from tests.e2e.serving import gone, served
+
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
+]
+
+# Without WebGL the terminal is drawn as text: what stands there is what a person sees.
+SCREEN = """[...document.querySelectorAll(".xterm-rows > div")].map((row) => row.innerText).join("\\n")"""
+FONTS = "[...document.fonts].map((font) => font.status).join()"
+NOTICE = """document.querySelector(".-closed")?.innerText ?? ''"""
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+async def test_two_tabs_show_and_command_one_swarm_and_ask_nobody_else(tmp_path: Path) -> None:
+    async with (
+        served("--myses", "2", "--provider", "scripted") as zoea,
+        chromium(tmp_path / "profile") as browser,
+        browser.tab(zoea.address) as one,
+    ):
+        screen = await one.until(lambda shown: "alpha" in shown and "beta" in shown, SCREEN)
+        assert "⬡ Z O E A ⬢" in screen
+        assert "attached" in screen
+        assert await one.value(FONTS) == "loaded,loaded"
+
+        first = zoea.cockpits()
+        async with browser.tab(zoea.address) as other:
+            await other.until(lambda shown: "alpha" in shown, SCREEN)
+            await other.press("x")
+            await one.until(lambda shown: "ON HOLD" in shown, SCREEN)
+            await one.press("x")
+            await other.until(lambda shown: "ON HOLD" not in shown, SCREEN)
+            second = zoea.cockpits() - first
+            await other.press("q")
+            await other.until(lambda shown: "Open it again" in shown, NOTICE)
+            await gone(second)
+            asked = one.requested + other.requested
+            assert {urlsplit(address).netloc for address in asked} == {urlsplit(zoea.address).netloc}
+            assert {urlsplit(address).scheme for address in asked} == {"http", "ws"}
+            assert not one.complaints
+
+        assert zoea.cockpits() == first
+        zoea.process.send_signal(signal.SIGINT)
+        assert await asyncio.to_thread(zoea.process.wait, PATIENCE_S) == 0
+        assert not zoea.cockpits()
+        await gone(first)

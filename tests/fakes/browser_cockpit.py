@@ -1,0 +1,35 @@
+"""A cockpit of a browser's in ten lines: Textual's web protocol on its pipes, as a process that starts at once.
+
+It shows its process and size first, then repeats each packet that it is given. Its argument says how it
+behaves badly: `deaf` never ends by itself, `mute` ends before it greets, `sudden` ends after a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+
+def show(kind: bytes, text: bytes) -> None:
+    os.write(1, kind + len(text).to_bytes(4, "big") + text)
+
+
+def main(behaviour: str) -> None:
+    if behaviour == "mute":
+        os.write(2, b"No running swarm: \x1b[31mnobody answers\n")
+        sys.exit(5)
+    os.write(1, b"__GANGLION__\n")
+    show(b"D", f"{os.getpid()} {os.environ['COLUMNS']}x{os.environ['ROWS']}".encode())
+    if behaviour == "sudden":
+        show(b"M", b'{"type": "exit"}')
+        return
+    while head := sys.stdin.buffer.read(5):
+        payload = sys.stdin.buffer.read(int.from_bytes(head[1:], "big"))
+        show(b"D", head[:1] + payload)
+    while behaviour == "deaf":
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "")

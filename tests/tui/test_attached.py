@@ -1,0 +1,63 @@
+"""Cockpits beside a running swarm: what one commands all show, and leaving one leaves the rest as it is."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from tests.swarm.harness import Swarm, swarm
+from tests.tui.cockpit import QUIET, Stage, cockpit_over, said
+from zoea.app.remote import RemoteSwarm
+from zoea.app.socket_server import SocketServer
+from zoea.model.words import MysisState
+
+
+@asynccontextmanager
+async def two_cockpits(folder: Path) -> AsyncIterator[tuple[Stage, Stage, Swarm]]:
+    """Two cockpits on one running swarm, over its socket."""
+    async with AsyncExitStack() as stack:
+        runtime = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoea-")))
+        inner = await stack.enter_async_context(swarm(folder, said(), settings=QUIET))
+        await inner.commander.create("alpha")
+        server = SocketServer(inner.commander, runtime / "s.sock")
+        await server.open()
+        stack.push_async_callback(server.close)
+        stages = []
+        for _ in range(2):
+            remote = await stack.enter_async_context(await RemoteSwarm.connect(server.path))
+            front = cockpit_over(remote, inner.path, is_owner=False, clock=inner.clock)
+            stages.append(await stack.enter_async_context(front))
+        for stage in stages:
+            await stage.until(partial(stage.has, "alpha"))
+        yield stages[0], stages[1], inner
+
+
+async def test_hold_and_stop_all_work_from_each_of_two_cockpits_and_show_in_the_other(tmp_path: Path) -> None:
+    async with two_cockpits(tmp_path) as (one, other, inner):
+
+        def held(stage: Stage) -> bool:
+            return stage.app.feed.view is not None and stage.app.feed.view.held
+
+        assert "attached" in one.text()
+        await one.press("x")
+        await other.until(lambda: held(other))
+        await one.until(lambda: held(one))
+        assert (await inner.commander.view()).held
+
+        await other.press("x")
+        await one.until(lambda: not held(one))
+        await other.until(lambda: not held(other))
+
+        assert one.view().state is MysisState.RUNNING
+        await other.press("X", "X")
+        await one.until(lambda: one.view().state is MysisState.STOPPED)
+        await other.until(lambda: other.view().state is MysisState.STOPPED)
+
+        await one.press("q")
+        await one.until(lambda: one.app.return_value == "detach")
+        assert (await inner.commander.view()).myses[0].name == "alpha"
+        await other.press("r")
+        await other.until(lambda: other.view().state is MysisState.RUNNING)
