@@ -35,6 +35,8 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("zoea.cli.myses:stop", "Stop myses, or the whole swarm and its owner"),
     "delete": Command("zoea.cli.myses:delete", "Archive a mysis; its memories stay"),
     "log": Command("zoea.cli.messages:log", "The stored conversation of a mysis"),
+    "export": Command("zoea.cli.looking_back:export", "The conversation of a mysis as a file"),
+    "explain": Command("zoea.cli.looking_back:explain", "What a request held, what was left out, and why"),
     "hold": Command("zoea.cli.control:hold", "Hold the swarm or one mysis; lift it again"),
     "approvals": Command("zoea.cli.control:approvals", "Tool calls that wait for your answer"),
     "approve": Command("zoea.cli.control:approve", "Allow a tool call"),

@@ -1,0 +1,68 @@
+"""A conversation as a file, and a request explained, from what is stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Zoea
+from tests.swarm.harness import call, script, swarm
+from zoea.model.request import Answer
+from zoea.settings import Settings
+from zoea.settings.paths import places
+
+
+@pytest.fixture
+async def played() -> None:
+    """Two myses with a turn each in the default workspace; alpha's has two requests."""
+    where = places("").database
+    where.parent.mkdir(parents=True, exist_ok=True)
+    rules = script(Answer(calls=(call("look", "x"),)), Answer(text="Found [/] \x1b[31miron"), Answer(text="Nothing"))
+    settings = Settings.model_validate({"nudge": {"enabled": False}})
+    async with swarm(where.parent, rules, settings=settings) as inner:
+        for name in ("alpha", "beta"):
+            await inner.commander.create(name, start=False)
+            await inner.commander.send(name, "Mine iron")
+            await inner.commander.wait(name)
+        path = inner.path
+    if path != where:
+        path.replace(where)
+
+
+def test_a_conversation_goes_to_stdout_or_to_a_file_that_is_never_written_over(
+    zoea: Zoea, played: None, tmp_path: Path
+) -> None:
+    assert "Mine iron" in zoea("export", "ALPHA").out
+    assert "\x1b" not in zoea("export", "alpha", "--format", "html").out
+    lines = zoea("export", "alpha", "-f", "jsonl").out.splitlines()
+    assert all(isinstance(json.loads(line), dict) for line in lines)
+    file = tmp_path / "alpha.md"
+    said = zoea("export", "alpha", "-o", str(file), "--json").json
+    assert (said["mysis"], said["format"], said["turns"]) == ("alpha", "md", 1)
+    assert "Found [/]" in file.read_text("utf-8")
+    assert zoea("export", "alpha", "-o", str(file)).code == 2
+    assert zoea("export", "alpha", "-o", str(file), "--force").out.startswith("1 turn of alpha")
+
+
+def test_an_export_that_cannot_be_says_why(zoea: Zoea, played: None) -> None:
+    assert zoea("export", "nobody").code == 6
+    assert zoea("export", "alpha", "--json").code == 2
+    assert zoea("export", "alpha", "--format", "pdf").code == 2
+
+
+def test_a_request_is_explained_the_newest_or_the_one_that_was_asked_for(zoea: Zoea, played: None) -> None:
+    newest = zoea("explain", "alpha").out
+    assert "Request 2 of alpha, turn 1, its request 2" in newest
+    assert "situation" in newest
+    first = zoea("explain", "alpha", "1", "--json").json
+    assert first["request"]["id"] == 1
+    assert {pack["id"] for pack in first["plan"]["packs"]} >= {"system", "turn"}
+    assert "Mine iron" not in json.dumps(first)
+
+
+def test_an_explanation_that_cannot_be_says_why(zoea: Zoea, played: None) -> None:
+    assert "one of beta's" in zoea("explain", "alpha", "3").err
+    assert zoea("explain", "alpha", "99").code == 2
+    assert zoea("explain", "nobody").code == 6

@@ -1,0 +1,104 @@
+"""Commands on what is stored, with or without a running swarm: export, explain."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoea.app.codec import encode
+from zoea.app.export import Format, pieces, write
+from zoea.app.inspect import Inspection, Request, inspected, requests_of
+from zoea.app.stored import stored_mysis
+from zoea.cli.options import AsJson, MysisRef, Workspace, write_json
+from zoea.cli.rows import moment
+from zoea.context.explain import explain as explained
+from zoea.context.explain import explain_data
+from zoea.model.errors import UsageError
+from zoea.settings.paths import places
+from zoea.text.control import strip
+
+
+def export(
+    name: MysisRef,
+    form: Annotated[Format, typer.Option("--format", "-f", help="What to write it as.")] = Format.MARKDOWN,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; stdout if not given.")
+    ] = None,
+    redact: Annotated[
+        bool | None,
+        typer.Option("--redact/--no-redact", help="Take secrets and personal data out; md and html do by default."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """The whole conversation of a mysis, as a document or as JSON lines."""
+    database = places(workspace).database
+    mysis = stored_mysis(database, name)
+    if output is None:
+        if as_json:
+            raise UsageError("--json says what was written to a file", hint="Give -o FILE, or --format jsonl.")
+        for piece in pieces(database, mysis.id, form, redact=redact):
+            sys.stdout.write(piece)
+        return
+    turns = write(database, mysis.id, output, form, redact=redact, replace=force)
+    if as_json:
+        write_json({"mysis": mysis.name, "format": form.value, "path": str(output), "turns": turns})
+    else:
+        typer.echo(f"{turns} turn{'s' * (turns != 1)} of {strip(mysis.name)} are in {output}")
+
+
+def explain(
+    name: MysisRef,
+    request: Annotated[
+        int | None, typer.Argument(metavar="[REQUEST]", help="Its number; the newest that is kept if not given.")
+    ] = None,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """What a request of a mysis held, what was left out, and why."""
+    database = places(workspace).database
+    mysis = stored_mysis(database, name)
+    if request is None:
+        found = requests_of(database, mysis.id)
+        if not found:
+            raise UsageError(f"{mysis.name} has made no request yet")
+        request = next((one.id for one in found if one.has_plan), found[0].id)
+    inspection = inspected(database, request)
+    if inspection.request.mysis_id != mysis.id:
+        raise UsageError(
+            f"request {request} is one of {inspection.request.mysis}'s", hint=f"Ask `zoea explain {mysis.name}`."
+        )
+    if as_json:
+        write_json(_data(inspection))
+        return
+    lines = [_title(inspection.request), _numbers(inspection.request), ""]
+    lines.append(explained(inspection.plan) if inspection.plan is not None else inspection.gone)
+    typer.echo(strip("\n".join(lines)))
+
+
+def _title(request: Request) -> str:
+    where = f", turn {request.turn_number}, its request {request.iteration}" if request.turn_number else ""
+    return f"Request {request.id} of {request.mysis}{where}, {moment(request.created_at)}: {request.model}"
+
+
+def _numbers(request: Request) -> str:
+    actual = request.usage.input_tokens
+    said = f"estimated {request.estimated_tokens:,} tokens, "
+    said += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"
+    off = request.off_by
+    said += f" (estimate {off:+.0%})" if off is not None else ""
+    return said + (f"; it failed: {request.error_class}" if request.error_class else "")
+
+
+def _data(inspection: Inspection) -> dict[str, Any]:
+    plan = inspection.plan
+    return {
+        "request": encode(inspection.request),
+        "plan": explain_data(plan) if plan is not None else None,
+        "gone": inspection.gone,
+        "tools": [tool.name for tool in inspection.tools],
+    }
