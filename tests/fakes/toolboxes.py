@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.request import AnswerCall, CallMeta
+from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.values import MysisView, Receipt, ReceiptLine
 from zoea.model.words import Activity, MysisState
 from zoea.tools import UpstreamConfig
@@ -92,12 +93,22 @@ class Desk:
             ),
         )
 
-    async def desk_read(self, mysis_id: int, memory_id: int, offset: int, max_chars: int) -> dict[str, Any]:
-        self.asked.append(("read", mysis_id, memory_id, offset, max_chars))
+    async def desk_read(
+        self,
+        mysis_id: int,
+        memory_id: int,
+        offset: int,
+        max_chars: int,
+        *,
+        part: str = "content",
+        everyone: bool = False,
+    ) -> dict[str, Any]:
+        self.asked.append(("read", mysis_id, memory_id, offset, max_chars, part, everyone))
         if memory_id == 404:
             raise UsageError("memory 404 is not yours")
         return {"id": memory_id, "content": "what was said", "offset": offset}
 
-    async def desk_search(self, mysis_id: int, column: str, query: str, limit: int) -> Sequence[dict[str, Any]]:
-        self.asked.append(("search", mysis_id, column, query, limit))
-        return self.rows[:limit]
+    async def desk_search(self, mysis_id: int, search: DeskSearch) -> DeskFound:
+        self.asked.append(("search", mysis_id, search))
+        page = self.rows[: search.limit]
+        return DeskFound(tuple(page), page[-1]["id"] if len(page) < len(self.rows) else None)

@@ -10,6 +10,7 @@ import pytest
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.errors import MysisMissing, RateExceeded, UsageError
 from zoea.model.request import Answer
+from zoea.model.searching import DeskSearch
 from zoea.model.words import DeliveryMode
 from zoea.settings import Layer, Settings, Templates
 from zoea.settings.library import Level
@@ -32,7 +33,8 @@ async def told(tmp_path: Path) -> AsyncIterator[Swarm]:
 
 
 async def contents(s: Swarm, query: str, column: str = "content", *, mysis: int = 1, limit: int = 20) -> list[str]:
-    return [row["content"] for row in await s.commander.desk.desk_search(mysis, column, query, limit)]
+    found = await s.commander.desk.desk_search(mysis, DeskSearch(column, query, mysis, limit=limit))
+    return [row["content"] for row in found.rows]
 
 
 class TestSearch:
@@ -51,9 +53,44 @@ class TestSearch:
     async def test_calls_are_found_by_name_and_arguments_and_results_by_their_text(self, told: Swarm) -> None:
         assert await contents(told, 'act({"text": "a|b:c"})') == ["100% of Iron_Ore 'found'*"]
         assert await contents(told, "act did a|b:c") == ["act did a|b:c"]
+        [row] = (await told.commander.desk.desk_search(1, DeskSearch("content", '"a|b', 1))).rows
+        assert row["call"] == 'act({"text": "a|b:c"})'
+
+    async def test_a_long_text_is_cut_around_the_hit_and_says_where_that_is(self, told: Swarm) -> None:
+        await told.commander.hold(True)
+        await told.commander.send("alpha", "a" * 5000 + "needle" + "z" * 5000)
+        await told.commander.hold(False)
+        await told.settled("alpha")
+        [row] = (await told.commander.desk.desk_search(1, DeskSearch("content", "needle", 1))).rows
+        assert len(row["content"]) == 2000
+        assert row["total_chars"] == 10_006
+        part = await told.commander.desk.desk_read(1, row["id"], row["from_char"], 2000)
+        assert part["content"] == row["content"]
+
+    async def test_with_the_whole_swarm_in_view_hits_say_whose_they_are(self, told: Swarm) -> None:
+        desk = told.commander.desk
+        [row] = (await desk.desk_search(1, DeskSearch("content", "beta's secret", None))).rows
+        assert row["mysis"] == "beta"
+        assert (await desk.desk_read(1, row["id"], 0, 100, everyone=True))["content"] == "beta's secret"
+        with pytest.raises(UsageError, match="there is no memory 999"):
+            await desk.desk_read(1, 999, 0, 100, everyone=True)
+
+    async def test_ranked_search_finds_words_in_any_case_and_pages_have_ends(self, told: Swarm) -> None:
+        found = await told.commander.desk.desk_search(1, DeskSearch("content", "IRON_ORE found", 1, ranked=True))
+        assert [row["content"] for row in found.rows] == ["100% of Iron_Ore 'found'*"]
+        first = await told.commander.desk.desk_search(1, DeskSearch("content", "o", 1, limit=2))
+        assert first.before_id == first.rows[-1]["id"]
+        rest = await told.commander.desk.desk_search(1, DeskSearch("content", "o", 1, before_id=first.before_id))
+        assert [row["content"] for row in rest.rows] == ["order for alpha"]
+        assert rest.before_id is None
+
+    async def test_a_search_that_takes_too_long_is_ended(self, told: Swarm, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("zoea.swarm.desk.SEARCH_S", 0.0)
+        with pytest.raises(UsageError, match="took too long"):
+            await contents(told, "o")
 
     async def test_reasoning_is_searched_apart(self, told: Swarm) -> None:
-        [row] = await told.commander.desk.desk_search(1, "reasoning", "漢字", 20)
+        [row] = (await told.commander.desk.desk_search(1, DeskSearch("reasoning", "漢字", 1))).rows
         assert (row["reasoning"], row["role"], row["source"]) == ("think: 漢字 é", "assistant", "llm")
         assert row["created_at"] == "2023-11-14T22:13:20+00:00"
         assert await contents(told, "漢字") == []
@@ -95,6 +132,10 @@ class TestRead:
         }
         assert (await desk.desk_read(1, 1, 10, 5))["next_offset"] is None
         assert (await desk.desk_read(1, 1, 99, 5))["content"] == ""
+
+    async def test_the_reasoning_of_a_memory_is_read_as_well(self, told: Swarm) -> None:
+        thought = await told.commander.desk.desk_read(1, 2, 0, 100, part="reasoning")
+        assert thought["reasoning"] == "think: 漢字 é"
 
     async def test_a_memory_of_another_mysis_is_refused(self, told: Swarm) -> None:
         other = await told.value("SELECT id FROM memory WHERE mysis_id = 2")

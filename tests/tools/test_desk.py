@@ -10,6 +10,8 @@ import pytest
 from tests.fakes.toolboxes import Desk, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.request import ToolResult, Wait
+from zoea.model.searching import DeskSearch
+from zoea.model.words import Role, Source
 from zoea.tools import SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Session
 
@@ -118,6 +120,9 @@ async def test_waiting_is_returned_as_a_wish(open_box: Opener, arguments: dict[s
             {"query": "q", "mysis_id": 8},
             "mysis_id must be your own (7): you may search your own memories only",
         ),
+        ("zoea_search_messages", {"query": "q" * 1_001}, "query must have at most 1000 characters, not 1001"),
+        ("zoea_search_messages", {"query": "q", "match": "fuzzy"}, "match must be one of exact, ranked, not 'fuzzy'"),
+        ("zoea_search_broadcasts", {"query": "q", "role": "tool"}, "role is not an argument of this tool"),
         ("zoea_search_reasoning", {"query": "q", "regex": True}, "regex is not an argument of this tool"),
         ("zoea_read_memory", {}, "id is missing: give the id of a memory, as a search shows it"),
         ("zoea_read_memory", {"id": 404}, "memory 404 is not yours"),
@@ -141,9 +146,9 @@ async def test_a_search_is_of_ones_own_memories(open_box: Opener) -> None:
     await _call(session, "zoea_search_reasoning", query="why", limit=3)
     await _call(session, "zoea_search_broadcasts", query="all")
     assert desk.asked == [
-        ("search", 7, "content", " ore ", 20),
-        ("search", 7, "reasoning", "why", 3),
-        ("search", 7, "broadcasts", "all", 20),
+        ("search", 7, DeskSearch("content", " ore ", 7)),
+        ("search", 7, DeskSearch("reasoning", "why", 7, limit=3)),
+        ("search", 7, DeskSearch("broadcasts", "all", 7)),
     ]
 
 
@@ -162,21 +167,59 @@ async def test_an_answer_has_at_most_12000_characters_and_counts_the_rest(open_b
     answer = json.loads(result.content)
     assert len(result.content) <= 12_000
     assert len(answer["results"]) == 5
-    assert answer["hint"].startswith("15 more")
+    assert answer["hint"] == "15 more, use before_id 4"
+    assert answer["next_before_id"] == 4
+
+
+async def test_a_page_names_the_next_one(open_box: Opener) -> None:
+    desk = Desk()
+    desk.rows = [{"id": number, "content": "x"} for number in (9, 8, 7)]
+    result = await _call(_session(open_box, desk), "zoea_search_broadcasts", query="x", limit=2, before_id=10)
+    answer = json.loads(result.content)
+    assert (answer["next_before_id"], answer["hint"]) == (8, "more, use before_id 8")
+    assert desk.asked[0][2].before_id == 10
+
+
+async def test_ranked_results_that_do_not_fit_have_no_next_page(open_box: Opener) -> None:
+    desk = Desk()
+    desk.rows = [{"id": number, "content": "x" * 1_990} for number in range(20)]
+    result = await _call(_session(open_box, desk), "zoea_search_messages", query="x", match="ranked")
+    answer = json.loads(result.content)
+    assert answer["hint"] == "15 more: narrow the query or give a smaller limit"
+    assert "next_before_id" not in answer
+    desk.rows = []
+    result = await _call(_session(open_box, desk), "zoea_search_messages", query="x", match="ranked")
+    assert json.loads(result.content)["hint"] == "Nothing holds these words. Try fewer or other words."
+
+
+async def test_a_search_is_narrowed_by_time_role_and_source(open_box: Opener) -> None:
+    desk = Desk()
+    narrowed = {"role": "tool", "source": "tool", "since": "1970-01-01T00:00:01Z", "until": "1970-01-01T00:00:02"}
+    await _call(_session(open_box, desk), "zoea_search_messages", query="q", **narrowed)
+    wanted = DeskSearch("content", "q", 7, role=Role.TOOL, source=Source.TOOL, since=1_000_000, until=2_000_000)
+    assert desk.asked == [("search", 7, wanted)]
 
 
 async def test_a_template_may_search_the_swarm(open_box: Opener) -> None:
     desk = Desk()
     session = _session(open_box, desk, search=SearchScope.SWARM)
     assert not (await _call(session, "zoea_search_messages", query="q", mysis_id=8)).is_error
-    assert desk.asked == [("search", 8, "content", "q", 20)]
+    await _call(session, "zoea_search_reasoning", query="q")
+    await _call(session, "zoea_search_broadcasts", query="q")
+    await _call(session, "zoea_read_memory", id=5, part="reasoning")
+    assert desk.asked == [
+        ("search", 7, DeskSearch("content", "q", 8)),
+        ("search", 7, DeskSearch("reasoning", "q", None)),
+        ("search", 7, DeskSearch("broadcasts", "q", None)),
+        ("read", 7, 5, 0, 10_000, "reasoning", True),
+    ]
 
 
 async def test_a_memory_is_read_from_an_offset(open_box: Opener) -> None:
     desk = Desk()
     result = await _call(_session(open_box, desk), "zoea_read_memory", id="812", offset=100)
     assert json.loads(result.content)["content"] == "what was said"
-    assert desk.asked == [("read", 7, 812, 100, 10_000)]
+    assert desk.asked == [("read", 7, 812, 100, 10_000, "content", False)]
 
 
 async def test_send_none_hides_both_ways_to_write(open_box: Opener) -> None:

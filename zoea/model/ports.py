@@ -6,7 +6,7 @@ names the errors of `zoea.model.errors` it raises.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from zoea.model.request import (
@@ -18,6 +18,7 @@ from zoea.model.request import (
     StreamItem,
     ToolResult,
 )
+from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -138,12 +139,27 @@ class SwarmDesk(Protocol):
 
     async def desk_list(self, mysis_id: int) -> tuple[MysisView, ...]: ...
 
-    async def desk_read(self, mysis_id: int, memory_id: int, offset: int, max_chars: int) -> dict[str, Any]:
-        """One memory of this mysis, cut; raises UsageError where it is not its own."""
+    async def desk_read(
+        self,
+        mysis_id: int,
+        memory_id: int,
+        offset: int,
+        max_chars: int,
+        *,
+        part: str = "content",
+        everyone: bool = False,
+    ) -> dict[str, Any]:
+        """One memory of this mysis, or of anyone's where `everyone`, cut; `part` is content or reasoning.
+
+        Raises UsageError where it is not its own.
+        """
         ...
 
-    async def desk_search(self, mysis_id: int, column: str, query: str, limit: int) -> Sequence[dict[str, Any]]:
-        """`column` is content, reasoning or broadcasts; newest first; case-sensitive contains."""
+    async def desk_search(self, mysis_id: int, search: DeskSearch) -> DeskFound:
+        """Newest first and case-sensitive, or ranked.
+
+        Raises UsageError where the query is empty, or takes too long.
+        """
         ...
 
 

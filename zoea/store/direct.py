@@ -44,10 +44,20 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write; nothing is checked. Raises sqlite3.Error."""
+def connect_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
+    """A connection that cannot write, for one thread or for one after another; nothing is checked.
+
+    Raises sqlite3.Error.
+    """
     uri = f"{path.absolute().as_uri()}?mode=ro"  # quotes whatever the path holds
-    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256)
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        cached_statements=256,
+        check_same_thread=not any_thread,
+    )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA query_only = ON")
     return connection

@@ -1,38 +1,39 @@
 """What a mysis may do and read through Zoea's own tools: `SwarmDesk` over the store and the commander.
 
 The caller is always the mysis whose toolbox it is, never an argument of the call.
-Until the indexes exist the search is a scan, newest first: exact, and case-sensitive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from zoea.model.errors import UsageError
+from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.values import MysisView, Receipt, Sender
 from zoea.model.words import SenderKind
 from zoea.store import Store
+from zoea.store.recall import (
+    BroadcastQuery,
+    Column,
+    Excerpt,
+    Hit,
+    Match,
+    Query,
+    Spot,
+    search_broadcasts,
+    search_memories,
+)
 from zoea.swarm.view import LiveView
-from zoea.text import clean
 
 Say = Callable[[Sender, int, str | None, str], Awaitable[Receipt]]
 
-_MESSAGES = """
-SELECT m.id, m.role, m.source, m.content, m.reasoning, m.created_at FROM memory m
-WHERE m.mysis_id = :mysis AND (instr(m.{column}, :query) > 0 {calls})
-ORDER BY m.id DESC LIMIT :limit
-"""
-_CALLS = """ OR EXISTS (SELECT 1 FROM tool_call c WHERE c.memory_id = m.id
-  AND instr(c.name || '(' || c.arguments || ')', :query) > 0)"""
-_BROADCASTS = """
-SELECT g.id, g.sender_name, g.content, g.created_at FROM message g
-WHERE g.kind = 'broadcast' AND instr(g.content, :query) > 0
-  AND (g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = g.id AND d.mysis_id = :mysis
-                                          AND d.state IN ('pending', 'taken')))
-ORDER BY g.id DESC LIMIT :limit
-"""
+SEARCH_S = 10.0
+"""How long a search of a mysis may take."""
 
 
 class Desk:
@@ -55,33 +56,102 @@ class Desk:
     async def desk_list(self, mysis_id: int) -> tuple[MysisView, ...]:
         return tuple(row.freeze() for row in self._view.rows())
 
-    async def desk_read(self, mysis_id: int, memory_id: int, offset: int, max_chars: int) -> dict[str, Any]:
-        found = await self._store.read("SELECT * FROM memory WHERE id = ? AND mysis_id = ?", (memory_id, mysis_id))
+    async def desk_read(
+        self,
+        mysis_id: int,
+        memory_id: int,
+        offset: int,
+        max_chars: int,
+        *,
+        part: str = "content",
+        everyone: bool = False,
+    ) -> dict[str, Any]:
+        found = await self._store.read(
+            "SELECT * FROM memory WHERE id = ? AND (mysis_id = ? OR ?)", (memory_id, mysis_id, everyone)
+        )
         if not found:
-            raise UsageError(f"you have no memory {memory_id}", hint="use an id that a search or a cut result gave you")
+            whose = "there is" if everyone else "you have"
+            raise UsageError(f"{whose} no memory {memory_id}", hint="use an id that a search or a cut result gave you")
         row = found[0]
-        content = row["content"][offset : offset + max_chars]
-        rest = len(row["content"]) - offset - len(content)
+        whole = row["reasoning" if part == "reasoning" else "content"]
+        text = whole[offset : offset + max_chars]
+        rest = len(whole) - offset - len(text)
         return {
             "id": row["id"],
             "role": row["role"],
             "source": row["source"],
             "created_at": _iso(row["created_at"]),
             "offset": offset,
-            "total_chars": len(row["content"]),
-            "content": content,
-            "next_offset": offset + len(content) if rest > 0 else None,
+            "total_chars": len(whole),
+            "reasoning" if part == "reasoning" else "content": text,
+            "next_offset": offset + len(text) if rest > 0 else None,
         }
 
-    async def desk_search(self, mysis_id: int, column: str, query: str, limit: int) -> Sequence[dict[str, Any]]:
-        parameters = {"mysis": mysis_id, "query": clean(query), "limit": limit}
-        if column == "broadcasts":
-            sql = _BROADCASTS
-        else:
-            sql = _MESSAGES.format(column=column, calls=_CALLS if column == "content" else "")
-        async with self._store.search_reader() as reader:
-            found = await reader.read(sql, parameters)
-        return [{key: _iso(row[key]) if key == "created_at" else row[key] for key in row.keys()} for row in found]  # noqa: SIM118  a Row iterates over its values
+    async def desk_search(self, mysis_id: int, search: DeskSearch) -> DeskFound:
+        ask = _broadcasts if search.column == "broadcasts" else _memories
+        try:
+            async with asyncio.timeout(SEARCH_S), self._store.search_reader() as reader:
+                return await reader.run(partial(ask, search=search))
+        except TimeoutError:
+            raise UsageError(
+                "the search took too long and was ended", hint="ask for more exact words, or narrow it with since"
+            ) from None
+
+
+def _memories(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound:
+    query = Query(
+        text=search.query,
+        column=Column(search.column),
+        match=Match.RANKED if search.ranked else Match.EXACT,
+        mysis_ids=None if search.whose is None else (search.whose,),
+        since=search.since,
+        until=search.until,
+        role=search.role,
+        source=search.source,
+        before_id=search.before_id,
+        limit=search.limit,
+    )
+    page = search_memories(connection, query)
+    return DeskFound(tuple(_memory_row(hit, search) for hit in page.hits), page.before_id, page.note)
+
+
+def _memory_row(hit: Hit, search: DeskSearch) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": hit.memory_id}
+    if search.whose is None:
+        row["mysis"] = hit.mysis
+    row |= {"role": hit.role.value, "source": hit.source.value, "content": hit.content.text}
+    if hit.spot is not Spot.CONTENT:
+        row[hit.spot.value] = hit.excerpt.text
+    return {**row, **_cut(hit.excerpt), "created_at": _iso(hit.created_at)}
+
+
+def _broadcasts(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound:
+    query = BroadcastQuery(
+        text=search.query,
+        match=Match.RANKED if search.ranked else Match.EXACT,
+        mysis_id=search.whose,
+        since=search.since,
+        until=search.until,
+        before_id=search.before_id,
+        limit=search.limit,
+    )
+    page = search_broadcasts(connection, query)
+    rows = tuple(
+        {
+            "id": hit.message_id,
+            "sender": hit.sender or "commander",
+            "content": hit.excerpt.text,
+            **_cut(hit.excerpt),
+            "created_at": _iso(hit.created_at),
+        }
+        for hit in page.hits
+    )
+    return DeskFound(rows, page.before_id, page.note)
+
+
+def _cut(excerpt: Excerpt) -> dict[str, int]:
+    """Where a part of a long text stands in the whole; nothing for a whole one."""
+    return {"from_char": excerpt.start, "total_chars": excerpt.total} if excerpt.is_cut else {}
 
 
 def _iso(at: int) -> str:

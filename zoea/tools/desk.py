@@ -13,30 +13,67 @@ from typing import Any
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.ports import SwarmDesk
 from zoea.model.request import CallMeta, ToolResult, ToolSpec, Wait
+from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.values import MysisView, Receipt
+from zoea.model.words import Role, Source
 from zoea.tools import own
 from zoea.tools.catalogue import digest
 from zoea.tools.fields import Fields
-from zoea.tools.own import COMMANDER, LIMIT, LIMIT_RANGE, MAX_ANSWER, MAX_TEXT, READ_CHARS, WAIT_RANGE, OwnTool
+from zoea.tools.own import (
+    COMMANDER,
+    LIMIT,
+    LIMIT_RANGE,
+    MATCHES,
+    MAX_ANSWER,
+    MAX_QUERY,
+    MAX_TEXT,
+    PARTS,
+    READ_CHARS,
+    ROLES,
+    SOURCES,
+    WAIT_RANGE,
+    OwnTool,
+)
 from zoea.tools.policy import SearchScope, Send, ToolPolicy
 from zoea.tools.results import failed
 
 _SEARCHES = {
-    "zoea_search_messages": ("content", "your stored messages, tool results and the broadcasts you received"),
-    "zoea_search_broadcasts": ("broadcasts", "the broadcasts you sent or received"),
-    "zoea_search_reasoning": ("reasoning", "your own stored reasoning"),
+    "zoea_search_messages": (
+        "content",
+        "your stored messages, tool calls, tool results and the broadcasts you received",
+        "what was said to all myses of your swarm, by them, and by their tools",
+    ),
+    "zoea_search_broadcasts": (
+        "broadcasts",
+        "the broadcasts you sent or received",
+        "all broadcasts of your swarm",
+    ),
+    "zoea_search_reasoning": (
+        "reasoning",
+        "your own stored reasoning",
+        "the stored reasoning of all myses of your swarm",
+    ),
 }
-_NO_HIT = "Nothing contains exactly this text. The search is case-sensitive: try a shorter or different part."
+"""What each searches, and how that is said to a mysis with its own memories, or with everyone's."""
+_NO_HIT = (
+    "Nothing contains exactly this text. The search is case-sensitive: try a shorter or different part, or match "
+    "ranked, which finds the words in any case."
+)
+_NO_WORDS = "Nothing holds these words. Try fewer or other words."
+
+_BESIDE = 600  # characters of an answer that are not rows
 
 Handler = Callable[[Fields, CallMeta, ToolPolicy], Awaitable[ToolResult]]
 
 
 def desk_tools(policy: ToolPolicy) -> tuple[ToolSpec, ...]:
     """Zoea's own tools as a template's policy leaves them, before allow and deny."""
+    everyone = policy.search is SearchScope.SWARM
     searches = [
-        own.mysis_search(name, what, has_owner=column != "broadcasts") for name, (column, what) in _SEARCHES.items()
+        own.mysis_search(name, what[everyone], of_memories=column != "broadcasts", everyone=everyone)
+        for name, (column, *what) in _SEARCHES.items()
     ]
-    tools = [own.mysis_list(), own.mysis_wait(), *searches, own.mysis_read()]
+    tools = [own.mysis_list(), own.mysis_wait(), *searches, own.mysis_read(everyone=everyone)]
     if policy.send is Send.SWARM:
         tools = [own.mysis_send(), own.mysis_broadcast(), *tools]
     elif policy.send is Send.COMMANDER:
@@ -83,7 +120,7 @@ class DeskTools:
     async def _list(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         fields.no_more()
         myses = await self._desk.desk_list(meta.mysis_id)
-        return _json({"you": meta.mysis}, "myses", [_row(view) for view in myses], "")
+        return _json({"you": meta.mysis}, "myses", [_row(view) for view in myses])
 
     async def _wait(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         seconds = fields.number("seconds", *WAIT_RANGE)
@@ -97,31 +134,77 @@ class DeskTools:
         return ToolResult(content=f"You wait {until}. Your turn ends now; a message wakes you earlier.", wait=wait)
 
     def _searcher(self, name: str) -> Handler:
-        column, _ = _SEARCHES[name]
+        column = _SEARCHES[name][0]
 
         async def search(fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
-            query = fields.raw_text("query")
-            limit = fields.whole("limit", *LIMIT_RANGE)
-            whose = fields.whole("mysis_id", 1, None) if column != "broadcasts" else None
-            fields.no_more()
-            if not query:
-                raise UsageError("query cannot be empty")
-            if whose is not None and whose != meta.mysis_id and policy.search is not SearchScope.SWARM:
-                raise UsageError(f"mysis_id must be your own ({meta.mysis_id}): you may search your own memories only")
-            owner = whose if whose is not None else meta.mysis_id
-            rows = await self._desk.desk_search(owner, column, query, LIMIT if limit is None else limit)
-            return _json({}, "results", rows, "" if rows else _NO_HIT)
+            asked = _asked(fields, column, meta, policy)
+            return _page(await self._desk.desk_search(meta.mysis_id, asked), ranked=asked.ranked)
 
         return search
 
     async def _read(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         memory = fields.whole("id", 1, None)
         offset = fields.whole("offset", 0, None)
+        part = fields.choice("part", PARTS, PARTS[0])
         fields.no_more()
         if memory is None:
             raise UsageError("id is missing: give the id of a memory, as a search shows it")
-        found = await self._desk.desk_read(meta.mysis_id, memory, offset or 0, READ_CHARS)
+        everyone = policy.search is SearchScope.SWARM
+        found = await self._desk.desk_read(meta.mysis_id, memory, offset or 0, READ_CHARS, part=part, everyone=everyone)
         return ToolResult(content=json.dumps(found, ensure_ascii=False, default=str))
+
+
+def _asked(fields: Fields, column: str, meta: CallMeta, policy: ToolPolicy) -> DeskSearch:
+    """What a mysis asks for, and may: its own memories, or anyone's where its template says so."""
+    query = fields.raw_text("query")
+    limit = fields.whole("limit", *LIMIT_RANGE)
+    ranked = fields.choice("match", MATCHES, MATCHES[0]) == MATCHES[1]
+    since, until, before = fields.moment("since"), fields.moment("until"), fields.whole("before_id", 1, None)
+    role = source = ""
+    whose = None
+    if column != "broadcasts":
+        role, source = fields.choice("role", ROLES), fields.choice("source", SOURCES)
+        whose = fields.whole("mysis_id", 1, None)
+    fields.no_more()
+    if not query:
+        raise UsageError("query cannot be empty")
+    if len(query) > MAX_QUERY:
+        raise UsageError(f"query must have at most {MAX_QUERY} characters, not {len(query)}")
+    if policy.search is not SearchScope.SWARM:
+        if whose not in (None, meta.mysis_id):
+            raise UsageError(f"mysis_id must be your own ({meta.mysis_id}): you may search your own memories only")
+        whose = meta.mysis_id
+    return DeskSearch(
+        column=column,
+        query=query,
+        whose=whose,
+        limit=LIMIT if limit is None else limit,
+        ranked=ranked,
+        role=Role(role) if role else None,
+        source=Source(source) if source else None,
+        since=since,
+        until=until,
+        before_id=before,
+    )
+
+
+def _page(found: DeskFound, *, ranked: bool) -> ToolResult:
+    """The rows that fit into an answer, and how to see the others."""
+    kept = fitting(found.rows)
+    left = len(found.rows) - len(kept)
+    hints = [found.note] if found.note else []
+    answer: dict[str, Any] = {"results": kept}
+    if not found.rows:
+        hints.append(_NO_WORDS if ranked else _NO_HIT)
+    elif ranked and left:
+        hints.append(f"{left} more: narrow the query or give a smaller limit")
+    elif left or found.before_id is not None:
+        before = kept[-1]["id"] if left else found.before_id
+        answer["next_before_id"] = before
+        hints.append(f"{f'{left} more' if left else 'more'}, use before_id {before}")
+    if hints:
+        answer["hint"] = "; ".join(hints)
+    return ToolResult(content=json.dumps(answer, ensure_ascii=False, default=str))
 
 
 def _receipt(receipt: Receipt) -> ToolResult:
@@ -137,21 +220,24 @@ def _row(view: MysisView) -> dict[str, Any]:
     return row
 
 
-def _json(head: Mapping[str, Any], key: str, rows: Sequence[Mapping[str, Any]], hint: str) -> ToolResult:
-    """Rows as JSON within `MAX_ANSWER`; what does not fit is counted."""
+def fitting(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first rows, at least one, that fit into an answer of `MAX_ANSWER` characters as JSON, beside its hints."""
     kept: list[Mapping[str, Any]] = []
-    size = 200 + len(hint)
+    size = _BESIDE
     for row in rows:
         size += len(json.dumps(row, ensure_ascii=False, default=str)) + 2
         if kept and size > MAX_ANSWER:
             break
         kept.append(row)
-    left = len(rows) - len(kept)
+    return kept
+
+
+def _json(head: Mapping[str, Any], key: str, rows: Sequence[Mapping[str, Any]]) -> ToolResult:
+    """Rows as JSON within `MAX_ANSWER`; what does not fit is counted."""
+    kept = fitting(rows)
     answer: dict[str, Any] = {**head, key: kept}
-    if left:
-        hint = f"{left} more: narrow the query or give a smaller limit"
-    if hint:
-        answer["hint"] = hint
+    if len(kept) < len(rows):
+        answer["hint"] = f"{len(rows) - len(kept)} more are not shown"
     return ToolResult(content=json.dumps(answer, ensure_ascii=False, default=str))
 
 

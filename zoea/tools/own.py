@@ -155,22 +155,36 @@ def mysis_wait() -> OwnTool:
     )
 
 
-def mysis_search(name: str, what: str, *, has_owner: bool) -> OwnTool:
-    """`what` says whose texts are searched; `has_owner` offers `mysis_id`."""
-    properties = {"query": QUERY, "limit": HOW_MANY}
-    if has_owner:
-        properties["mysis_id"] = number("Leave it out: it is your own id.", 1)
-    description = f"Search {what}, newest first. Use it for anything older than what you see."
+def mysis_search(name: str, what: str, *, of_memories: bool, everyone: bool) -> OwnTool:
+    """`what` says whose texts are searched; `everyone` lets it name whose memories."""
+    properties: dict[str, Schema] = {
+        "query": QUERY,
+        "limit": HOW_MANY,
+        "match": one_of("exact if left out; ranked: the words in any case, best first.", MATCHES),
+        "since": text("Only from this time on, ISO 8601."),
+        "until": text("Only before this time."),
+        "before_id": number("For older results: the next_before_id of the answer before.", 1),
+    }
+    if of_memories:
+        properties["role"] = one_of("user: prompts, assistant: answers, tool: results.", ROLES)
+        properties["source"] = one_of("Where it came from.", SOURCES)
+        whose = "Only of the mysis with this id; all if left out." if everyone else "Leave it out: it is your own id."
+        properties["mysis_id"] = number(whose, 1)
+    description = (
+        f"Search {what}, newest first. Use it for anything older than what you see. Give only query at first: a short "
+        "part of what was said, exactly as it was written."
+    )
     return OwnTool(name, "Search", description, properties, ("query",))
 
 
-def mysis_read() -> OwnTool:
+def mysis_read(*, everyone: bool = False) -> OwnTool:
+    whose = "any stored memory of your swarm" if everyone else "one of your stored memories"
     return OwnTool(
         "zoea_read_memory",
         "Read a memory",
-        "Read one of your stored memories in full, by the id that a search or a note about left-out characters shows. "
-        "Long ones come in parts: give offset to read on.",
-        {"id": MEMORY_ID, "offset": OFFSET},
+        f"Read {whose} in full, by the id that a search or a note about left-out characters shows. Long ones come in "
+        "parts: give offset to read on.",
+        {"id": MEMORY_ID, "offset": OFFSET, "part": one_of("content (if left out), or reasoning.", PARTS)},
         ("id",),
     )
 
