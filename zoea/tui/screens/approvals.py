@@ -114,7 +114,7 @@ class ApprovalPanel(CockpitModal[None]):
         place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
         box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
-        box.border_subtitle = f"{place} of {max(place, len(waiting))}"
+        box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
         self._who.put(question_lines(shown, now))
         answers = self._keys
         answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)

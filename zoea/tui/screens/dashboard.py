@@ -16,8 +16,9 @@ from textual.geometry import Size
 from zoea.app.broadcasts import Broadcast, latest
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
-from zoea.tui import attention, figures
+from zoea.tui import figures
 from zoea.tui.actions import Place, Situation, bindings, of
+from zoea.tui.clickable import hints
 from zoea.tui.needs import call_line, needs_briefly, needs_lines
 from zoea.tui.rows import Row, heads, one_line
 from zoea.tui.said_lines import ONE_LINE_FROM, said_lines
@@ -125,7 +126,8 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def targets(self) -> tuple[MysisView, ...]:
         """The marked myses, else the one under the cursor."""
-        marked = [view for view in self.cockpit.feed.in_order() if view.id in self.cockpit.marks]
+        marks = self.cockpit.marks
+        marked = [view for view in self.cockpit.feed.in_order() if view.id in marks] if marks else []
         if marked:
             return tuple(marked)
         cursor = self.table.cursor if self.is_mounted else None
@@ -145,7 +147,9 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             return
         first = not self.table.shown and bool(self.cockpit.feed.myses)
         self.table.show(self.cockpit.feed.in_order(), ids or None)
-        self._draw_detail()
+        cursor = self.table.cursor
+        if not ids or cursor is None or cursor.id in ids:
+            self._draw_detail()
         self._draw_needs()
         self._draw_titles()
         self.retarget()
@@ -208,7 +212,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         """Who needs the commander, the most urgent first, with the key that answers."""
         if not self.is_mounted:
             return
-        views = attention.needing(self.cockpit.feed.myses.values())
+        views = self.cockpit.feed.roster.in_need
         asked, now, glyphs = self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs
         width = self._needs.content_size.width
         if width >= ONE_LINE_FROM:
@@ -249,7 +253,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         box = self.query_one("#swarm-box")
         box.border_title = Content(title)
         order = "needs you first" if table.is_attention_first else "as created"
-        box.border_subtitle = f"order: {order} · a changes it" if all_of_them else ""
+        box.border_subtitle = hints(f"order: {order} · a changes it") if all_of_them else ""
         self._heads.put(heads(table.columns))
 
     def _draw_feed(self) -> None:

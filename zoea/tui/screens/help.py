@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.widgets import Input
 
 from zoea.tui.actions import ACTIONS, BY_ID, Action, Place, Situation
@@ -180,4 +181,4 @@ class Help(CockpitScreen[None]):
             self.lines.border_subtitle = ""
             return
         command = f" · :{action.command}" if action.command else ""
-        self.lines.border_subtitle = f"{action.id}{command} · enter does it"
+        self.lines.border_subtitle = Content(f"{action.id}{command} · enter does it")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
+from textual.content import Content
 from textual.widgets import Input
 
 from zoea.model.errors import SettingsError
@@ -134,7 +135,7 @@ class SettingsScreen(CockpitScreen[None]):
         group = self._groups.get(self._group)
         if group is None:
             return
-        self.fields.border_title = group.title.upper()
+        self.fields.border_title = Content(group.title.upper())
         if group.id == LOOK:
             self._draw_looks()
         else:
@@ -198,7 +199,7 @@ class SettingsScreen(CockpitScreen[None]):
             about.put([[(group.description if group else "", "quiet")]])
             said.put([])
             return
-        self.editor.border_title = one_line(field.key)
+        self.editor.border_title = Content(one_line(field.key))
         about.put([[(field.description, "")], [(self._hint(field), "quiet")]])
         if not self.value.has_focus:
             self.value.value = field.text
