@@ -28,7 +28,7 @@ from zoea.model.errors import OwnerError
 log = logging.getLogger(__name__)
 
 MAX_COCKPITS = 32
-"""At once. Each is a process of about 60 MB and three connections of the owner's socket, which takes 128."""
+"""At once. Each is a process of about 50 MB and three connections of the owner's socket, which takes 128."""
 
 MAX_MESSAGE = 4 * 1024 * 1024
 """Bytes that a browser may send at once: a large paste."""
