@@ -65,7 +65,7 @@ def sentence(event: Event, text: str = "") -> str:
     try:
         return words.format(**event.data)
     except KeyError:
-        return words.partition(" {")[0]
+        return words.partition(" {")[0].removesuffix(":")
 
 
 def who(event: Event, names: Mapping[int, str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zoea.context import Frozen
+from zoea.model.errors import TemplateError
 from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
@@ -60,10 +61,23 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A template read back from its stored text, and the settings as they are under it; parsed once per mysis."""
+    """A template read back from its stored text, and the settings as they are under it; parsed once per mysis.
+
+    Where that could not be done, `damage` says why, and the rest is what settings say alone.
+    """
 
     template: Template
     settings: Settings
+    damage: TemplateError | None = None
+
+
+def stored_character(body: str, settings: Settings) -> Character:
+    """Never raises: one that cannot be read must not keep the others from living (I10)."""
+    try:
+        return character(body, settings)
+    except TemplateError as error:
+        hint = "create it anew from its template, or set back the settings that no longer agree with it"
+        return Character(Template(), settings, TemplateError(error.what, hint=hint))
 
 
 def character(body: str, settings: Settings) -> Character:

@@ -12,7 +12,8 @@ import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Self, TypeVar
+from functools import partial
+from typing import Any, Self, TypeVar
 
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
 from zoea.model.ports import Clock, Ids, Outside, ToolFactory
@@ -38,9 +39,10 @@ from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm import message_ops, mysis_ops, records, rows, spend_ops
-from zoea.swarm.agent import Character, Providers, character, life_rules
+from zoea.swarm.agent import Character, Providers, character, life_rules, stored_character
 from zoea.swarm.approvals import ApprovalDesk
 from zoea.swarm.desk import Desk
+from zoea.swarm.endings import failure_of
 from zoea.swarm.events import EventHub
 from zoea.swarm.gate import TurnGate
 from zoea.swarm.hold import HoldSwitch
@@ -148,16 +150,28 @@ class Commander:
             inbox.setdefault(delivery.mysis_id, []).append(delivery)
         found = await self._store.read(f"{rows.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
         tallies = {row["mysis_id"]: row for row in await self._store.read("SELECT * FROM tally")}
+        nudged = await records.nudges(self._store, self._clock.now() - _HOUR)
         for row in found:
             mysis = rows.mysis(row)
-            self._revive(mysis, tallies[mysis.id], inbox.get(mysis.id, []), mysis.id in open_turns)
+            damage = self._character(mysis.template_hash).damage
+            if damage is not None and mysis.state is MysisState.IDLE:
+                mysis = await self._store.write(partial(mysis_ops.fail, mysis_id=mysis.id, failure=failure_of(damage)))
+            waiting, broken_off = inbox.get(mysis.id, []), mysis.id in open_turns
+            self._revive(mysis, tallies[mysis.id], waiting, broken_off, nudged.get(mysis.id, ()))
         for row in await self._store.read(rows.LAST_SAID):
             live = self._view.row(row["mysis_id"])
             if live.mysis.failure is None:
                 live.say(row["content"], row["created_at"])
             live.progress_at = row["created_at"]
 
-    def _revive(self, mysis: Mysis, tally: sqlite3.Row, inbox: list[Delivery], broken_off: bool) -> MysisRunner:
+    def _revive(
+        self,
+        mysis: Mysis,
+        tally: sqlite3.Row,
+        inbox: list[Delivery],
+        broken_off: bool,
+        nudged_at: tuple[int, ...] = (),
+    ) -> MysisRunner:
         live = LiveMysis(mysis, text_at=mysis.state_at)
         live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
         live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
@@ -180,6 +194,7 @@ class Commander:
             held_since=now if self._hold.holds(mysis.id) else None,
             retry_at=mysis.retry_at,
             retry_count=mysis.retry_count,
+            nudged_at=nudged_at,
         )
         self._view.add(live)
         runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], known, life)
@@ -190,7 +205,7 @@ class Commander:
 
     def _character(self, template_hash: bytes) -> Character:
         if template_hash not in self._characters:
-            self._characters[template_hash] = character(self._bodies[template_hash], self._settings)
+            self._characters[template_hash] = stored_character(self._bodies[template_hash], self._settings)
         return self._characters[template_hash]
 
     # Myses.
@@ -210,6 +225,7 @@ class Commander:
         found = self._templates.get(template or self._settings.swarm.default_template)
         chosen = self._settings.provider_name(provider or found.provider)
         self._providers.get(chosen)
+        self._characters[found.hash] = character(found.text, self._settings)
         new = mysis_ops.NewMysis(
             uid=self._ids.uid(),
             name=mysis_ops.check_name(name) if name.strip() else "",
@@ -225,7 +241,7 @@ class Commander:
         tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
         runner = self._revive(mysis, tally[0], deliveries, broken_off=False)
         if start:
-            await runner.tell(lf.Start(self._clock.now()))
+            await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
 
     def _create_op(
@@ -253,13 +269,13 @@ class Commander:
         self._check_disk()
         if runner.life.state is MysisState.RUNNING:
             raise StateRefused("mysis already running", hint=f"stop {runner.mysis.name} first to start it anew")
-        await runner.tell(lf.Start(self._clock.now()))
+        await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
 
     async def stop(self, ref: str) -> MysisView:
         runner = self._runner(ref)
         self._check_disk()
-        await runner.tell(lf.Stop(self._clock.now()))
+        await self._carried_out(runner.tell(lf.Stop(self._clock.now())))
         await runner.stopped()
         return self._row(runner)
 
@@ -271,10 +287,12 @@ class Commander:
 
     async def stop_all(self) -> int:
         self._check_disk()
-        running = [runner for runner in self._runners.values() if runner.life.state is not MysisState.STOPPED]
-        await self._tell(running, lambda _: lf.Stop(self._clock.now()))
-        await asyncio.gather(*(runner.stopped() for runner in running))
-        return len(running)
+        # The idle and the errored too, or a message or a recovery would start them again; but what ran counts.
+        all_but_stopped = [runner for runner in self._runners.values() if runner.life.state is not MysisState.STOPPED]
+        count = sum(1 for runner in all_but_stopped if runner.life.state is MysisState.RUNNING)
+        await self._tell(all_but_stopped, lambda _: lf.Stop(self._clock.now()))
+        await asyncio.gather(*(runner.stopped() for runner in all_but_stopped))
+        return count
 
     async def delete(self, ref: str) -> MysisView:
         runner = self._runner(ref)
@@ -282,7 +300,7 @@ class Commander:
         self._check_disk()
         self._leaving.add(mysis_id)
         try:
-            await runner.tell(lf.Stop(self._clock.now(), "deleted"))
+            await self._carried_out(runner.tell(lf.Stop(self._clock.now(), "deleted")))
             await runner.stopped()
             await runner.close()
             last = self._view.row(mysis_id).freeze()
@@ -400,21 +418,26 @@ class Commander:
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
         if ref:
             runner = self._runner(ref)
-            await self._command(lambda conn: mysis_ops.hold(conn, runner.mysis.id, on, reason))
+
+            def op(conn: WriterConnection) -> Mysis:
+                mysis_ops.hold(conn, runner.mysis.id, on, reason, by_person=True)
+                return mysis_ops.find(conn, runner.mysis.id)
+
+            mysis = await self._command(op)
             self._hold.set_mysis(runner.mysis.id, on)
-            mysis = await self._store.write(lambda conn: mysis_ops.find(conn, runner.mysis.id))
             runner.refresh(mysis)
             await self._tell_hold([runner])
             return
-        await self._command(lambda conn: mysis_ops.hold(conn, None, on, reason or "you put the swarm on hold"))
-        self._hold.set_swarm(on, reason or "you put the swarm on hold")
+        why = reason or "you put the swarm on hold"
+        await self._command(lambda conn: mysis_ops.hold(conn, None, on, why, by_person=True))
+        self._hold.set_swarm(on, why)
         await self._tell_hold(list(self._runners.values()))
 
     async def _hold_for(self, reason: str) -> None:
         """A hard budget of the swarm is spent: hold, with the reason, until a person lifts it."""
         if self._hold.swarm:
             return
-        await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason))
+        await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason, by_person=False))
         self._hold.set_swarm(True, reason)
         self._hold_changed()
 
@@ -532,7 +555,18 @@ class Commander:
     async def _tell(self, runners: list[MysisRunner], given: Callable[[int], lf.Input]) -> None:
         """Tell several at once. One that is being deleted meanwhile refuses, which is not the others' concern."""
         told = [runner.tell(given(runner.mysis.id)) for runner in runners]
-        await asyncio.gather(*told, return_exceptions=True)
+        await self._carried_out(asyncio.gather(*told, return_exceptions=True))
+
+    async def _carried_out(self, told: asyncio.Future[Any]) -> None:
+        """Wait for what was told to be stored. A disk that turns out to be full meanwhile is the person's error."""
+        full = asyncio.create_task(self._services.full.wait())
+        try:
+            await asyncio.wait({told, full}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            full.cancel()
+        if not told.done():
+            raise StoreFull(DISK_FULL, hint="Free some space; what you asked for is done as soon as it can be stored.")
+        await told
 
     def _row(self, runner: MysisRunner) -> MysisView:
         """The row of a mysis as it stands. Raises MysisMissing where it was deleted meanwhile."""

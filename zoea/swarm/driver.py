@@ -16,15 +16,16 @@ from typing import Any, Protocol, assert_never
 from zoea.context import Answer as NeedAnswer
 from zoea.context import Frozen, Need, TurnRecord, TurnSoFar, needs, plan_turn
 from zoea.context import Plan as RequestPlan
-from zoea.model.errors import PlanError, ProviderError, UpstreamLost, ZoeaError
+from zoea.model.errors import PlanError, ProviderError, ZoeaError
 from zoea.model.ports import ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
-from zoea.model.values import Failure, Memory, Mysis
-from zoea.model.words import Activity, ApprovalAnswer, ErrorClass, Outcome
+from zoea.model.values import Memory, Mysis
+from zoea.model.words import Activity, ApprovalAnswer, Outcome
 from zoea.store import WriterConnection
 from zoea.swarm import budgets, fingerprint, records, room, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
 from zoea.swarm.agent import Agent
+from zoea.swarm.endings import end_of, failure_of
 from zoea.swarm.gate import Rank
 from zoea.swarm.model_call import ModelCall
 from zoea.swarm.services import Services
@@ -485,42 +486,3 @@ class TurnDriver:
                 _log.warning(
                     "%d calls of mysis #%d do not let themselves be cancelled", len(late), self._agent.mysis_id
                 )
-
-
-def failure_of(error: Exception) -> Failure:
-    """An error as a person reads it; one that no rule knows says where to look."""
-    if isinstance(error, ZoeaError):
-        return Failure(type(error).__name__, error.title, error.what, error.hint)
-    return Failure(
-        type(error).__name__,
-        "Zoea failed",
-        "an error that Zoea has no rule for; its log says which",
-        "relaunch the mysis; if it happens again, report it with the log",
-    )
-
-
-def end_of(error: Exception) -> t.End:
-    """What a turn came to that this error ended, before or after it was in the store."""
-    match error:
-        case ProviderError():
-            return broke_off(failure_of(error), error.kind)
-        case UpstreamLost():
-            return broke_off(failure_of(error), ErrorClass.TRANSIENT)
-        case _:
-            return broke_off(failure_of(error), ErrorClass.BAD_REQUEST)
-
-
-def broke_off(failure: Failure, error_class: ErrorClass) -> t.End:
-    """The end of a turn that could not be opened, or that nothing could carry on: it goes on later, if it is there."""
-    return t.End(
-        outcome=Outcome.FAILED,
-        responded=False,
-        nudged=False,
-        failure=failure,
-        error_class=error_class,
-        final=False,
-        stops=False,
-        wait_until=None,
-        wait_reason="",
-        tick_length=0,
-    )

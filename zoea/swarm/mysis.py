@@ -23,7 +23,8 @@ from zoea.swarm import life as lf
 from zoea.swarm import mysis_ops, records, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
 from zoea.swarm.agent import MISSING_WINDOW, Agent, Character, freezer, make_agent
-from zoea.swarm.driver import OpenedTurn, TurnDriver, broke_off, end_of, failure_of
+from zoea.swarm.driver import OpenedTurn, TurnDriver
+from zoea.swarm.endings import broke_off, end_of, failure_of
 from zoea.swarm.restore import restore
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
@@ -319,6 +320,8 @@ class MysisRunner:
 
     async def _run_turn(self, effect: lf.OpenTurn) -> tuple[t.End, tuple[lf.Pending, ...]]:
         services = self._services
+        if self._known.damage is not None:
+            raise self._known.damage
         agent = await make_agent(self.mysis, self._known, services.providers)
         if not agent.window_known:
             _log.info(MISSING_WINDOW.format(model=agent.model, window=agent.window))

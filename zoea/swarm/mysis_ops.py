@@ -8,7 +8,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
-from zoea.model.values import Mysis
+from zoea.model.values import Failure, Mysis
 from zoea.model.words import MysisState
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
@@ -207,13 +207,22 @@ def bring_back(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
     return find(conn, mysis_id)
 
 
+def fail(conn: WriterConnection, mysis_id: int, failure: Failure) -> Mysis:
+    """Make a mysis errored that cannot be brought to life."""
+    set_state(conn, mysis_id, lf.SetState(MysisState.ERRORED, failure.title, failure), lf.Lasting())
+    return find(conn, mysis_id)
+
+
 def dismiss(conn: WriterConnection, mysis_id: int) -> None:
     conn.execute("UPDATE mysis SET error_dismissed_at = ? WHERE id = ?", (conn.now(), mysis_id))
     conn.emit("mysis.dismissed", mysis_id)
 
 
-def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str) -> None:
-    """Put the swarm, or one mysis, on hold, or lift it; it survives a restart."""
+def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *, by_person: bool) -> None:
+    """Put the swarm, or one mysis, on hold, or lift it; it survives a restart.
+
+    Its event says why only where Zoea does: what a person gave as reason is in the row alone.
+    """
     if mysis_id is not None:
         conn.execute(
             "UPDATE mysis SET held = ?, held_reason = ? WHERE id = ?", (int(on), reason if on else "", mysis_id)
@@ -225,7 +234,8 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str) ->
             " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
             (value, conn.now()),
         )
-    conn.emit("hold.set" if on else "hold.lifted", mysis_id, reason=reason)
+    why = {"reason": reason} if on and not by_person else {}
+    conn.emit("hold.set" if on else "hold.lifted", mysis_id, **why)
 
 
 def settle_after_start(conn: WriterConnection) -> int:

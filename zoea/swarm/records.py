@@ -137,6 +137,24 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
     )
 
 
+# The newest turns are walked back to the first that is older; what a person stopped since counts anew.
+_NUDGES = """
+SELECT t.mysis_id, t.opened_at FROM turn t
+WHERE t.id > coalesce((SELECT id FROM turn WHERE opened_at <= :since ORDER BY id DESC LIMIT 1), 0)
+  AND t.opened_by = 'nudge' AND t.session_id >
+    coalesce((SELECT max(s.id) FROM session s WHERE s.mysis_id = t.mysis_id AND s.outcome = 'stopped'), 0)
+ORDER BY t.id
+"""
+
+
+async def nudges(store: Store, since: int) -> dict[int, tuple[int, ...]]:
+    """When each mysis was nudged since then, for `nudge.max_per_hour`."""
+    found: dict[int, list[int]] = {}
+    for row in await store.read(_NUDGES, {"since": since}):
+        found.setdefault(row["mysis_id"], []).append(row["opened_at"])
+    return {mysis_id: tuple(times) for mysis_id, times in found.items()}
+
+
 async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
     """Deliveries that no turn has taken, of one mysis or of all, in arrival order."""
     if mysis_id is None:

@@ -46,6 +46,7 @@ class Services:
     hold_swarm: Callable[[str], Awaitable[None]]
     tell_hold: Callable[[], None]
     known_catalogues: set[str] = field(default_factory=set)
+    full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     _trial: asyncio.Task[None] | None = None
     _closing: bool = False
 
@@ -74,6 +75,7 @@ class Services:
         if self._trial is None or self._trial.done():
             _log.error("%s: %s", error.title, error.what)
             self._trial = asyncio.create_task(self._try_again(self.hold.swarm, self.hold.reason), name="disk trial")
+            self.full.set()
             self.hold.set_swarm(True, DISK_FULL)
             self.tell_hold()
         return self._trial
@@ -90,6 +92,7 @@ class Services:
                 _log.warning("still nothing can be stored: %s", error.what)
             else:
                 break
+        self.full.clear()
         if self.hold.reason == DISK_FULL:
             self.hold.set_swarm(was_held, reason)
             self.tell_hold()
