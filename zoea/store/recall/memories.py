@@ -21,8 +21,6 @@ RANKED = 5_000
 """The newest matches among which ranked search chooses."""
 
 NO_WORDS = "the query has no words: use exact search for signs"
-_BEYOND = f"looked through the newest {SCANNED:,} memories only, because a query under 3 characters uses no index"
-_MORE = f"ranked among the newest {RANKED:,} matches; there are older ones: add words, or narrow the time"
 _SOME = "no memory has all of these words; these have some of them"
 _NEWEST = 1 << 50
 
@@ -70,7 +68,8 @@ def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
     before = ids[query.limit - 1] if len(ids) > query.limit else None
     note = ""
     if before is None and down_to:
-        before, note = down_to + 1, f"{_BEYOND}; use before_id {down_to + 1} to look further"
+        before = down_to + 1
+        note = f"looked through the newest {SCANNED:,} memories only; use before_id {before} to look further"
     return Hits(_hits(connection, ids[: query.limit], query), before, note)
 
 
@@ -96,7 +95,8 @@ def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
                 best[memory_id] = min(score, best.get(memory_id, 0.0))
             ids = sorted(best, key=lambda each: (best[each], -each))[: query.limit]
             if len(found) > RANKED:
-                note = f"{note}; {_MORE}" if note else _MORE
+                more = f"chosen from the newest {RANKED:,} matches, there are older ones"
+                note = f"{note}; {more}" if note else more
             return Hits(_hits(connection, ids, query), None, note)
         note = _SOME
     return Hits()

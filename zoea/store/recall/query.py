@@ -168,5 +168,5 @@ def _checked(text: str, limit: int, max_chars: int) -> str:
         raise UsageError("query cannot be empty")
     for name, value, (least, most) in (("limit", limit, LIMIT_RANGE), ("max_chars", max_chars, MAX_CHARS_RANGE)):
         if not least <= value <= most:
-            raise UsageError(f"{name} must be between {least} and {most}, not {value}")
+            raise UsageError(f"{name} must be from {least} to {most}, not {value}")
     return text
