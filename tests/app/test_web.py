@@ -233,6 +233,18 @@ class TestCockpits:
                 pid = await pid_of(socket)
             await until(lambda: not is_there(pid) and door.cockpits == 0)
 
+    async def test_one_that_still_draws_when_its_browser_is_gone_comes_to_its_end(
+        self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        killed: list[object] = []
+        monkeypatch.setattr(browser_cockpit, "END_S", WITHIN_S)
+        monkeypatch.setattr(browser_cockpit, "_kill", killed.append)
+        async with WebDoor((*FAKE, "wordy")) as door:
+            async with client.ws_connect(f"{door.address}ws") as socket:
+                pid = await pid_of(socket)
+            await until(lambda: not is_there(pid) and door.cockpits == 0)
+        assert not killed
+
     async def test_all_end_when_the_door_closes(self, client: aiohttp.ClientSession) -> None:
         door = WebDoor(FAKE)
         await door.open()

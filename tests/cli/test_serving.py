@@ -16,6 +16,7 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread, fake_owner
 from tests.fakes.swarm import FakeSwarm
 from zoea.app import compose
+from zoea.app.lock import holder
 from zoea.app.web import WebDoor
 from zoea.cli import serving
 from zoea.model.ports import SwarmApi
@@ -99,6 +100,17 @@ def test_beside_a_running_swarm_it_attaches_and_a_signal_leaves_that_running(
     assert "--world counts only where one is started" in ran.err
     assert beside.owner is not None
     assert not beside.owner.ending.is_set()
+
+
+def test_where_somebody_was_quicker_it_attaches_to_them(
+    zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None])
+    monkeypatch.setattr(serving, "holder", lambda data: next(answers, holder(data)))
+    then(lambda: signal.raise_signal(signal.SIGTERM))
+    ran = zoea("serve", "--port", "0")
+    assert ran.code == 0, ran.err
+    assert "leaves it running" in ran.out
 
 
 def test_it_ends_with_the_swarm_that_it_is_attached_to(

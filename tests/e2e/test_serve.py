@@ -49,8 +49,8 @@ async def test_q_detaches_one_browser_and_no_cockpit_outlives_whoever_served_it(
                     """Its last words."""
             await gone(second)
         assert zoea.process.poll() is None
-        await one.send_json(["stdin", "?"])
-        await shows(one, "elp")
+        await one.send_json(["stdin", "b"])
+        await shows(one, "broadcast to")
         assert zoea.cockpits() == first
 
         zoea.process.send_signal(signal.SIGKILL)

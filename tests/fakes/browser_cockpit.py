@@ -1,7 +1,8 @@
 """A cockpit of a browser's in ten lines: Textual's web protocol on its pipes, as a process that starts at once.
 
 It shows its process and size first, then repeats each packet that it is given. Its argument says how it
-behaves badly: `deaf` never ends by itself, `mute` ends before it greets, `sudden` ends after a moment.
+behaves badly: `deaf` never ends by itself, `mute` ends before it greets, `sudden` ends after a moment,
+`wordy` draws more than a pipe holds before it ends.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ def main(behaviour: str) -> None:
     while head := sys.stdin.buffer.read(5):
         payload = sys.stdin.buffer.read(int.from_bytes(head[1:], "big"))
         show(b"D", head[:1] + payload)
+    if behaviour == "wordy":
+        for _ in range(32):
+            show(b"D", b"x" * 65_536)
     while behaviour == "deaf":
         time.sleep(60)
 

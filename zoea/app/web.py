@@ -35,7 +35,8 @@ MAX_MESSAGE = 4 * 1024 * 1024
 
 HEARTBEAT_S = 15.0
 LEFT_BEHIND_S = 0.5
-"""What an open request may take when the door closes."""
+GOODBYE_S = 1.0
+"""What an open request may take when the door closes, and a browser to say goodbye."""
 
 _OURS, _THEIRS = files("zoea.app") / "page", files("textual_serve") / "static"
 ASSETS = {
@@ -198,7 +199,9 @@ class WebDoor:
     async def _show_cockpit(self, request: web.Request) -> web.StreamResponse:
         if len(self._cockpits) >= MAX_COCKPITS or self._runner is None:
             return _refusal(503, f"There are {MAX_COCKPITS} cockpits already: close one.")
-        browser = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE, compress=False)
+        browser = web.WebSocketResponse(
+            timeout=GOODBYE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE, compress=False
+        )
         cockpit = BrowserCockpit(
             self._command, write_bytes=browser.send_bytes, write_text=browser.send_str, close=browser.close
         )

@@ -21,7 +21,7 @@ from zoea.settings.paths import Places
 HANDED_ON_S = 10.0
 """How long to wait for whoever takes over a swarm whose owner went away."""
 
-CLOSING_S = 2.5
+CLOSING_S = 3.5
 """The door's share of the ten seconds that an end may take."""
 
 
