@@ -72,6 +72,7 @@ async def _beside(door: WebDoor, options: RunOptions, where: Places) -> None:
         _announce(door, f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running.")
         await _first(swarm.gone(), ending.wait())
     while not ending.is_set():
+        _say("The swarm's owner went away; another is waited for.")
         successor = await _taken_over(where, ending)
         if successor is None:
             if not ending.is_set():
