@@ -10,7 +10,7 @@ import contextlib
 
 import pytest
 
-from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, UsageError
+from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, Recipients, SwarmView
 from zoea.model.words import ApprovalAnswer, MysisState
@@ -30,6 +30,19 @@ class SwarmApiContract:
     async def test_tags_are_kept(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", tags=("miner", "north"), start=False)
         assert set((await swarm.mysis("alpha")).tags) == {"miner", "north"}
+
+    async def test_what_a_mysis_is_changes_while_it_does_not_run(self, swarm: SwarmApi) -> None:
+        made = await swarm.create("alpha", tags=("north",), start=False)
+        same = await swarm.configure("alpha", settings={"budget.mysis": 90_000})
+        assert (same.model, same.provider, same.tags) == (made.model, made.provider, ("north",))
+        changed = await swarm.configure("alpha", model="other", tags=("south", "deep"))
+        assert (changed.id, changed.model, set(changed.tags)) == (made.id, "other", {"south", "deep"})
+        assert (await swarm.configure("alpha", tags=())).tags == ()
+        with pytest.raises(TemplateError):
+            await swarm.configure("alpha", settings={"swarm.max_myses": 3})
+        await swarm.start("alpha")
+        with pytest.raises(StateRefused):
+            await swarm.configure("alpha", model="third")
 
     async def test_a_mysis_is_found_by_name_in_any_case_and_by_id(self, swarm: SwarmApi) -> None:
         made = await swarm.create("Alpha", start=False)

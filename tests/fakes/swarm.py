@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, UsageError
+from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -135,6 +135,30 @@ class FakeSwarm:
 
     async def dismiss(self, ref: str) -> MysisView:
         return self._put(replace(self._find(ref), failure=None), "mysis.dismissed")
+
+    async def configure(
+        self,
+        ref: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> MysisView:
+        view = self._find(ref)
+        if view.state is MysisState.RUNNING:
+            raise StateRefused(f"{view.name} is running")
+        if any(not key.startswith("budget.") for key in settings or {}):
+            raise TemplateError("no setting of one mysis")
+        changed = replace(
+            view,
+            template=template or view.template,
+            provider=provider or view.provider,
+            model=model or view.model,
+            tags=view.tags if tags is None else tags,
+        )
+        return self._put(changed, "mysis.configured")
 
     async def send(
         self,

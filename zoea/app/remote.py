@@ -196,6 +196,27 @@ class RemoteSwarm:
     async def dismiss(self, ref: str) -> MysisView:
         return await self._ask(MysisView, "dismiss", ref=ref)
 
+    async def configure(
+        self,
+        ref: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> MysisView:
+        return await self._ask(
+            MysisView,
+            "configure",
+            ref=ref,
+            template=template,
+            provider=provider,
+            model=model,
+            tags=tags,
+            settings=settings,
+        )
+
     async def send(
         self,
         ref: str,

@@ -24,6 +24,7 @@ _WORDS = {
     "mysis.deleted": "is deleted",
     "mysis.undeleted": "is back",
     "mysis.dismissed": "error dismissed",
+    "mysis.configured": "is configured anew",
     "hold.set": "on hold: {reason}",
     "hold.lifted": "hold lifted",
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",

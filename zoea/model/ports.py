@@ -214,6 +214,24 @@ class SwarmApi(Protocol):
         """Take the error off a row; the state stays."""
         ...
 
+    async def configure(
+        self,
+        ref: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> MysisView:
+        """Change what a mysis is while it does not run; what is empty or None stays.
+
+        `settings` are of the sections that a template may set, by dotted key
+        (`budget.mysis`); None as a value lets the general settings hold again.
+        Raises also StateRefused, TemplateError and ProviderError.
+        """
+        ...
+
     async def send(
         self,
         ref: str,

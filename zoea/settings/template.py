@@ -7,6 +7,7 @@ database can keep it by hash and `from_text` gives back the same agent.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -132,3 +133,23 @@ def from_text(text: str) -> Template:
     except ValidationError as error:
         where = ", ".join(".".join(map(str, one["loc"])) for one in error.errors())
         raise TemplateError(f"the stored template cannot be read: {where}") from None
+
+
+def changed(template: Template, values: Mapping[str, Any]) -> Template:
+    """The template with other settings, by dotted key; None takes a key out. Raises TemplateError naming the wrong."""
+    tree = json.loads(template.text)
+    for path, value in values.items():
+        section, _, key = path.partition(".")
+        if section not in OVERRIDES or key not in type(getattr(template, section)).model_fields:
+            raise TemplateError(f"{path} is no setting of one mysis", hint=f"these are: {', '.join(OVERRIDES)}")
+        tree.setdefault(section, {})
+        if value is None:
+            tree[section].pop(key, None)
+        else:
+            tree[section][key] = value
+    tree = {key: value for key, value in tree.items() if key not in OVERRIDES or value}
+    try:
+        return Template.model_validate({key: value for key, value in tree.items() if key != "zoea_template"})
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise TemplateError(said) from None

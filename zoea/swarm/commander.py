@@ -23,22 +23,18 @@ from zoea.model.values import (
     Delivery,
     Event,
     Lagged,
-    McpView,
     Mysis,
     MysisView,
-    ProviderView,
     Receipt,
     Recipients,
     Sender,
     SwarmView,
-    ToolTrial,
-    UpstreamView,
 )
 from zoea.model.words import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
+from zoea.swarm import configuring, message_ops, mysis_ops, records, rows, spend_ops
 from zoea.swarm import life as lf
-from zoea.swarm import message_ops, mysis_ops, records, rows, spend_ops
 from zoea.swarm.agent import Character, Providers, character, life_rules, stored_character
 from zoea.swarm.approvals import ApprovalDesk
 from zoea.swarm.desk import Desk
@@ -47,7 +43,8 @@ from zoea.swarm.events import EventHub
 from zoea.swarm.gate import TurnGate
 from zoea.swarm.hold import HoldSwitch
 from zoea.swarm.mysis import MysisRunner, pending_of
-from zoea.swarm.outside import Nothing
+from zoea.swarm.naming import meant
+from zoea.swarm.outside import Beyond, Nothing
 from zoea.swarm.services import DISK_FULL, Services
 from zoea.swarm.view import LiveMysis, LiveView
 
@@ -58,7 +55,7 @@ _HOUR = 3600 * 1_000_000
 CLOSE_WITHIN_S = 8.0
 
 
-class Commander:
+class Commander(Beyond):
     """Owns the myses. Made by `open`, ended by `close`; `desk` is for Zoea's own tools."""
 
     def __init__(
@@ -80,7 +77,7 @@ class Commander:
         self._templates = templates
         self._providers = providers
         self._on_shutdown = on_shutdown
-        self._outside = outside
+        super().__init__(outside)
         self._runners: dict[int, MysisRunner] = {}
         self._leaving: set[int] = set()  # being deleted: nobody may command them any more
         self._bodies: dict[bytes, str] = {}
@@ -90,7 +87,7 @@ class Commander:
         self._hub = EventHub(store)
         self._approvals = ApprovalDesk(store, clock, self._show_approvals)
         self._started_at = clock.now()
-        self._tokens_today = (0, "", 0)
+        self._today = spend_ops.Today()
         self._services = Services(
             store=store,
             clock=clock,
@@ -341,6 +338,33 @@ class Commander:
         runner.refresh(await self._command(op))
         return self._row(runner)
 
+    async def configure(
+        self,
+        ref: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> MysisView:
+        runner = self._runner(ref)
+        mysis, mysis_id, before = runner.mysis, runner.mysis.id, self._row(runner)
+        wish = configuring.Wish(template, provider, model, tags, settings)
+        body = self._bodies[mysis.template_hash]
+        change = configuring.checked(mysis, body, wish, self._settings, self._templates, self._providers)
+        self._leaving.add(mysis_id)  # between two lives: what it is changes for good, then it lives again
+        try:
+            await runner.close()
+            try:
+                mysis = await self._command(lambda conn: configuring.store(conn, mysis_id, change))
+            finally:
+                await self._bring_back(mysis)
+        finally:
+            self._leaving.discard(mysis_id)
+        self._view.row(mysis_id).say(before.text, before.text_at)
+        return self._view.row(mysis_id).freeze()
+
     # Messages.
 
     async def send(
@@ -492,31 +516,11 @@ class Commander:
     async def changes(self) -> AsyncIterator[SwarmView]:
         async for view in self._view.changes():
             await self._read_spend()
-            yield replace(view, tokens_today=self._tokens_today[2])
+            yield replace(view, tokens_today=self._today.tokens, cost_today_micros=self._today.cost_micros)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         async for item in self._hub.listen(after):
             yield item
-
-    # What lies outside.
-
-    async def upstreams(self) -> tuple[UpstreamView, ...]:
-        return await self._outside.upstreams()
-
-    async def providers(self) -> tuple[ProviderView, ...]:
-        return await self._outside.providers()
-
-    async def reconnect(self, name: str) -> None:
-        await self._outside.reconnect(name)
-
-    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
-        return await self._outside.try_tool(upstream, tool, arguments)
-
-    async def mcp(self) -> McpView:
-        return await self._outside.mcp()
-
-    async def serve_mcp(self, on: bool) -> McpView:
-        return await self._outside.serve_mcp(on)
 
     async def shutdown(self) -> None:
         self._on_shutdown()
@@ -538,19 +542,7 @@ class Commander:
     # Shared.
 
     def _runner(self, ref: str) -> MysisRunner:
-        ref = ref.strip()
-        here = [runner for runner in self._runners.values() if runner.mysis.id not in self._leaving]
-        if ref.startswith("#") and ref[1:].isdecimal():
-            found = next((r for r in here if r.mysis.id == int(ref[1:])), None)
-        else:
-            wanted = ref.removeprefix("@").casefold()
-            found = next((r for r in here if r.mysis.name.casefold() == wanted), None)
-        if found is None:
-            names = ", ".join(r.mysis.name for r in here[:20])
-            raise MysisMissing(
-                f"there is no mysis {ref!r}", hint=f"there are: {names}" if names else "create one with 'zoea new'"
-            )
-        return found
+        return meant(ref, [runner for runner in self._runners.values() if runner.mysis.id not in self._leaving])
 
     async def _tell(self, runners: list[MysisRunner], given: Callable[[int], lf.Input]) -> None:
         """Tell several at once. One that is being deleted meanwhile refuses, which is not the others' concern."""
@@ -588,16 +580,11 @@ class Commander:
             raise
 
     async def _read_spend(self) -> None:
-        """Today's tokens, read at most once a second."""
+        """What was used today, read at most once a second."""
         now = self._clock.now()
-        at, _, _ = self._tokens_today
-        if now - at < 1_000_000:
-            return
-        day = spend_ops.day_of(now)
-        found = await self._store.read(
-            "SELECT used_tokens FROM spend WHERE scope = 'swarm' AND scope_id = 0 AND day = ?", (day,)
-        )
-        self._tokens_today = (now, day, found[0]["used_tokens"] if found else 0)
+        if now - self._today.at >= 1_000_000:
+            found = await self._store.read(spend_ops.TODAY, (spend_ops.day_of(now),))
+            self._today = spend_ops.today(now, found[0] if found else None)
 
     def _summary(self, myses: tuple[MysisView, ...], version: int) -> SwarmView:
         return SwarmView(
@@ -605,7 +592,8 @@ class Commander:
             held=self._hold.swarm,
             hold_reason=self._hold.reason,
             myses=myses,
-            tokens_today=self._tokens_today[2],
+            tokens_today=self._today.tokens,
+            cost_today_micros=self._today.cost_micros,
             budget_today=self._settings.budget.swarm_per_day,
             event_id=self._hub.last_id,
             started_at=self._started_at,

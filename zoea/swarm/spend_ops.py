@@ -7,6 +7,7 @@ by side cannot jointly overspend. Source: planner.md, "Budgets".
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -261,3 +262,22 @@ class _Dead:
     provider: str
     model: str
     metered: bool
+
+
+TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swarm' AND scope_id = 0 AND day = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What the swarm used on this local day, as read `at`; the cost is None where some price is not known."""
+
+    at: int = 0
+    tokens: int = 0
+    cost_micros: int | None = None
+
+
+def today(at: int, row: sqlite3.Row | None) -> Today:
+    """A row of `TODAY` as a value; no row is a day on which nothing was used."""
+    if row is None:
+        return Today(at)
+    return Today(at, row["used_tokens"], None if row["unpriced"] or not row["used_tokens"] else row["used_micros"])
