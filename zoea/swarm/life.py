@@ -8,9 +8,10 @@ holds a timer that decides anything about a mysis. Source: turns.md, "States",
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
+from zoea.model.changing import replace
 from zoea.model.values import Failure
 from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.swarm.rules import HOUR, LifeRules

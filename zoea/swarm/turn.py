@@ -8,9 +8,9 @@ follows an acknowledgement can rely on it. Source: turns.md, "A turn".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
+from zoea.model.changing import replace
 from zoea.model.request import ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.model.words import CallState, ErrorClass, Outcome, Role
