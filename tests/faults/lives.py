@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
+from tests.fakes.described import described
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import HandIds, OneProvider
 from zoea.llm.scripted import ScriptedProvider
@@ -177,8 +178,6 @@ async def _house(
 
 
 def _server(ran: Callable[[str], Awaitable[None]]) -> MCPServer[Any]:
-    server: MCPServer[Any] = MCPServer("peer", log_level="ERROR")
-
     async def look(text: str) -> str:
         await ran(text)
         return f"saw {text}"
@@ -190,11 +189,13 @@ def _server(ran: Callable[[str], Awaitable[None]]) -> MCPServer[Any]:
     async def burn(text: str) -> str:
         return f"burned {text}"
 
-    server.add_tool(look, description="Looks.", annotations=ToolAnnotations(read_only_hint=True))
     safe = ToolAnnotations(read_only_hint=False, destructive_hint=False)
-    server.add_tool(act, description="Acts.", annotations=safe)
-    server.add_tool(burn, description="Burns.", annotations=ToolAnnotations(destructive_hint=True))
-    return server
+    tools = [
+        described(look, "Looks.", ToolAnnotations(read_only_hint=True)),
+        described(act, "Acts.", safe),
+        described(burn, "Burns.", ToolAnnotations(destructive_hint=True)),
+    ]
+    return MCPServer("peer", log_level="ERROR", tools=tools)
 
 
 async def _tell(commander: Commander, store: Store, story: Story) -> None:

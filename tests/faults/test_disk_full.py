@@ -15,7 +15,7 @@ from zoea.llm.scripts import builtin
 from zoea.model.errors import StoreFull, ZoeaError
 from zoea.model.request import Answer
 from zoea.model.values import Event
-from zoea.model.words import DeliveryMode
+from zoea.model.words import DeliveryMode, MysisState
 from zoea.settings import Settings
 from zoea.store import Store
 from zoea.swarm.services import DISK_FULL, RETRY_DISK_S
@@ -87,6 +87,31 @@ async def test_it_goes_on_by_itself_within_one_interval_once_there_is_space(tmp_
         assert s.peer.seen == [("act", "x")]
         assert s.provider.calls == 2
         assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_first_stop_that_finds_the_disk_full_ends_the_call_at_once_and_is_stored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="a long answer that goes on")), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        block = s.provider.block()
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+
+        async def refuse(_: object) -> None:
+            raise StoreFull("disk full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(s.store, "write", refuse)
+            with pytest.raises(StoreFull, match=DISK_FULL) as caught:
+                await s.commander.stop("alpha")
+            assert "done as soon as it can be stored" in caught.value.hint
+            await s.until(lambda: s.provider.in_flight == 0)
+            assert s.state() is MysisState.RUNNING
+        s.clock.by(RETRY_DISK_S)
+        await s.until(lambda: s.state() is MysisState.STOPPED)
+        await s.until(lambda: not s.commander._runner("alpha").has_turn)
+        assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "cancelled"}]
 
 
 async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> None:
@@ -182,9 +207,8 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
                 while s.commander._services.is_disk_full:
                     s.clock.by(RETRY_DISK_S)
                     await asyncio.sleep(0.002)
-            if round_ % 4 == 3:  # what waits must not outgrow what fits into a request
-                for name in names:
-                    await s.settled(name)
+        for name in names:
+            await s.settled(name)
         assert held
         assert refused
         assert sorted(row["content"] for row in await s.rows("SELECT content FROM message")) == sorted(said)

@@ -12,6 +12,7 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
+from tests.fakes.described import described
 from tests.fakes.llm_clock import HandClock
 from zoea.llm.scripted import Rule, ScriptedProvider
 from zoea.model.errors import ProviderError
@@ -71,8 +72,6 @@ class Peer:
                 await self.opens_once.wait()
             yield
 
-        server: MCPServer[Any] = MCPServer("peer", log_level="ERROR", lifespan=opening)
-
         async def run(name: str, text: str) -> str:
             self.seen.append((name, text))
             self.running += 1
@@ -100,11 +99,13 @@ class Peer:
 
         read_only = ToolAnnotations(read_only_hint=True)
         safe = ToolAnnotations(read_only_hint=False, destructive_hint=False)
-        server.add_tool(look, description="Looks.", annotations=read_only)
-        server.add_tool(act, description="Acts.", annotations=safe)
-        server.add_tool(burn, description="Burns.", annotations=ToolAnnotations(destructive_hint=True))
-        server.add_tool(say_ticks, description="Echoes a result.", annotations=safe)
-        return server
+        tools = [
+            described(look, "Looks.", read_only),
+            described(act, "Acts.", safe),
+            described(burn, "Burns.", ToolAnnotations(destructive_hint=True)),
+            described(say_ticks, "Echoes a result.", safe),
+        ]
+        return MCPServer("peer", log_level="ERROR", lifespan=opening, tools=tools)
 
 
 @dataclass
