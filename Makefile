@@ -6,7 +6,7 @@ EXTRAS := test,check,local,keyring
 STAMP := $(VENV)/.zoea-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check conformance format bench bench-peers soak docs build clean
+.PHONY: help setup run test check conformance format bench bench-peers soak snapshots docs build clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-peers: $(STAMP) ## The same work done by other agent libraries, each in it
 
 soak: $(STAMP) ## The property and kill tests at full strength
 	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --timeout 3600
+
+snapshots: $(STAMP) ## Keep what the cockpit's screens show now as what the tests expect; look at the pictures
+	ZOEA_SNAPSHOTS=write $(BIN)/python -m pytest -q tests/tui/test_snapshots.py
 
 docs: $(STAMP) ## Write the generated reference and the picture of the README
 	$(BIN)/python -m documentation.build

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.screen import Screen
 
 from zoea.model.values import Event
-from zoea.tui import attention, figures
-from zoea.tui.actions import Place, Situation, of
+from zoea.tui import figures
+from zoea.tui.actions import Action, Place, Situation, of
 from zoea.tui.widgets.bars import KeyLine, Line
 
 if TYPE_CHECKING:
@@ -19,16 +20,28 @@ NARROW = 100
 CLOCK_FROM = 120
 
 
+@dataclass(frozen=True, slots=True)
+class _Bars:
+    """The lines around a screen and what its keys can do, looked up once: both are drawn with every change."""
+
+    tops: list[Line]
+    keys: list[KeyLine]
+    possible: list[Action]
+
+    @property
+    def are_attached(self) -> bool:
+        return all(bar.is_attached for bar in (*self.tops, *self.keys)) and bool(self.tops or self.keys)
+
+
 class CockpitScreen(Screen[T]):
     """A screen with a first line `#top` and a footer `#keys`; subclasses compose both."""
 
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE,)
+    _bars: _Bars | None = None
 
     @property
     def cockpit(self) -> Cockpit:
-        from zoea.tui.app import Cockpit
-
-        return cast(Cockpit, self.app)
+        return cast("Cockpit", self.app)
 
     def situation(self) -> Situation:
         return self.cockpit.base_situation()
@@ -59,11 +72,15 @@ class CockpitScreen(Screen[T]):
         """The first and the last line, from the feed."""
         if not self.is_mounted:
             return
-        for top in self.query("#top").results(Line):
-            top.put(*self._top())
-        for keys in self.query("#keys").results(KeyLine):
+        if self._bars is None or not self._bars.are_attached:
             possible = [action for action in of(*self.PLACES) if self.cockpit.can_do(action, self)]
-            keys.describe(possible, self.situation(), self.cockpit.keys, self._badge())
+            self._bars = _Bars(
+                list(self.query("#top").results(Line)), list(self.query("#keys").results(KeyLine)), possible
+            )
+        for top in self._bars.tops:
+            top.put(*self._top())
+        for keys in self._bars.keys:
+            keys.describe(self._bars.possible, self.situation(), self.cockpit.keys, self._badge())
 
     def _badge(self) -> str:
         if self.cockpit.arming.note:
@@ -74,8 +91,8 @@ class CockpitScreen(Screen[T]):
     def _top(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         cockpit = self.cockpit
         glyphs = cockpit.glyphs
-        views = list(cockpit.feed.myses.values())
-        running = sum(1 for view in views if view.state == "running")
+        roster = cockpit.feed.roster
+        running = roster.running
         left = [(f"{glyphs['brand']} Z O E A {glyphs['brand-full']} ", "title")]
         if cockpit.opened is None:
             left.append(
@@ -83,11 +100,10 @@ class CockpitScreen(Screen[T]):
             )
             return left, []
         left.append((f" {cockpit.opened.workspace or 'default'}   ", "quiet"))
-        left.append((f"{len(views)} myses", ""))
+        left.append(("1 mysis" if len(roster.myses) == 1 else f"{len(roster.myses)} myses", ""))
         left.append((f" · {running} running", "running" if running else "quiet"))
-        waiting = sum(1 for view in views if view.state == "running" and view.waiting_until is not None)
         is_narrow = self.size.width < NARROW
-        needing = attention.needing(views)
+        needing = roster.in_need
         if needing:
             first = needing[0].name
             left.append(
@@ -96,8 +112,8 @@ class CockpitScreen(Screen[T]):
                     "asking",
                 )
             )
-        if waiting and not is_narrow:
-            left.append((f" · {waiting} waiting", "waiting"))
+        if roster.waiting and not is_narrow:
+            left.append((f" · {roster.waiting} waiting", "waiting"))
         view = cockpit.feed.view
         if view is not None and view.held:
             left.append((f"  ON HOLD {view.hold_reason}", "asking"))

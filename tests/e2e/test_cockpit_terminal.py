@@ -1,0 +1,101 @@
+"""The way of a new person through the cockpit, in a real terminal, from nothing to everything still there."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.glass import Glass
+from tests.e2e.process import zoea
+
+QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.5"}
+WORDS = "Say where you are."
+
+pytestmark = pytest.mark.timeout(180)
+
+Opened = Callable[..., Glass]
+
+
+@pytest.fixture
+def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    """`zoea run` in a terminal, as often as a test wants; none is left running."""
+    made: list[Glass] = []
+
+    def opened(*arguments: str, **more: str) -> Glass:
+        made.append(Glass("run", *arguments, environ=more))
+        return made[-1]
+
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield opened
+        for glass in made:
+            glass.close()
+
+
+def listed() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(zoea("list", "--json").stdout)
+    return found
+
+
+def test_from_an_empty_directory_to_a_swarm_that_is_all_there_again(cockpit: Opened) -> None:
+    glass = cockpit(**QUICK)
+    glass.until("There is no mysis yet", "sandbox")
+    glass.press("s")
+    glass.until(lambda text: "5 myses · 5 running" in text and "SWARM" in text)
+    glass.press("b")
+    glass.until("broadcast to 5")
+    glass.press(WORDS, "enter")
+    glass.until(WORDS, "5 answered")
+    glass.press("enter")
+    glass.until("1 of 5", "following", "⚙")
+    glass.press("i")
+    glass.until("PACKS", "system", "actual")
+    glass.press("escape", "escape")
+    glass.until("5 myses", WORDS)
+    glass.press("q")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0
+
+    stored = listed()
+    assert len(stored) == 5
+    assert all(mysis["tool_calls"] and mysis["turns"] for mysis in stored)
+
+    again = cockpit(**QUICK)
+    again.until("5 myses", WORDS, "5 answered", *(mysis["name"] for mysis in stored))
+    again.press("enter")
+    again.until("1 of 5", "⚙")
+    again.press("escape", "q")
+    again.until("end the swarm")
+    again.press("s")
+    assert again.end() == 0
+    before = {mysis["name"]: mysis["turns"] for mysis in stored}
+    assert all(mysis["turns"] >= before.pop(mysis["name"]) for mysis in listed())
+    assert not before
+
+
+def test_ctrl_o_lends_the_terminal_to_the_editor_and_takes_its_text(cockpit: Opened, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "this is the editor"\nread line\nprintf "%s, %s" "$(cat "$1")" "$line" > "$1"\n')
+    editor.chmod(0o700)
+    glass = cockpit("--myses", "1", "--provider", "scripted", EDITOR=str(editor), VISUAL="")
+    glass.until("alpha", "1 mysis")
+    glass.press("m")
+    glass.until("enter send")
+    glass.press("Dear alpha", "ctrl+o")
+    glass.until("this is the editor")
+    glass.press("dig deeper", "enter")
+    glass.until("Dear alpha, dig deeper", "enter send")
+    glass.press("enter")
+    glass.until(lambda text: "enter send" not in text)
+    glass.press("enter")
+    glass.until("from you", "Dear alpha, dig deeper")
+    glass.press("q")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0
