@@ -17,6 +17,7 @@ from zoea.model.errors import (
     ProviderError,
     StateRefused,
     SwarmFull,
+    TemplateError,
     UsageError,
 )
 from zoea.model.request import Answer
@@ -112,6 +113,47 @@ class TestStarting:
             assert await s.commander.start_all() == 2
             assert await s.commander.stop_all() == 2
             assert {s.state(name) for name in ("alpha", "beta", "gamma")} == {MysisState.STOPPED}
+
+    async def test_stop_all_stops_whoever_could_start_again_and_counts_what_ran(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, script(ProviderError("no", kind=ErrorClass.AUTH))) as s:
+            for name in ("alpha", "beta", "gamma"):
+                await s.commander.create(name, start=False)
+            await s.commander.start("beta")
+            await s.commander.send("gamma", "go")
+            await s.until(lambda: s.state("gamma") is MysisState.ERRORED)
+            assert await s.commander.stop_all() == 1
+            assert {s.state(name) for name in ("alpha", "beta", "gamma")} == {MysisState.STOPPED}
+
+    async def test_a_template_that_cannot_be_read_is_the_error_of_its_myses_alone(self, tmp_path: Path) -> None:
+        found = templates(tmp_path, miner="")
+        async with swarm(tmp_path, HELLO, templates=found) as s:
+            for name in ("alpha", "gamma"):
+                await s.commander.create(name, template="miner", start=False)
+            await s.commander.create("beta", start=False)
+            await s.commander.stop("gamma")
+            await s.store.write(lambda c: c.execute("UPDATE template SET body = '{}' WHERE name = 'miner'").rowcount)
+        async with swarm(tmp_path, HELLO, templates=found) as s:
+            view = await s.commander.mysis("alpha")
+            assert view.state is MysisState.ERRORED
+            assert view.failure is not None
+            assert (view.failure.title, view.failure.what) == ("Template is wrong", "the stored text is no template")
+            assert "create it anew" in view.failure.hint
+            assert s.state("gamma") is MysisState.STOPPED
+            await s.commander.send("beta", "go")
+            await s.settled("beta")
+            assert await s.value("SELECT outcome FROM turn") == "answered"
+            await s.commander.start("gamma")
+            await s.commander.send("gamma", "go")
+            await s.until(lambda: s.state("gamma") is MysisState.ERRORED)
+            assert await s.value("SELECT count(*) FROM delivery WHERE state = 'pending'") == 1
+
+    async def test_a_template_that_disagrees_with_the_settings_makes_no_mysis(self, tmp_path: Path) -> None:
+        found = templates(tmp_path, miner="[budget]\ntoken_budget_per_task = 2000")
+        settings = Settings.model_validate({"budget": {"token_budget_per_agent": 5000}})
+        async with swarm(tmp_path, HELLO, templates=found, settings=settings) as s:
+            with pytest.raises(TemplateError, match="does not agree with the settings"):
+                await s.commander.create("alpha", template="miner")
+            assert await s.value("SELECT count(*) FROM mysis") == 0
 
     async def test_what_was_running_is_idle_after_a_restart_and_the_others_stay(self, tmp_path: Path) -> None:
         wrong = ProviderError("refused", kind=ErrorClass.AUTH)
@@ -356,6 +398,7 @@ class TestHold:
             await s.settled("beta")
             assert (await s.commander.mysis("alpha")).held
             assert await s.value("SELECT held_reason FROM mysis WHERE id = 1") == "rest"
+            assert await s.value("SELECT data FROM event WHERE kind = 'hold.set'") == "{}"
             assert s.provider.calls == 1
             await s.commander.hold(False, ref="alpha")
             await s.settled("alpha")

@@ -10,10 +10,11 @@ import pytest
 from tests.fakes.toolboxes import Faulty
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.llm.scripted import ScriptedProvider
-from zoea.model.errors import ProviderError, ToolError
+from zoea.model.errors import ProviderError, StoreError, ToolError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.words import DeliveryMode, ErrorClass, MysisState
 from zoea.settings import Settings
+from zoea.swarm import mysis_ops
 
 
 class Moody(ScriptedProvider):
@@ -96,6 +97,24 @@ async def test_an_interrupt_before_the_turn_is_there_opens_one_turn_with_both(tm
         assert s.sent() == [[("user", "go"), ("user", "no, this")]]
 
 
+async def test_an_interrupt_while_a_turn_is_being_resumed_ends_it_and_opens_the_next(tmp_path: Path) -> None:
+    answers = script(ProviderError("refused", kind=ErrorClass.AUTH), Answer(text="ok"))
+    provider = Moody(answers)
+    async with swarm(tmp_path, provider=provider) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await errored(s)
+        provider.gate = asyncio.Event()
+        asked = provider.asked
+        await s.commander.start("alpha")
+        await s.until(lambda: provider.asked > asked)
+        await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
+        provider.gate.set()
+        await s.settled()
+        assert [row["outcome"] for row in await s.rows("SELECT outcome FROM turn")] == ["interrupted", "answered"]
+        assert s.sent()[-1][-1] == ("user", "no, this")
+
+
 async def test_a_prompt_that_is_withdrawn_before_the_turn_is_there_opens_none(tmp_path: Path) -> None:
     provider = Moody(script(Answer(text="ok")))
     async with swarm(tmp_path, provider=provider) as s:
@@ -159,6 +178,29 @@ async def test_a_bug_in_carrying_out_what_its_life_wants_makes_it_errored(
         assert view.failure is not None
         assert view.failure.title == "Zoea failed"
         assert await s.value("SELECT state FROM mysis") == "errored"
+        await s.commander.start("alpha")
+        assert s.state() is MysisState.RUNNING
+
+
+async def test_an_error_that_cannot_be_stored_either_is_shown_and_stays_with_its_mysis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.create("beta", start=False)
+
+        def refuse(*_: object) -> None:
+            raise StoreError("the table is odd")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(mysis_ops, "set_state", refuse)
+            view = await s.commander.start("alpha")
+        assert view.state is MysisState.ERRORED
+        assert view.failure is not None
+        assert view.failure.what == "the table is odd"
+        assert await s.value("SELECT state FROM mysis WHERE name = 'alpha'") == "idle"
+        await s.commander.send("beta", "go")
+        await s.settled("beta")
         await s.commander.start("alpha")
         assert s.state() is MysisState.RUNNING
 
