@@ -12,6 +12,7 @@ import pytest
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.toolboxes import Faulty, wait_until
 from zoea.app import outside
+from zoea.app.mcp.door import Address, McpDoor
 from zoea.app.outside import LiveOutside
 from zoea.app.providers import ProviderSet
 from zoea.llm.scripted import ScriptedProvider
@@ -34,12 +35,17 @@ def faulty(tmp_path: Path) -> Faulty:
     return Faulty(tmp_path)
 
 
+def door_of(folder: Path) -> McpDoor:
+    """A door that stays shut."""
+    return McpDoor(Places(folder, folder, folder), Address("127.0.0.1", 0))
+
+
 @pytest.fixture
 async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveOutside, Toolbox]]:
     toolbox = Toolbox([faulty.config(inject={"text": "account"})], logs=tmp_path)
     toolbox.open()
     await toolbox.settled()
-    yield LiveOutside(toolbox, providers(tmp_path)), toolbox
+    yield LiveOutside(toolbox, providers(tmp_path), door_of(tmp_path)), toolbox
     await toolbox.close()
 
 
@@ -104,7 +110,9 @@ async def test_every_provider_is_tried_and_says_how_it_stands(tmp_path: Path, mo
         }
     )
     made = providers(tmp_path, settings, silent=Silent(), refusing=Refusing(), good=ScriptedProvider())
-    found = {view.name: view for view in await LiveOutside(Toolbox([], logs=tmp_path), made).providers()}
+    found = {
+        view.name: view for view in await LiveOutside(Toolbox([], logs=tmp_path), made, door_of(tmp_path)).providers()
+    }
     assert list(found) == ["nokey", "silent", "refusing", "good"]
     assert found["nokey"].is_default
     assert found["nokey"].models is None

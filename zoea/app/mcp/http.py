@@ -38,7 +38,7 @@ MAX_BODY = 1024 * 1024
 MAX_SESSIONS = 256
 SESSION_IDLE_S = 15 * 60.0
 STARTING_S = 10.0
-CLOSING_S = 2.0
+GRACE_S, CLOSING_S = 0.25, 2.0
 _CLIENT = "zoea.client"
 
 Admit = Callable[[str], Client | None]
@@ -212,7 +212,7 @@ async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
         lifespan="on",
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=0,  # whoever has not got his answer by now asks again
+        timeout_graceful_shutdown=1,
     )
     server = _Listening(config)
     running = asyncio.create_task(server.serve(sockets=[listener]), name="mcp http")
@@ -220,11 +220,15 @@ async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
         await _started(server, running)
         yield
     finally:
-        server.should_exit = True
-        await asyncio.wait({running}, timeout=CLOSING_S)
-        running.cancel()
+        try:
+            server.should_exit = True
+            await asyncio.wait({running}, timeout=GRACE_S)
+            server.force_exit = True  # whoever has not got his answer by now asks again
+            await asyncio.wait({running}, timeout=CLOSING_S)
+        finally:
+            running.cancel()
+            listener.close()
         await asyncio.gather(running, return_exceptions=True)
-        listener.close()
 
 
 async def _started(server: uvicorn.Server, running: asyncio.Task[None]) -> None:

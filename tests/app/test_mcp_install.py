@@ -1,0 +1,120 @@
+"""Zoea's entry in other clients' files: what stands there stays, and a copy is kept."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from zoea.app.mcp import install
+from zoea.app.mcp.tokens import Scope
+from zoea.model.errors import SettingsError, UsageError
+from zoea.tools.importing import read_servers
+
+NOW = 1_800_000_000.0
+ENTRY = {"command": "/bin/zoea", "args": ["mcp", "--as", "cursor"]}
+
+
+def test_an_entry_names_program_client_scope_and_workspace() -> None:
+    made = install.entry("claude", Scope.COMMAND, "mine", {"ZOEA_DATA_DIR": "/data", "HOME": "/home/me"})
+    assert made["type"] == "stdio"
+    assert Path(made["command"]).is_absolute()
+    assert made["args"][-7:] == ["mcp", "--as", "claude", "--scope", "command", "--workspace", "mine"]
+    assert made["env"] == {"ZOEA_DATA_DIR": "/data"}
+    plain = install.entry("cursor", Scope.READ, "default", {})
+    assert "--workspace" not in plain["args"]
+    assert "env" not in plain
+    assert "type" not in plain
+
+
+def test_an_unknown_client_is_answered_with_those_there_are() -> None:
+    with pytest.raises(UsageError) as caught:
+        install.known("emacs")
+    assert "claude-desktop" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", [name for name, client in install.CLIENTS.items() if not client.is_toml])
+def test_every_json_entry_is_in_a_shape_that_clients_share(name: str, tmp_path: Path) -> None:
+    client = install.known(name)
+    found = read_servers(install.text_of(client, install.entry(name, Scope.READ, env={})))
+    assert [server.config.name for server in found.servers] == ["zoea"]
+    written = install.write(client, ENTRY, tmp_path, NOW)
+    assert written.backup is None
+    assert [server.config.name for server in read_servers(written.file.read_text()).servers] == ["zoea"]
+
+
+def test_macos_keeps_some_files_elsewhere(tmp_path: Path) -> None:
+    client = install.known("claude-desktop")
+    assert "Library" in client.path(tmp_path, "darwin").parts
+    assert ".config" in client.path(tmp_path, "linux").parts
+    assert install.known("cursor").path(tmp_path, "darwin") == tmp_path / ".cursor" / "mcp.json"
+
+
+def test_what_stands_in_a_json_file_stays_and_is_copied(tmp_path: Path) -> None:
+    client = install.known("cursor")
+    file = client.path(tmp_path)
+    file.parent.mkdir(parents=True)
+    before = {"mcpServers": {"git": {"command": "uvx"}, "zoea": {"command": "old"}}, "theme": "größer"}
+    file.write_text(json.dumps(before), encoding="utf-8")
+    written = install.write(client, ENTRY, tmp_path, NOW)
+    after = json.loads(file.read_text(encoding="utf-8"))
+    assert after == {"mcpServers": {"git": {"command": "uvx"}, "zoea": ENTRY}, "theme": "größer"}
+    assert written.backup is not None
+    assert json.loads(written.backup.read_text(encoding="utf-8")) == before
+
+
+def test_a_toml_file_keeps_its_comments(tmp_path: Path) -> None:
+    client = install.known("codex")
+    file = client.path(tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text('# mine\nmodel = "o"  # the good one\n\n[mcp_servers.git]\ncommand = "uvx"\n', encoding="utf-8")
+    install.write(client, ENTRY, tmp_path, NOW)
+    text = file.read_text(encoding="utf-8")
+    assert "# mine" in text
+    assert "# the good one" in text
+    assert tomllib.loads(text)["mcp_servers"] == {"git": {"command": "uvx"}, "zoea": ENTRY}
+    assert tomllib.loads(install.text_of(client, ENTRY)) == {"mcp_servers": {"zoea": ENTRY}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("vscode", '{\n// mine\n"servers": {}}', "would lose its comments"),
+        ("cursor", '{"mcpServers": []}', "holds something else"),
+        ("cursor", "[]", "holds something else"),
+        ("codex", "mcp_servers = 3", "holds something else"),
+        ("codex", "= broken", "is no TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_kept_whole_is_left_alone(name: str, text: str, why: str, tmp_path: Path) -> None:
+    client = install.known(name)
+    file = client.path(tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError, match=why):
+        install.write(client, ENTRY, tmp_path, NOW)
+    assert file.read_text(encoding="utf-8") == text
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    client = install.known("cursor")
+    file = client.path(tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(SettingsError, match="it is not UTF-8"):
+        install.write(client, ENTRY, tmp_path, NOW)
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    client = install.known("cursor")
+    file = client.path(tmp_path)
+    file.parent.mkdir(parents=True)
+    real = tmp_path / "dotfiles.json"
+    real.write_text("", encoding="utf-8")
+    file.symlink_to(real)
+    install.write(client, ENTRY, tmp_path, NOW)
+    assert file.is_symlink()
+    assert json.loads(real.read_text(encoding="utf-8")) == {"mcpServers": {"zoea": ENTRY}}

@@ -1,0 +1,75 @@
+"""`zoea mcp`: tokens in and out, and entries for other clients."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Zoea
+from zoea.app.mcp.tokens import Scope, Tokens
+from zoea.settings import Credentials, places
+
+
+def tokens() -> Tokens:
+    return Tokens(Credentials(places().credentials))
+
+
+def test_a_token_is_shown_once_and_listed_without_itself(zoea: Zoea) -> None:
+    made = zoea("mcp", "token", "new", "claude")
+    token = made.out.strip()
+    client = tokens().client_of(token)
+    assert client is not None
+    assert (client.name, client.scope) == ("claude", Scope.READ)
+    assert "not shown again" in made.err
+    listed = zoea("mcp", "token", "list")
+    assert listed.out.startswith("claude  read")
+    assert token not in listed.out
+    assert zoea("mcp", "token", "list", "--json").json[0]["name"] == "claude"
+
+
+def test_a_commanding_token_is_asked_for(zoea: Zoea) -> None:
+    made = zoea("mcp", "token", "new", "codex", "--scope", "command", "--json").json
+    client = tokens().client_of(made["token"])
+    assert client is not None
+    assert client.may_command
+
+
+def test_a_revoked_token_is_gone(zoea: Zoea) -> None:
+    token = zoea("mcp", "token", "new", "claude").out.strip()
+    assert "no longer" in zoea("mcp", "token", "revoke", "claude").out
+    assert tokens().client_of(token) is None
+    again = zoea("mcp", "token", "revoke", "claude")
+    assert (again.code, "no token claude" in again.err) == (2, True)
+    zoea("mcp", "token", "new", "claude")
+    assert zoea("mcp", "token", "revoke", "claude", "--json").json == {"revoked": "claude"}
+    assert "Make one" in zoea("mcp", "token", "list").out
+
+
+def test_an_entry_is_shown_and_nothing_is_written(zoea: Zoea) -> None:
+    shown = zoea("mcp", "install", "--client", "cursor")
+    assert json.loads(shown.out)["mcpServers"]["zoea"]["args"][-5:] == ["mcp", "--as", "cursor", "--scope", "read"]
+    assert ".cursor/mcp.json" in shown.err
+    assert not (Path.home() / ".cursor").exists()
+    assert zoea("mcp", "install", "--client", "cursor", "--json").json["client"] == "cursor"
+
+
+def test_an_entry_is_written_where_the_client_looks(zoea: Zoea) -> None:
+    file = Path.home() / ".cursor" / "mcp.json"
+    first = zoea("mcp", "install", "--client", "cursor", "--write")
+    assert "Restart Cursor" in first.out
+    second = zoea("mcp", "install", "--client", "cursor", "--write", "--scope", "command")
+    assert "What stood there before" in second.out
+    assert json.loads(file.read_text())["mcpServers"]["zoea"]["args"][-1] == "command"
+    assert zoea("mcp", "install", "--client", "cursor", "--write", "--json").json["backup"]
+
+
+def test_a_client_that_is_not_known_is_an_error(zoea: Zoea) -> None:
+    ran = zoea("mcp", "install", "--client", "emacs")
+    assert ran.code == 2
+    assert "claude-desktop" in ran.err
+
+
+def test_a_name_that_cannot_be_a_sender_is_refused(zoea: Zoea) -> None:
+    ran = zoea("mcp", "--as", "two words")
+    assert ran.code == 2
+    assert "no name for a client" in ran.err

@@ -1,0 +1,82 @@
+"""The SDK's own client, let in by a token; and what a swarm that serves it looks like to a test."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult, TextContent
+
+from zoea.app.compose import Wishes, running_swarm
+from zoea.app.mcp.tokens import Scope, Tokens
+from zoea.model.ports import SwarmApi
+from zoea.settings import Credentials
+from zoea.settings.paths import Places
+
+NOW = 1_800_000_000_000_000
+
+
+@asynccontextmanager
+async def let_in(url: str, token: str, *, mode: str = "auto") -> AsyncIterator[Client]:
+    """A session of the client that has the token."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30.0, verify=False) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+@dataclass(frozen=True)
+class Served:
+    """A swarm that serves MCP clients over HTTP, with a reader's and a commander's token."""
+
+    swarm: SwarmApi
+    where: Places
+    url: str
+    reader: str
+    commander: str
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(Credentials(self.where.credentials))
+
+
+@asynccontextmanager
+async def served_swarm(folder: Path, **settings: Any) -> AsyncIterator[Served]:
+    """A real swarm with the scripted provider, its door open on a free port."""
+    with tempfile.TemporaryDirectory(prefix="zoea-") as runtime:
+        where = Places(data=folder / "data", config=folder / "config", runtime=Path(runtime))
+        where.make_data()
+        base = {"swarm.default_provider": "scripted", "nudge.enabled": False, "mcp.http": True, "mcp.port": 0}
+        async with running_swarm(where, lambda: None, wishes=Wishes(overrides={**base, **settings})) as swarm:
+            tokens = Tokens(Credentials(where.credentials))
+            url = (await swarm.mcp()).url
+            reader = tokens.new("reader", Scope.READ, NOW)
+            yield Served(swarm, where, url, reader, tokens.new("codex", Scope.COMMAND, NOW))
+
+
+def structured(result: CallToolResult) -> dict[str, Any]:
+    """The answer of a call that went well."""
+    assert not result.is_error, said(result)
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+def said(result: CallToolResult) -> str:
+    """The text of an answer."""
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+def rpc(method: str, params: Mapping[str, Any] | None = None, number: int = 1) -> dict[str, Any]:
+    """A JSON-RPC request."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": dict(params or {})}
