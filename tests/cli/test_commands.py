@@ -22,6 +22,7 @@ COMMANDING = [
     ("start", "alpha"),
     ("stop", "alpha"),
     ("stop", "--swarm"),
+    ("configure", "alpha", "--model", "m"),
     ("delete", "--yes", "alpha"),
     ("hold",),
     ("approve", "1"),
@@ -71,6 +72,15 @@ class TestBeside:
             zoea("new", name, "--idle")
         assert zoea("start", "--all").out == "alpha is running\nbeta is running\n"
         assert {row["state"] for row in zoea("stop", "--all", "--json").json} == {"stopped"}
+
+    def test_what_a_mysis_is_can_be_changed(self, zoea: Zoea, beside: OwnerThread) -> None:
+        zoea("new", "alpha", "--idle", "--tag", "north")
+        changed = zoea(
+            "configure", "alpha", "--model", "small", "--tag", "south", "--set", "budget.mysis=9000", "--json"
+        )
+        assert (changed.json["model"], changed.json["tags"]) == ("small", ["south"])
+        assert "small" in zoea("configure", "alpha", "--no-tags", "--set", "budget.mysis=").out
+        assert zoea("configure", "alpha", "--set", "swarm.max_myses=3").code == 2
 
     def test_naming_nobody_and_everybody_is_refused(self, zoea: Zoea, beside: OwnerThread) -> None:
         assert zoea("start").code == 2

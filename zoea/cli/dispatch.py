@@ -33,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "broadcast": Command("zoea.cli.messages:broadcast", "Say something to all myses, or to some"),
     "start": Command("zoea.cli.myses:start", "Start or relaunch myses"),
     "stop": Command("zoea.cli.myses:stop", "Stop myses, or the whole swarm and its owner"),
+    "configure": Command("zoea.cli.myses:configure", "Change what a mysis is: model, tags, budgets"),
     "delete": Command("zoea.cli.myses:delete", "Archive a mysis; its memories stay"),
     "log": Command("zoea.cli.messages:log", "The stored conversation of a mysis"),
     "export": Command("zoea.cli.looking_back:export", "The conversation of a mysis as a file"),

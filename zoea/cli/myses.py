@@ -1,12 +1,13 @@
-"""Commands on myses: new, list, show, start, stop, delete."""
+"""Commands on myses: new, list, show, start, stop, configure, delete."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from zoea.app.configured import read
 from zoea.app.stored import stored_mysis
 from zoea.cli.listing import write_list
 from zoea.cli.options import AsJson, MysisRef, MysisRefs, Workspace, write_json
@@ -100,6 +101,35 @@ def stop(
         return tuple([await api.stop(ref) for ref in chosen])
 
     _written(command(workspace, work), as_json)
+
+
+def configure(
+    name: MysisRef,
+    template: Annotated[str, typer.Option(help="Another template.")] = "",
+    provider: Annotated[str, typer.Option(help="Another provider.")] = "",
+    model: Annotated[str, typer.Option(help="Another model.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="Its tags from now on, as often as you like.")] = None,
+    no_tags: Annotated[bool, typer.Option("--no-tags", help="Take all its tags off.")] = False,
+    setting: Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting of its own; without a value it goes.")
+    ] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Change what a mysis is, while it does not run. Example: --set budget.mysis=90000."""
+    tags = () if no_tags else tuple(tag) if tag else None
+    gone: dict[str, Any] = {one[:-1]: None for one in setting if one.endswith("=")}
+    settings = gone | read(" ".join(one for one in setting if not one.endswith("=")))
+    changed = command(
+        workspace,
+        lambda swarm: swarm.configure(
+            name, template=template, provider=provider, model=model, tags=tags, settings=settings or None
+        ),
+    )
+    if as_json:
+        write_json(changed)
+    else:
+        typer.echo(details(changed))
 
 
 def delete(

@@ -88,6 +88,13 @@ def _startable(situation: Situation) -> str:
     return ""
 
 
+def _configurable(situation: Situation) -> str:
+    if why := _one_mysis(situation):
+        return why
+    running = situation.targets[0].state is MysisState.RUNNING
+    return "stop it first: what it is changes between two runs" if running else ""
+
+
 def _with_error(situation: Situation) -> str:
     if why := _some_mysis(situation):
         return why
@@ -194,6 +201,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("mysis.focus", _D, "enter", "focus", "Open its conversation", _one_mysis, footer=40, command="show"),
     Action("mysis.stop", _D, "s", "stop", "Stop it, or the marked", _stoppable, command="stop"),
     Action("mysis.relaunch", _D, "r", "relaunch", "Start or relaunch it, or the marked", _startable, command="start"),
+    Action(
+        "mysis.configure",
+        _D,
+        "c",
+        "configure",
+        "Change what it is: model, tags, budgets",
+        _configurable,
+        command="configure",
+    ),
     Action(
         "mysis.delete", _D, "d", "delete", "Archive it; its memories stay", _some_mysis, asks=True, command="delete"
     ),

@@ -31,6 +31,11 @@ class Commanding:
 
         self._commander.cockpit.push_screen(NewMysis())
 
+    def do_mysis_configure(self) -> None:
+        from zoea.tui.screens.configuring import Configuring
+
+        self._commander.cockpit.push_screen(Configuring(self.targets()[0]))
+
     def do_mysis_stop(self) -> None:
         for view in self.targets():
             if view.state is not MysisState.STOPPED:

@@ -1,0 +1,168 @@
+"""Changing what a mysis is: template, provider, model, tags, budgets, and any setting that is one mysis's.
+
+Every field begins with what holds now; only what was changed is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.types import CSSPathType
+from textual.widgets import Input, Static
+
+from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.values import MysisView
+from zoea.text.control import strip
+from zoea.tui.beside import Beside
+from zoea.tui.clickable import hints
+from zoea.tui.rows import one_line
+from zoea.tui.screens.modal import CockpitModal
+from zoea.tui.widgets.choice import Choice
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+if TYPE_CHECKING:
+    from zoea.app.configured import Configured
+
+_BUDGETS = (("budget.token_budget_per_agent", "a request"), ("budget.token_budget_per_task", "a turn"))
+_BUDGETS += (("budget.mysis", "in all"),)
+_KEPT = "\x00kept"
+
+
+class Configuring(CockpitModal[None]):
+    """The form for one mysis."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "configuring.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "keep", "keep", priority=True),
+        Binding("escape", "leave", "back"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, view: MysisView) -> None:
+        super().__init__()
+        self._view = view
+        self._before: Configured | None = None
+        self._is_keeping = False
+
+    def compose(self) -> ComposeResult:
+        view = self._view
+        with Vertical(classes="box") as box:
+            box.border_title = Content(f"CONFIGURE {one_line(view.name)}")
+            box.border_subtitle = hints("enter keep · tab next field · esc back")
+            yield from _field("template", Choice([(_KEPT, view.template)], id="template"))
+            yield from _field("provider", Choice([(_KEPT, view.provider)], id="provider"))
+            yield from _field("model", Input(strip(view.model), id="model", compact=True))
+            yield from _field("tags", Input(strip(" ".join(view.tags)), id="tags", compact=True))
+            yield Static("tokens", classes="head", markup=False)
+            for path, label in _BUDGETS:
+                yield from _field(label, Input(id=_id(path), compact=True))
+            yield from _field("settings", Input(id="others", placeholder="nudge.enabled=false …", compact=True))
+            yield TextBlock(id="error")
+
+    def on_mount(self) -> None:
+        self.query_one("#template", Choice).focus()
+        self.cockpit.run_worker(Beside(self._read()), exit_on_error=False)
+
+    async def _read(self) -> None:
+        from zoea.app.configured import configured, written
+
+        cockpit, opened = self.cockpit, self.cockpit.opened
+        if opened is None:
+            return
+        try:
+            found = await asyncio.to_thread(configured, opened.places, opened.database, self._view.id, cockpit.now())
+        except ZoeaError as error:
+            self._say(error)
+            return
+        if not self.is_attached:
+            return
+        self._before = found
+        offered = found.choices
+        templates = [(one.name, f"{one.name}  {one.title}") for one in offered.templates]
+        self.query_one("#template", Choice).offer([(_KEPT, f"{found.template} (as it is)"), *templates])
+        providers = [(one.name, one.title) for one in offered.providers if one.name]
+        self.query_one("#provider", Choice).offer([(_KEPT, f"{found.provider} (as it is)"), *providers])
+        for path, _ in _BUDGETS:
+            field = self.query_one(f"#{_id(path)}", Input)
+            field.value = str(found.own[path]) if path in found.own else ""
+            general = found.general[path]
+            field.placeholder = f"as the settings say: {general:,}" if general else "as the settings say: no bound"
+        self.query_one("#others", Input).value = strip(written(_rest(found.own)))
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+    def action_keep(self) -> None:
+        if self._is_keeping or self._before is None:
+            return
+        try:
+            settings = self._settings()
+        except UsageError as error:
+            self._say(error)
+            return
+        self._is_keeping = True
+        model = self.query_one("#model", Input).value.strip()
+        work = self.cockpit.api.configure(
+            f"#{self._view.id}",
+            template=self._chosen("template"),
+            provider=self._chosen("provider"),
+            model=model if model != self._before.model else "",
+            tags=tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split())),
+            settings=settings,
+        )
+        self.cockpit.ask_swarm(work, done=self._kept, refused=self._say)
+
+    def _chosen(self, field: str) -> str:
+        value = self.query_one(f"#{field}", Choice).value
+        return "" if value == _KEPT else value
+
+    def _settings(self) -> dict[str, Any]:
+        """What was changed of them. Raises UsageError."""
+        from zoea.app.configured import difference, read
+
+        assert self._before is not None
+        after = read(self.query_one("#others", Input).value)
+        for path, label in _BUDGETS:
+            said = self.query_one(f"#{_id(path)}", Input).value.strip().replace(",", "").replace("_", "")
+            if said and not said.isdecimal():
+                raise UsageError(
+                    f"tokens {label}: {said!r} is no number", hint="Leave it empty for what the settings say."
+                )
+            if said:
+                after[path] = int(said)
+        return difference(self._before.own, after)
+
+    def _kept(self, view: MysisView) -> None:
+        self.cockpit.notify(f"{one_line(view.name)} is {one_line(view.template)} now; r starts it", markup=False)
+        if self.is_current:
+            self.dismiss()
+
+    def _say(self, error: ZoeaError) -> None:
+        self._is_keeping = False
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
+        lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
+        lines += [[(error.hint, "quiet")]] if error.hint else []
+        self.query_one("#error", TextBlock).put(lines)
+
+
+def _field(label: str, widget: Input | Choice) -> ComposeResult:
+    with Horizontal(classes="field"):
+        yield Static(label, classes="label", markup=False)
+        yield widget
+
+
+def _id(path: str) -> str:
+    return path.replace(".", "-")
+
+
+def _rest(own: Any) -> dict[str, Any]:
+    """What has no field of its own."""
+    return {path: value for path, value in own.items() if path not in dict(_BUDGETS)}
