@@ -85,7 +85,7 @@ async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
 
 def leave_running(options: RunOptions) -> None:
     """Hand the workspace to a process without a terminal; open turns are resumed there."""
-    command = [sys.executable, "-m", "zoea", "run", "--headless"]
+    command = [sys.executable, "-P", "-m", "zoea", "run", "--headless"]
     for name in ("world", "workspace"):
         if value := getattr(options, name):
             command += [f"--{name}", value]
