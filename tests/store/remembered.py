@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoea.store.migrate import migrate
+from zoea.store.recall.index import INDEXES
 from zoea.text import clean
 
 
@@ -91,5 +92,5 @@ def broadcast(
 
 def check_indexes(connection: sqlite3.Connection) -> None:
     """Raises sqlite3.DatabaseError where an index is not what its rows say."""
-    for index in ("memory_exact", "memory_words", "message_exact", "message_words"):
+    for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")

@@ -1,10 +1,14 @@
 -- Search: candidates from FTS5, truth from the text itself (spec memory.md).
--- What the indexes read is `document`: one row for each memory and one for each call, side by side, because a call's
--- text belongs to the memory that made it but is written after it. Row ids: memory * 4096, then + 1 + position.
+-- The texts of calls are written after the memory that makes them, so they have an index of their own; both are read
+-- backwards and merged. The ranked index holds memories and calls as documents side by side: memory * 4096, then
+-- + 1 + position. (The exact one may not: gaps between row ids would make it three times as large.)
 -- Existing rows are indexed by code after this file (zoea.store.recall.index), which can say how far it is.
 
--- Three private-use characters, so that one trigram, and one word, says whose a document is; see `owner_text`.
+-- Three private-use characters, so that one trigram, and one word, says whose a text is; see `owner_text`.
 ALTER TABLE memory ADD COLUMN owner TEXT GENERATED ALWAYS AS (char(983040 + mysis_id / 3600, 987040 + (mysis_id / 60) % 60, 988040 + mysis_id % 60)) VIRTUAL;
+
+CREATE VIEW call_text AS
+SELECT k.id, m.owner, k.name || '(' || k.arguments || ')' AS content FROM tool_call k JOIN memory m ON m.id = k.memory_id;
 
 CREATE VIEW document AS
 SELECT id * 4096 AS id, owner, content, reasoning FROM memory
@@ -12,45 +16,51 @@ UNION ALL
 SELECT k.memory_id * 4096 + 1 + min(k.position, 4094), m.owner, k.name || '(' || k.arguments || ')', ''
 FROM tool_call k JOIN memory m ON m.id = k.memory_id;
 
-CREATE VIRTUAL TABLE memory_exact USING fts5(owner, content, reasoning, content='document', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
-CREATE VIRTUAL TABLE memory_words USING fts5(owner, content, reasoning, content='document', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE memory_exact USING fts5(owner, content, reasoning, content='memory', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
+CREATE VIRTUAL TABLE call_exact USING fts5(owner, content, content='call_text', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
 CREATE VIRTUAL TABLE message_exact USING fts5(content, content='message', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
+CREATE VIRTUAL TABLE memory_words USING fts5(owner, content, reasoning, content='document', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE message_words USING fts5(content, content='message', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
 
+-- The calls found newest first belong to memories found newest first.
+CREATE TRIGGER call_in_order BEFORE INSERT ON tool_call
+WHEN new.memory_id < (SELECT memory_id FROM tool_call ORDER BY id DESC LIMIT 1)
+BEGIN SELECT RAISE(ABORT, 'calls are stored in the order of the memories that make them'); END;
+
 CREATE TRIGGER memory_search_insert AFTER INSERT ON memory BEGIN
-  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id, new.owner, new.content, new.reasoning);
   INSERT INTO memory_words(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
 END;
 CREATE TRIGGER memory_search_delete AFTER DELETE ON memory BEGIN
-  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id, old.owner, old.content, old.reasoning);
   INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
 END;
 CREATE TRIGGER memory_search_update AFTER UPDATE OF id, mysis_id, content, reasoning ON memory BEGIN
-  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id, old.owner, old.content, old.reasoning);
   INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
-  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id, new.owner, new.content, new.reasoning);
   INSERT INTO memory_words(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
 END;
 
 CREATE TRIGGER call_search_insert AFTER INSERT ON tool_call BEGIN
-  INSERT INTO memory_exact(rowid, owner, content, reasoning)
-    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+  INSERT INTO call_exact(rowid, owner, content)
+    SELECT new.id, owner, new.name || '(' || new.arguments || ')' FROM memory WHERE id = new.memory_id;
   INSERT INTO memory_words(rowid, owner, content, reasoning)
     SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
 END;
 CREATE TRIGGER call_search_delete AFTER DELETE ON tool_call BEGIN
-  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning)
-    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
+  INSERT INTO call_exact(call_exact, rowid, owner, content)
+    SELECT 'delete', old.id, owner, old.name || '(' || old.arguments || ')' FROM memory WHERE id = old.memory_id;
   INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
     SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
 END;
-CREATE TRIGGER call_search_update AFTER UPDATE OF memory_id, position, name, arguments ON tool_call BEGIN
-  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning)
-    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
+CREATE TRIGGER call_search_update AFTER UPDATE OF id, memory_id, position, name, arguments ON tool_call BEGIN
+  INSERT INTO call_exact(call_exact, rowid, owner, content)
+    SELECT 'delete', old.id, owner, old.name || '(' || old.arguments || ')' FROM memory WHERE id = old.memory_id;
   INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
     SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
-  INSERT INTO memory_exact(rowid, owner, content, reasoning)
-    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+  INSERT INTO call_exact(rowid, owner, content)
+    SELECT new.id, owner, new.name || '(' || new.arguments || ')' FROM memory WHERE id = new.memory_id;
   INSERT INTO memory_words(rowid, owner, content, reasoning)
     SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
 END;

@@ -6,22 +6,27 @@ import sqlite3
 from collections.abc import Callable
 
 DOCUMENTS = 4096
-"""Row ids of the memory indexes for each memory: the first is itself, those after it are its calls."""
-INDEXES = ("memory_exact", "memory_words", "message_exact", "message_words")
+"""Row ids of the ranked index for each memory: the first is itself, those after it are its calls."""
+INDEXES = ("memory_exact", "call_exact", "memory_words", "message_exact", "message_words")
 
 Progress = Callable[[int, int], None]
 """Told how many memories are done, and how many there are."""
 
 _BATCH = 1_000
-_FILL = f"""
-INSERT INTO {{index}}(rowid, owner, content, reasoning)
-SELECT id * {DOCUMENTS} AS document, owner, content, reasoning FROM memory WHERE id > :after AND id <= :through
-UNION ALL
-SELECT k.memory_id * {DOCUMENTS} + 1 + min(k.position, {DOCUMENTS - 2}), m.owner,
-  k.name || '(' || k.arguments || ')', ''
-FROM memory m CROSS JOIN tool_call k ON k.memory_id = m.id WHERE m.id > :after AND m.id <= :through
-ORDER BY document
-"""
+_CALL = "k.name || '(' || k.arguments || ')'"
+_THROUGH = "SELECT max(id), count(*) FROM (SELECT id FROM memory WHERE id > ? ORDER BY id LIMIT ?)"
+_FILL = (
+    "INSERT INTO memory_exact(rowid, owner, content, reasoning)"
+    " SELECT id, owner, content, reasoning FROM memory WHERE id > :after AND id <= :through ORDER BY id",
+    f"INSERT INTO call_exact(rowid, owner, content) SELECT k.id, m.owner, {_CALL}"
+    " FROM memory m CROSS JOIN tool_call k ON k.memory_id = m.id WHERE m.id > :after AND m.id <= :through"
+    " ORDER BY k.id",
+    "INSERT INTO memory_words(rowid, owner, content, reasoning)"
+    f" SELECT id * {DOCUMENTS} AS document, owner, content, reasoning FROM memory WHERE id > :after AND id <= :through"
+    f" UNION ALL SELECT k.memory_id * {DOCUMENTS} + 1 + min(k.position, {DOCUMENTS - 2}), m.owner, {_CALL}, ''"
+    " FROM memory m CROSS JOIN tool_call k ON k.memory_id = m.id WHERE m.id > :after AND m.id <= :through"
+    " ORDER BY document",
+)
 
 
 def fill(connection: sqlite3.Connection, progress: Progress) -> None:
@@ -32,12 +37,11 @@ def fill(connection: sqlite3.Connection, progress: Progress) -> None:
     total = connection.execute("SELECT count(*) FROM memory").fetchone()[0]
     after = done = 0
     while True:
-        sql = "SELECT max(id), count(*) FROM (SELECT id FROM memory WHERE id > ? ORDER BY id LIMIT ?)"
-        through, count = connection.execute(sql, (after, _BATCH)).fetchone()
+        through, count = connection.execute(_THROUGH, (after, _BATCH)).fetchone()
         if through is None:
             break
-        for index in ("memory_exact", "memory_words"):
-            connection.execute(_FILL.format(index=index), {"after": after, "through": through})
+        for statement in _FILL:
+            connection.execute(statement, {"after": after, "through": through})
         after, done = through, done + count
         progress(done, total)
     for index in ("message_exact", "message_words"):

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from heapq import merge
 
 from zoea.model.words import Role, SenderKind, Source
 from zoea.store.recall import terms
@@ -32,6 +33,16 @@ LEFT JOIN message g ON g.id = m.message_id
 LEFT JOIN tool_call r ON r.result_memory_id = m.id AND m.role = 'tool'
 WHERE m.id = ?
 """
+_PROPOSED = (
+    "SELECT m.id FROM memory_exact f CROSS JOIN memory m ON m.id = f.rowid"
+    " WHERE f.memory_exact MATCH :terms AND f.rowid < :before"
+)
+# Calls stand in the order of their memories (a trigger sees to it), so the first one after the page ends it.
+_PROPOSED_CALLS = f"""
+SELECT m.id FROM call_exact f CROSS JOIN tool_call k ON k.id = f.rowid CROSS JOIN memory m ON m.id = k.memory_id
+WHERE f.call_exact MATCH :terms AND f.rowid < coalesce(
+  (SELECT id FROM tool_call WHERE memory_id >= :before ORDER BY memory_id, position LIMIT 1), {_NEWEST})
+"""
 _CALLS = "SELECT id, name, name || '(' || arguments || ')' AS call FROM tool_call WHERE memory_id = ? ORDER BY position"
 
 
@@ -48,29 +59,34 @@ def search_memories(connection: sqlite3.Connection, query: Query) -> Hits:
 
 
 def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
-    sql, given = _narrowed(query)
-    sql = f"{sql} AND ({_truth(query)})"
+    narrowed, given = _narrowed(query)
     given["words"] = query.text.translate(_SMALL) if query.fold else query.text
-    proposed = terms.exact_terms(query.text, query.mysis_ids, fold=query.fold)
+    given["terms"] = terms.exact_terms(query.text, query.mysis_ids, fold=query.fold)
     down_to = 0
-    if proposed is None:
-        down_to = _far_enough(connection, query)
-    if proposed is None or _is_small(connection, query.mysis_ids):
-        order = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {sql} ORDER BY m.id DESC LIMIT :most"
+    if given["terms"] is not None and not _is_small(connection, query.mysis_ids):
+        ids = _proposed(connection, query, narrowed, given)
     else:
-        order = (
-            f"SELECT m.id FROM memory_exact f CROSS JOIN memory m ON m.id = f.rowid / {DOCUMENTS}"
-            f" WHERE f.memory_exact MATCH :terms AND f.rowid < :before * {DOCUMENTS} AND {sql} ORDER BY f.rowid DESC"
-        )
-        given["terms"] = proposed
-    given.update(down_to=down_to, most=query.limit + 1)
-    ids = _first(connection, order, given, query.limit + 1)
+        if given["terms"] is None:
+            down_to = _far_enough(connection, query)
+        truth = " OR ".join(_truths(query))
+        sql = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
+        ids = _first(_ids(connection, sql, {**given, "down_to": down_to}), query.limit + 1)
     before = ids[query.limit - 1] if len(ids) > query.limit else None
     note = ""
     if before is None and down_to:
         before = down_to + 1
         note = f"looked through the newest {SCANNED:,} memories only; use before_id {before} to look further"
     return Hits(_hits(connection, ids[: query.limit], query), before, note)
+
+
+def _proposed(connection: sqlite3.Connection, query: Query, narrowed: str, given: dict[str, object]) -> list[int]:
+    """What the indexes propose and the text confirms: memories, and those whose calls hold the words."""
+    own = " OR ".join(_truths(query, with_calls=False))
+    ids = _ids(connection, f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC", given)
+    if query.column is not Column.REASONING:
+        called = f"{_PROPOSED_CALLS} AND {narrowed} AND {_truth_of_call(query)} ORDER BY f.rowid DESC"
+        ids = merge(ids, _ids(connection, called, given), reverse=True)
+    return _first(ids, query.limit + 1)
 
 
 def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
@@ -122,22 +138,21 @@ def _narrowed(query: Query) -> tuple[str, dict[str, object]]:
     return " AND ".join(sql), given
 
 
-def _truth(query: Query) -> str:
-    """What decides, over `memory m`: the text contains the words."""
+def _truths(query: Query, *, with_calls: bool = True) -> Iterator[str]:
+    """What decides, over `memory m`: each text that may contain the words."""
     fold = "lower" if query.fold else ""
-    content = f"instr({fold}(m.content), :words) > 0"
-    calls = (
-        "m.role = 'assistant' AND EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = m.id"
-        f" AND instr({fold}(k.name || '(' || k.arguments || ')'), :words) > 0)"
-    )
-    reasoning = f"instr({fold}(m.reasoning), :words) > 0"
-    match query.column:
-        case Column.CONTENT:
-            return f"{content} OR ({calls})"
-        case Column.REASONING:
-            return reasoning
-        case Column.ANY:
-            return f"{content} OR {reasoning} OR ({calls})"
+    if query.column is not Column.REASONING:
+        yield f"instr({fold}(m.content), :words) > 0"
+        if with_calls:
+            calls = f"SELECT 1 FROM tool_call k WHERE k.memory_id = m.id AND {_truth_of_call(query)}"
+            yield f"m.role = 'assistant' AND EXISTS ({calls})"
+    if query.column is not Column.CONTENT:
+        yield f"instr({fold}(m.reasoning), :words) > 0"
+
+
+def _truth_of_call(query: Query) -> str:
+    """What decides, over `tool_call k`."""
+    return f"instr({'lower' if query.fold else ''}(k.name || '(' || k.arguments || ')'), :words) > 0"
 
 
 def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) -> bool:
@@ -160,16 +175,22 @@ def _far_enough(connection: sqlite3.Connection, query: Query) -> int:
     return max(0, found[0] or 0) if found is not None else 0
 
 
-def _first(connection: sqlite3.Connection, sql: str, given: dict[str, object], most: int) -> list[int]:
-    """The first ids of a query, each once; it is asked for no more rows than that."""
-    ids: list[int] = []
+def _ids(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> Iterator[int]:
+    """The ids of a query, no more rows read than are asked for."""
     with closing(connection.execute(sql, given)) as rows:
         for (memory_id,) in rows:
-            if not ids or ids[-1] != memory_id:  # a memory and its calls stand side by side
-                ids.append(memory_id)
-            if len(ids) == most:
-                break
-    return ids
+            yield memory_id
+
+
+def _first(ids: Iterable[int], most: int) -> list[int]:
+    """The first ids, each once; the same ones stand side by side."""
+    found: list[int] = []
+    for memory_id in ids:
+        if not found or found[-1] != memory_id:
+            found.append(memory_id)
+        if len(found) == most:
+            break
+    return found
 
 
 def _hits(connection: sqlite3.Connection, ids: Iterable[int], query: Query) -> tuple[Hit, ...]:

@@ -1,0 +1,297 @@
+"""How fast memory answers, and what its indexes cost: at 100 thousand memories, a million, five million.
+
+    python -m benchmarks.search [--memories N] [--million] [--full] [--keep FILE]
+
+A swarm of 100 myses is written as a swarm writes: prompts, answers with reasoning and
+calls, results of tools, in words as frequent as words are, in transactions of 32. One
+mysis has a sixteenth of it all. Every search is asked many times, each time for another
+text where that is possible; beside it stands the plain scan with `instr`, over the same
+database in the same run. `--keep` builds into FILE, or asks the one built there before.
+
+The goals are those of a million memories; a smaller run is held to the same times, a
+larger one to none. The exit code is 1 where one is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.cost import machine, quantile
+from zoea.store.migrate import migrate
+from zoea.store.recall import Match, Query, search_memories
+
+MYSES = 100
+GROUP = 32
+SAMPLE = 6_000
+TALKER = 1
+"""The mysis with a sixteenth of all memories."""
+GOALS = {
+    "rare_ms": 2.0,
+    "absent_rare_ms": 1.0,
+    "absent_common_ms": 25.0,
+    "one_mysis_ms": 4.0,
+    "index_share": 0.8,
+    "times_scan": 200.0,
+}
+AT_LEAST = ("times_scan",)
+RARE = "zquixote"
+ABSENT = "qxzjvkw"
+COMMON = 40
+
+_WHERE = (
+    "instr(m.content, :q) > 0 OR (m.role = 'assistant' AND EXISTS (SELECT 1 FROM tool_call k"
+    " WHERE k.memory_id = m.id AND instr(k.name || '(' || k.arguments || ')', :q) > 0))"
+)
+
+
+class Words:
+    """Made-up words, few of which are most of a text, as in any language."""
+
+    def __init__(self) -> None:
+        self.random = random.Random(7)
+        parts = [a + b for a in "bcdfglmnprst" for b in ("a", "e", "i", "o", "u", "an", "er", "or")]
+        self.all = list(dict.fromkeys("".join(self.random.choices(parts, k=2 + n % 3)) for n in range(30_000)))
+        self.weights = [1 / (place + 3) for place in range(len(self.all))]
+
+    def text(self, count: int) -> str:
+        return " ".join(self.random.choices(self.all, cum_weights=self._cumulated, k=count))
+
+    @property
+    def _cumulated(self) -> list[float]:
+        if not hasattr(self, "_sums"):
+            total, self._sums = 0.0, []
+            for weight in self.weights:
+                total += weight
+                self._sums.append(total)
+        return self._sums
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    mysis: int
+    role: str
+    content: str
+    reasoning: str = ""
+    arguments: str = ""
+
+
+def rows(words: Words, memories: int) -> Iterator[Row]:
+    """Turn by turn: a prompt, an answer with a thought and a call, the result, the last answer."""
+    pick = words.random
+    rare = set(pick.sample(range(memories), 12))
+    for number in range(0, memories, 4):
+        mysis = TALKER if pick.random() < 1 / 16 else pick.randint(2, MYSES)
+        name, place = words.all[number % 5_000], words.text(1)
+        found = " ".join((words.text(25), *(RARE for each in range(number, number + 4) if each in rare)))
+        result = json.dumps({"tick": number, "place": place, "cargo": {name: number % 97}, "news": words.text(35)})
+        yield Row(mysis, "user", words.text(20))
+        yield Row(mysis, "assistant", words.text(8), words.text(30), json.dumps({"target": place, "n": number}))
+        yield Row(mysis, "tool", result)
+        yield Row(mysis, "assistant", found, words.text(15))
+
+
+def blank(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=64)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = OFF")  # what a sync costs is not asked here
+    migrate(connection, path)
+    connection.execute("INSERT INTO template VALUES (zeroblob(32), 'default', '', 1)")
+    for number in range(1, MYSES + 1):
+        connection.execute(
+            "INSERT INTO mysis(id, uid, name, template_hash, provider, model, state, state_at, created_at)"
+            " VALUES (?, ?, ?, zeroblob(32), 'p', 'm', 'idle', 1, 1)",
+            (number, f"u{number}", f"m{number}"),
+        )
+        connection.execute(
+            "INSERT INTO turn(id, mysis_id, number, opened_by, frozen, outcome, opened_at, ended_at)"
+            " VALUES (?, ?, 1, 'prompt', '{}', 'answered', 1, 1)",
+            (number, number),
+        )
+    return connection
+
+
+def write(connection: sqlite3.Connection, given: Sequence[Row], group: int, *, first: int) -> None:
+    for start in range(0, len(given), group):
+        connection.execute("BEGIN IMMEDIATE")
+        for number, row in enumerate(given[start : start + group], first + start):
+            source = {"user": "direct", "assistant": "llm", "tool": "tool"}[row.role]
+            memory_id = connection.execute(
+                "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, reasoning, tokens, created_at)"
+                " VALUES (?,?,?,?,?,?,?,1,?)",
+                (row.mysis, row.mysis, number, row.role, source, row.content, row.reasoning, number),
+            ).lastrowid
+            if row.arguments:
+                connection.execute(
+                    "INSERT INTO tool_call(memory_id, position, name, arguments, fingerprint, state)"
+                    " VALUES (?, 0, 'mine', ?, x'00', 'done')",
+                    (memory_id, row.arguments),
+                )
+        connection.execute("COMMIT")
+
+
+def write_cost(folder: Path, words: Words) -> None:
+    """CPU of a stored memory with no index, with the exact one, and with both, alone and in groups."""
+    given = list(rows(words, SAMPLE))
+    triggers = ("memory_search_insert", "call_search_insert")
+    for group in (1, GROUP):
+        costs = []
+        for kept in ("none", "exact", "both"):
+            with closing(blank(folder / f"write-{group}-{kept}.db")) as connection:
+                for name in triggers:
+                    sql = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchone()[0]
+                    if kept != "both":
+                        connection.execute(f"DROP TRIGGER {name}")
+                    if kept == "exact":
+                        head, body = sql.split("BEGIN", 1)
+                        connection.execute(f"{head}BEGIN{body.split(';')[0]}; END")
+                begun = time.process_time()
+                write(connection, given, group, first=1)
+                costs.append((time.process_time() - begun) / SAMPLE * 1e6)
+        print(
+            f"write     {group:2} a transaction: {costs[0]:.0f} us of CPU a memory without an index,"
+            f" {costs[1]:.0f} with the exact one, {costs[2]:.0f} with both",
+            flush=True,
+        )
+
+
+def build(path: Path, words: Words, memories: int) -> None:
+    with closing(blank(path)) as connection:
+        begun, done, batch = time.monotonic(), 0, list[Row]()
+        for row in rows(words, memories):
+            batch.append(row)
+            if len(batch) == 8_000:
+                write(connection, batch, GROUP, first=done + 1)
+                done += len(batch)
+                batch = []
+                if done % 200_000 == 0:
+                    print(f"built     {done:,} in {time.monotonic() - begun:.0f} s", flush=True)
+        write(connection, batch, GROUP, first=done + 1)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute("ANALYZE")
+
+
+def sizes(connection: sqlite3.Connection) -> float:
+    """Say what the indexes take beside the text; the exact one as a share of it."""
+    text = connection.execute(
+        "SELECT (SELECT sum(length(CAST(content AS BLOB)) + length(CAST(reasoning AS BLOB))) FROM memory)"
+        " + (SELECT sum(length(name) + length(arguments)) FROM tool_call)"
+    ).fetchone()[0]
+    parts = {
+        name: connection.execute(f"SELECT sum(length(block)) FROM {name}_data").fetchone()[0]
+        for name in ("memory_exact", "call_exact", "memory_words")
+    }
+    exact, words = parts["memory_exact"] + parts["call_exact"], parts["memory_words"]
+    print(f"size      text {text / 1e6:,.0f} MB, exact index {exact / text:.2f} of it, words {words / text:.2f}")
+    return float(exact / text)
+
+
+def timed(ask: Callable[[str], int], texts: Sequence[str]) -> tuple[float, float, int]:
+    """p50 and p95 in ms, and how many hits there were."""
+    spent, hits = [], 0
+    for text in texts:
+        begun = time.perf_counter()
+        hits += ask(text)
+        spent.append((time.perf_counter() - begun) * 1e3)
+    return quantile(spent, 0.5), quantile(spent, 0.95), hits
+
+
+def measure(connection: sqlite3.Connection, words: Words) -> dict[str, float]:
+    pick = random.Random(3)
+    newest = connection.execute("SELECT max(id) FROM memory").fetchone()[0]
+    phrases: list[str] = []
+    while len(phrases) < 200:
+        (said,) = connection.execute("SELECT content FROM memory WHERE id = ?", (pick.randint(1, newest),)).fetchone()
+        start, length = pick.randrange(max(1, len(said) - 10)), pick.randint(3, 40)
+        phrases.append(said[start : start + length])
+    common = words.all[:COMMON]
+    never = [" ".join(pick.sample(common, 3)) + "?" for _ in range(50)]
+    searches: list[tuple[str, Sequence[str]]] = [
+        ("rare", [RARE] * 200),
+        ("common", common * 5),
+        ("absent, of rare trigrams", [f"{ABSENT}{number}" for number in range(200)]),
+        ("absent, of common words", never),
+        ("any phrase", phrases),
+    ]
+    found: dict[str, float] = {}
+    for name, texts in searches:
+        for whose, owners in (("swarm", None), ("one mysis", (TALKER,))):
+            for match in Match:
+
+                def ask(text: str, owners: tuple[int, ...] | None = owners, match: Match = match) -> int:
+                    return len(search_memories(connection, Query(text, match=match, mysis_ids=owners)).hits)
+
+                p50, p95, hits = timed(ask, texts)
+                found[f"{name}/{whose}/{match}"] = p50
+                print(f"search    {name:25} {whose:9} {match:6}  p50 {p50:8.2f} ms  p95 {p95:8.2f} ms  {hits} hits")
+        p50, _, hits = timed(lambda text: scan(connection, text), texts[:2])
+        found[f"{name}/scan"] = p50
+        print(f"search    {name:25} swarm     scan    p50 {p50:8.2f} ms  {'':18}{hits} hits", flush=True)
+    return found
+
+
+def scan(connection: sqlite3.Connection, text: str) -> int:
+    sql = f"SELECT m.id FROM memory m WHERE {_WHERE} ORDER BY m.id DESC LIMIT 20"
+    return len(connection.execute(sql, {"q": text}).fetchall())
+
+
+def judge(found: dict[str, float]) -> int:
+    """Say which goals were met; 1 where one was not."""
+    missed = 0
+    for name, value in found.items():
+        met = value >= GOALS[name] if name in AT_LEAST else value <= GOALS[name]
+        missed += not met
+        bound = "at least" if name in AT_LEAST else "at most"
+        print(f"{'met' if met else 'missed':7} {name} {value:.3g} (the goal: {bound} {GOALS[name]:g})")
+    return 1 if missed else 0
+
+
+def run(path: Path, memories: int) -> int:
+    words = Words()
+    if not path.exists():
+        build(path, words, memories)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        count = connection.execute("SELECT count(*) FROM memory").fetchone()[0]
+        print(f"memories  {count:,}", flush=True)
+        share = sizes(connection)
+        found = measure(connection, words)
+    goals = {
+        "rare_ms": found["rare/swarm/exact"],
+        "absent_rare_ms": found["absent, of rare trigrams/swarm/exact"],
+        "absent_common_ms": found["absent, of common words/swarm/exact"],
+        "one_mysis_ms": max(value for name, value in found.items() if name.endswith("one mysis/exact")),
+        "index_share": share,
+    }
+    if count >= 1_000_000:
+        goals["times_scan"] = found["rare/scan"] / found["rare/swarm/exact"]
+    return judge(goals) if count <= 1_000_000 else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="How fast memory answers, and what its indexes cost.")
+    parser.add_argument("--memories", type=int, default=100_000)
+    parser.add_argument("--million", action="store_true", help="a million as well: 1 GB of disk, some minutes")
+    parser.add_argument("--full", action="store_true", help="five million as well: 5 GB of disk, half an hour")
+    parser.add_argument("--keep", type=Path, help="build into this file, or ask the one that is there")
+    asked = parser.parse_args()
+    print(f"machine   {json.dumps(machine())}", flush=True)
+    missed = 0
+    counts = [asked.memories, *([1_000_000] if asked.million else ()), *([5_000_000] if asked.full else ())]
+    with tempfile.TemporaryDirectory(prefix="zoea-bench-") as place:
+        write_cost(Path(place), Words())
+        for count in counts:
+            missed += run(asked.keep or Path(place) / f"{count}.db", count)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
