@@ -75,9 +75,8 @@ class TestBeside:
 
     def test_what_a_mysis_is_can_be_changed(self, zoea: Zoea, beside: OwnerThread) -> None:
         zoea("new", "alpha", "--idle", "--tag", "north")
-        changed = zoea(
-            "configure", "alpha", "--model", "small", "--tag", "south", "--set", "budget.mysis=9000", "--json"
-        )
+        wanted = ("--model", "small", "--tag", "south", "--set", "budget.mysis=9000")
+        changed = zoea("configure", "alpha", *wanted, "--json")
         assert (changed.json["model"], changed.json["tags"]) == ("small", ["south"])
         assert "small" in zoea("configure", "alpha", "--no-tags", "--set", "budget.mysis=").out
         assert zoea("configure", "alpha", "--set", "swarm.max_myses=3").code == 2

@@ -28,8 +28,11 @@ from zoea.tui.widgets.text_block import Piece, TextBlock
 if TYPE_CHECKING:
     from zoea.app.configured import Configured
 
-_BUDGETS = (("budget.token_budget_per_agent", "a request"), ("budget.token_budget_per_task", "a turn"))
-_BUDGETS += (("budget.mysis", "in all"),)
+_BUDGETS = (
+    ("budget.token_budget_per_agent", "a request"),
+    ("budget.token_budget_per_task", "a turn"),
+    ("budget.mysis", "in all"),
+)
 _KEPT = "\x00kept"
 
 
@@ -131,9 +134,7 @@ class Configuring(CockpitModal[None]):
         for path, label in _BUDGETS:
             said = self.query_one(f"#{_id(path)}", Input).value.strip().replace(",", "").replace("_", "")
             if said and not said.isdecimal():
-                raise UsageError(
-                    f"tokens {label}: {said!r} is no number", hint="Leave it empty for what the settings say."
-                )
+                raise UsageError(f"tokens {label}: {said!r} is no number", hint="Empty is what the settings say.")
             if said:
                 after[path] = int(said)
         return difference(self._before.own, after)
