@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from zoea.llm import connection as under_test
-from zoea.llm.connection import HIGH_WATER, KEEP_ALIVE_S, Connection, connect
+from zoea.llm.connection import HIGH_WATER, KEEP_ALIVE_S, Connection, connect, head_of
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -45,13 +45,17 @@ async def connected(handler: Handler, *, secured: ssl.SSLContext | None = None) 
         await server.wait_closed()
 
 
+def request(url: str, content: bytes = b"") -> bytes:
+    return head_of("POST", httpx.URL(url), httpx.Headers()) + b"content-length: %d\r\n\r\n" % len(content) + content
+
+
 @asynccontextmanager
 async def asking(url: str, content: bytes = b"", context: ssl.SSLContext | None = None) -> AsyncIterator[Connection]:
     """A connection whose first answer has begun."""
     connection = await connect(httpx.URL(url), context, 10.0)
     try:
         async with asyncio.timeout(10):
-            await connection.ask(httpx.Request("POST", url, content=content))
+            await connection.ask(request(url, content))
         yield connection
     finally:
         connection.abort()
@@ -95,7 +99,7 @@ async def test_chunks_that_arrived_together_are_read_at_once_and_the_connection_
         assert (connection.status, connection.headers) == (200, [(b"Transfer-Encoding", b"chunked")])
         assert await read_all(connection) == b"onetwo"
         assert connection.is_usable
-        await connection.ask(httpx.Request("GET", url))
+        await connection.ask(request(url))
         assert await read_all(connection) == b"onetwo"
 
 
@@ -103,7 +107,7 @@ async def test_what_nobody_read_of_one_answer_is_not_in_the_next() -> None:
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nold"
     async with connected(saying(answer)) as url, asking(url) as connection:
         await until(lambda: connection.is_whole)
-        await connection.ask(httpx.Request("GET", url))
+        await connection.ask(request(url))
         assert await read_all(connection) == b"old"
 
 
@@ -218,13 +222,9 @@ async def test_a_reset_is_an_error_with_its_cause() -> None:
         assert isinstance(caught.value.__cause__, ConnectionError)
 
 
-async def test_no_header_breaks_out_of_its_line() -> None:
-    async with connected(saying()) as url:
-        connection = await connect(httpx.URL(url), None, 10.0)
-        broken = httpx.Request("GET", url, headers=[(b"authorization", b"key\r\nx-other: yes")])
-        with pytest.raises(httpx.LocalProtocolError, match="authorization"):
-            await connection.ask(broken)
-        connection.abort()
+def test_no_header_breaks_out_of_its_line() -> None:
+    with pytest.raises(httpx.LocalProtocolError, match="authorization"):
+        head_of("GET", httpx.URL("http://reef.example/"), httpx.Headers([(b"authorization", b"key\r\nx-other: yes")]))
 
 
 async def test_a_port_where_nobody_listens_is_an_error_at_once() -> None:

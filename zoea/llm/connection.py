@@ -17,7 +17,6 @@ import httpx
 HIGH_WATER = 256 * 1024
 HAPPY_EYEBALLS_S = 0.25
 KEEP_ALIVE_S = 60.0
-JOINED = 64 * 1024
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -55,18 +54,12 @@ class Connection(asyncio.Protocol):
         rested = asyncio.get_running_loop().time() - self._idle_since
         return self.is_whole and self._keeps and not self._is_over and not self._is_full and rested < KEEP_ALIVE_S
 
-    async def ask(self, request: httpx.Request) -> None:
+    async def ask(self, request: bytes) -> None:
         """Send a request and wait for the head of its answer: then `status` and `headers` are there."""
-        head = _head_of(request)
-        content = request.content
         self._is_asked, self._has_head, self.is_whole = True, False, False
         self._body.clear()  # of the answer before, what nobody read
         self._size = 0
-        if len(content) <= JOINED:
-            self._transport.write(head + content)
-        else:
-            self._transport.write(head)
-            self._transport.write(content)
+        self._transport.write(request)
         while not self._has_head:
             self._raise_broken()
             await self._news()
@@ -215,14 +208,15 @@ async def connect(url: httpx.URL, context: ssl.SSLContext | None, timeout: float
     return connection
 
 
-def _head_of(request: httpx.Request) -> bytes:
-    """The request's line and headers. Raises httpx.LocalProtocolError where a header would break them."""
-    lines = [request.method.encode("ascii"), b" ", request.url.raw_path, b" HTTP/1.1\r\n"]
-    for name, value in request.headers.raw:
+def head_of(method: str, url: httpx.URL, headers: httpx.Headers) -> bytes:
+    """A request's line and headers, up to where its length would stand.
+
+    Raises httpx.LocalProtocolError where a header would break out of its line.
+    """
+    lines = [method.encode("ascii"), b" ", url.raw_path, b" HTTP/1.1\r\nhost: ", url.netloc, b"\r\n"]
+    for name, value in headers.raw:
         if b"\n" in value or b"\r" in value or b"\0" in value:
-            raise httpx.LocalProtocolError(
-                f"the value of the header {name.decode('ascii', 'replace')} has a line break"
-            )
+            said = name.decode("ascii", "replace")
+            raise httpx.LocalProtocolError(f"the value of the header {said} has a line break")
         lines += (name, b": ", value, b"\r\n")
-    lines.append(b"\r\n")
     return b"".join(lines)

@@ -24,7 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from zoea.llm.config import Timeouts
-from zoea.llm.connection import Connection, connect
+from zoea.llm.connection import Connection, connect, head_of
 from zoea.llm.errors import failure
 from zoea.model.errors import ProviderError
 from zoea.model.words import ErrorClass
@@ -60,6 +60,27 @@ Origin = tuple[str, bytes]
 """The scheme and the server that a connection leads to."""
 
 
+class Target:
+    """An address, and the head of a request to it as it goes over the wire, made once."""
+
+    def __init__(self, url: httpx.URL, headers: httpx.Headers) -> None:
+        self.url = url
+        self.origin: Origin = (url.scheme, url.netloc)
+        self._headers = headers
+        self._json_headers = httpx.Headers({**headers, "content-type": "application/json"})
+        self._heads: dict[tuple[str, bool], bytes] = {}
+
+    def headers(self, content: bytes | None) -> httpx.Headers:
+        return self._headers if content is None else self._json_headers
+
+    def head(self, method: str, content: bytes | None) -> bytes:
+        """The request's line and headers, with the empty line. Raises httpx.LocalProtocolError for a broken header."""
+        head = self._heads.get((method, content is None))
+        if head is None:
+            head = self._heads[method, content is None] = head_of(method, self.url, self.headers(content))
+        return head + (b"\r\n" if content is None else b"content-length: %d\r\n\r\n" % len(content))
+
+
 class _Body(httpx.AsyncByteStream):
     """A response's body that gives its connection back when it is closed."""
 
@@ -92,8 +113,8 @@ class _Body(httpx.AsyncByteStream):
             self._connection.abort()
 
 
-class Lanes(httpx.AsyncBaseTransport):
-    """httpx's transport over connections of our own, the most recently used first.
+class Lanes:
+    """The way to a server over connections of our own, the most recently used first.
 
     A server may close a connection it said it would keep (llama.cpp does so after each
     stream) in the instant in which the next request leaves. When not one byte of an
@@ -105,23 +126,24 @@ class Lanes(httpx.AsyncBaseTransport):
         self._idle: list[tuple[Origin, Connection]] = []
         self._closed = False
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        origin = (request.url.scheme, request.url.netloc)
-        used = self._rested(origin)
+    async def ask(self, target: Target, method: str, content: bytes | None, patience: Timeouts) -> httpx.Response:
+        """Send a request and wait for the head of its answer. Raises httpx.HTTPError."""
+        request = target.head(method, content) + (content or b"")
+        used = self._rested(target.origin)
         if used is not None:
             before = used.received
             try:
-                return await self._ask(used, origin, request)
+                return await self._ask(used, target.origin, request)
             except (httpx.ReadError, httpx.RemoteProtocolError):
                 if used.received > before:
                     raise
-        if origin[0] not in ("http", "https"):
-            raise httpx.UnsupportedProtocol(f"{origin[0] or 'an address without scheme'} is not http or https")
-        context = _trusting() if origin[0] == "https" else None
-        patience = request.extensions.get("timeout", {})
-        return await self._ask(await connect(request.url, context, patience.get("connect")), origin, request)
+        scheme = target.origin[0]
+        if scheme not in ("http", "https"):
+            raise httpx.UnsupportedProtocol(f"{scheme or 'an address without scheme'} is not http or https")
+        opened = await connect(target.url, _trusting() if scheme == "https" else None, patience.connect)
+        return await self._ask(opened, target.origin, request)
 
-    async def _ask(self, connection: Connection, origin: Origin, request: httpx.Request) -> httpx.Response:
+    async def _ask(self, connection: Connection, origin: Origin, request: bytes) -> httpx.Response:
         try:
             await connection.ask(request)
         except BaseException:
@@ -148,7 +170,7 @@ class Lanes(httpx.AsyncBaseTransport):
         else:
             self._idle.append((origin, connection))
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close what is idle now, and what is under way when it ends."""
         self._closed = True
         idle, self._idle = self._idle, []
@@ -157,10 +179,21 @@ class Lanes(httpx.AsyncBaseTransport):
         await asyncio.sleep(0)  # the loop closes the sockets in its next round
 
 
-def _way_out(url: str) -> httpx.AsyncBaseTransport:
-    """Connections of our own; httpx's where a proxy stands between."""
-    proxy = proxy_for(url)
-    return Lanes() if proxy is None else httpx.AsyncHTTPTransport(verify=_trusting(), trust_env=False, proxy=proxy)
+class Proxied:
+    """The way to a server behind a proxy: httpx's own."""
+
+    def __init__(self, proxy: str) -> None:
+        self._transport = httpx.AsyncHTTPTransport(verify=_trusting(), trust_env=False, proxy=proxy)
+
+    async def ask(self, target: Target, method: str, content: bytes | None, patience: Timeouts) -> httpx.Response:
+        """Send a request and wait for the head of its answer. Raises httpx.HTTPError."""
+        seconds = {"connect": patience.connect, "read": None, "write": patience.first, "pool": None}
+        headers = target.headers(content)
+        request = httpx.Request(method, target.url, headers=headers, content=content, extensions={"timeout": seconds})
+        return await self._transport.handle_async_request(request)
+
+    async def close(self) -> None:
+        await self._transport.aclose()
 
 
 class Reply:
@@ -284,16 +317,15 @@ class Http:
         self._headers = httpx.Headers(
             {"user-agent": "zoea", "accept": "*/*", "accept-encoding": "identity", **(headers or {})}
         )
-        self._json_headers = httpx.Headers({**self._headers, "content-type": "application/json"})
-        self._lanes: httpx.AsyncBaseTransport | None = None
-        self._urls: dict[str, httpx.URL] = {}
+        self._way: Lanes | Proxied | None = None
+        self._targets: dict[str, Target] = {}
 
-    def _url(self, path: str) -> httpx.URL:
-        url = self._urls.get(path)
-        if url is None:
+    def _target(self, path: str) -> Target:
+        target = self._targets.get(path)
+        if target is None:
             try:
                 urlsplit(self.base_url)
-                url = self._urls[path] = httpx.URL(path if "://" in path else self.base_url + path)
+                url = httpx.URL(path if "://" in path else self.base_url + path)
             except (httpx.InvalidURL, ValueError) as error:
                 raise failure(
                     ErrorClass.BAD_REQUEST,
@@ -301,7 +333,8 @@ class Http:
                     title="The provider's address is wrong",
                     hint="Correct the provider's base_url in the settings.",
                 ) from error
-        return url
+            target = self._targets[path] = Target(url, self._headers)
+        return target
 
     async def open(self, method: str, path: str, content: bytes | None = None) -> Reply:
         """Send a request and wait for the head of its answer.
@@ -309,16 +342,14 @@ class Http:
         `path` is appended to the base address, or a whole address. The caller
         closes the reply. Raises ProviderError (transient) where no answer came.
         """
-        url = self._url(path)
-        if self._lanes is None:
-            self._lanes = _way_out(self.base_url)
-        headers = self._headers if content is None else self._json_headers
-        patience = {"connect": self.timeouts.connect, "read": None, "write": self.timeouts.first, "pool": None}
-        request = httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": patience})
+        target = self._target(path)
+        if self._way is None:
+            proxy = proxy_for(self.base_url)
+            self._way = Lanes() if proxy is None else Proxied(proxy)
         until = _time() + self.timeouts.first
         try:
             async with asyncio.timeout_at(until):
-                response = await self._lanes.handle_async_request(request)
+                response = await self._way.ask(target, method, content, self.timeouts)
         except TimeoutError:
             raise _silent(self.name, False, self.timeouts.first) from None
         except httpx.HTTPError as error:
@@ -336,9 +367,9 @@ class Http:
             await reply.close()
 
     async def close(self) -> None:
-        lanes, self._lanes = self._lanes, None
-        if lanes is not None:
-            await lanes.aclose()
+        way, self._way = self._way, None
+        if way is not None:
+            await way.close()
 
 
 def _silent(name: str, began: bool, seconds: float) -> ProviderError:
