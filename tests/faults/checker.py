@@ -40,11 +40,13 @@ ALWAYS = {
         WHERE t.outcome IS NOT NULL AND (c.result_memory_id IS NULL OR c.state IN ('pending', 'approval', 'sent'))""",
     "a call has a result exactly when it is over": """
         SELECT id FROM tool_call WHERE (result_memory_id IS NULL) <> (state IN ('pending', 'approval', 'sent'))""",
-    "an answered turn ends with an answer without calls": """
+    "an answered turn ends with an answer without calls, or in a wait that was asked for": """
         SELECT t.id FROM turn t WHERE t.outcome = 'answered' AND NOT EXISTS (
           SELECT 1 FROM memory m WHERE m.turn_id = t.id AND m.role = 'assistant' AND m.partial = 0
           AND m.seq = (SELECT max(seq) FROM memory WHERE turn_id = t.id)
-          AND NOT EXISTS (SELECT 1 FROM tool_call c WHERE c.memory_id = m.id))""",
+          AND NOT EXISTS (SELECT 1 FROM tool_call c WHERE c.memory_id = m.id))
+        AND NOT EXISTS (SELECT 1 FROM memory m JOIN tool_call c ON c.memory_id = m.id
+          WHERE m.turn_id = t.id AND c.name = 'zoea_wait' AND c.state = 'done')""",
     "results stand in the places that their call reserved": """
         SELECT c.id FROM tool_call c JOIN memory a ON a.id = c.memory_id JOIN memory r ON r.id = c.result_memory_id
         WHERE r.turn_id <> a.turn_id OR r.seq <> a.seq + 1 + c.position OR r.role <> 'tool'""",
@@ -100,6 +102,32 @@ ALWAYS = {
         SELECT y.id, y.state FROM mysis y WHERE y.state_at > y.created_at AND y.state <> (
           SELECT e.data ->> 'state' FROM event e WHERE e.mysis_id = y.id AND e.kind = 'mysis.state'
           ORDER BY e.id DESC LIMIT 1)""",
+    "who is stopped or errored waits for nothing": """
+        SELECT id, wait FROM mysis WHERE wait IS NOT NULL AND state IN ('stopped', 'errored')""",
+    "a wait is of a turn that was answered, and ends with the next one": """
+        SELECT y.id, y.wait, t.id, t.outcome FROM mysis y JOIN turn t ON t.mysis_id = y.id
+          AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)
+        WHERE y.wait IS NOT NULL AND t.outcome IS NOT 'answered'""",
+    "an answer after zoea_wait waits, unless something came since": """
+        SELECT y.id, t.id FROM mysis y JOIN turn t ON t.mysis_id = y.id
+          AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)
+        JOIN memory m ON m.turn_id = t.id JOIN tool_call c ON c.memory_id = m.id
+        WHERE c.name = 'zoea_wait' AND c.state = 'done' AND t.outcome = 'answered' AND y.wait IS NULL
+          AND y.state = 'running' AND y.state_at < t.ended_at
+          AND m.seq = (SELECT max(seq) FROM memory WHERE turn_id = t.id AND id IN (SELECT memory_id FROM tool_call))""",
+    "nudges in vain are counted from the one that was sent last": """
+        SELECT y.id, y.encouragement, t.nudge_level, t.outcome FROM mysis y LEFT JOIN turn t ON t.mysis_id = y.id
+          AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)
+        WHERE y.encouragement <> 0 AND (t.id IS NULL OR t.opened_by <> 'nudge' OR y.encouragement <> t.nudge_level)""",
+    "a nudge that is open counts, unless something was said since": """
+        SELECT y.id, y.encouragement, t.nudge_level FROM mysis y JOIN turn t ON t.mysis_id = y.id
+        WHERE t.outcome IS NULL AND t.broke_off IS NULL AND t.opened_by = 'nudge' AND y.state = 'running'
+          AND y.state_at <= t.opened_at AND y.encouragement <> t.nudge_level
+          AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.mysis_id = y.id AND d.created_at >= t.opened_at)""",
+    "who went in circles, or failed for good, runs no more": """
+        SELECT y.id, t.id, t.outcome FROM mysis y JOIN turn t ON t.mysis_id = y.id
+          AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)
+        WHERE t.outcome IN ('loop', 'failed') AND y.state = 'running' AND y.state_at < t.ended_at""",
     "turns that ended are told once": """
         SELECT t.id FROM turn t WHERE t.outcome IS NOT NULL AND (SELECT count(*) FROM event e
           WHERE e.mysis_id = t.mysis_id AND e.kind = 'turn.ended' AND e.data ->> 'turn' = t.id) <> 1""",

@@ -31,7 +31,8 @@ from zoea.model.values import Lagged, MysisView, Receipt, Recipients
 from zoea.model.words import ApprovalAnswer, DeliveryMode, ErrorClass, MysisState
 from zoea.settings import Settings, Templates, from_text
 from zoea.store import Store, WriterConnection
-from zoea.swarm import Commander
+from zoea.swarm import Commander, life
+from zoea.swarm.life import Lasting
 from zoea.swarm.spend_ops import Reserved
 from zoea.swarm.turn_ops import TurnOpened
 from zoea.swarm.turn_types import Stored
@@ -141,7 +142,9 @@ class Driver:
     def _text(self) -> str:
         self._count += 1
         text = f"prompt {self._chance.randrange(10**9)}-{self._count}"
-        if self._chance.random() < 0.15:
+        if self._chance.random() < 0.1:
+            text += '\ncall zoea_wait {"seconds": 1, "reason": "the ore is far"}'
+        elif self._chance.random() < 0.15:
             text += '\ncall look {"text": "first"}\ncall burn {"text": "it"}\ncall act {"text": "then"}'
         return text
 
@@ -271,6 +274,7 @@ async def main(path: Path, seed: int, mode: str) -> None:
     )
     toolbox.serve(commander.desk)
     await asyncio.to_thread(checker.after_start, path)
+    await as_it_was(commander, store)
     say(ack="open")
     if mode == "storm":
         await commander.start_all()
@@ -280,6 +284,14 @@ async def main(path: Path, seed: int, mode: str) -> None:
     await toolbox.close()
     await store.close()
     say(ack="closed")
+
+
+async def as_it_was(commander: Commander, store: Store) -> None:
+    """Nothing that a row says of a mysis's life is left behind by a start."""
+    for row in await store.read("SELECT id, encouragement, wait FROM mysis WHERE deleted_at IS NULL"):
+        wait = json.loads(row["wait"]) if row["wait"] else {}
+        lasting = Lasting(row["encouragement"], wait.get("until"), wait.get("reason", ""))
+        assert life.lasting(commander._runners[row["id"]].life) == lasting, f"mysis {row['id']}"
 
 
 async def guarded(path: Path, seed: int, mode: str) -> None:

@@ -94,6 +94,42 @@ class Lives(RuleBasedStateMachine):
         self.unanswered = 0
         self.feed(lf.Arrived(self.now, pending))
 
+    @precondition(lambda self: self.turn is not None and len(self.turn.prompts) > 1)
+    @rule(data=st.data())
+    def the_turn_has_no_room_for_all_prompts(self, data: st.DataObject) -> None:
+        assert self.turn is not None
+        taken = data.draw(st.integers(1, len(self.turn.prompts) - 1))
+        left = self.turn.prompts[taken:]
+        self.turn = replace(self.turn, prompts=self.turn.prompts[:taken])
+        self.inbox = {**{pending.delivery_id: pending for pending in left}, **self.inbox}
+        self.feed(lf.Left(left))
+        assert self.life.pending == tuple(self.inbox.values())
+
+    @rule()
+    def zoea_is_closed_and_goes_on(self) -> None:
+        """Only what is stored is there afterwards; an open turn stands broken off."""
+        was, ran = self.life, self.stored is MysisState.RUNNING
+        self.stands_broken_off = self.stands_broken_off or self.turn is not None
+        self.turn = self.wake_at = None
+        self.stored = MysisState.IDLE if ran else self.stored
+        self.life = lf.Life(
+            was.rules,
+            state=self.stored,
+            broken_off=self.stands_broken_off,
+            pending=tuple(self.inbox.values()),
+            encouragement=lf.lasting(was).encouragement,
+            quiet_since=self.now,
+            wait_until=lf.lasting(was).wait_until,
+            held_since=self.now if self.held else None,
+            retry_at=was.retry_at if self.stored is MysisState.ERRORED else None,
+            retry_count=0 if ran else was.retry_count,
+            nudged_at=was.nudged_at,
+        )
+        if self.stored is MysisState.ERRORED:
+            self.feed(lf.Now(self.now))
+        if self.stored is MysisState.IDLE:
+            self.feed(lf.Start(self.now, resume=True))
+
     @precondition(lambda self: self.inbox)
     @rule(data=st.data())
     def messages_are_withdrawn_or_taken_by_a_steer(self, data: st.DataObject) -> None:
@@ -148,7 +184,11 @@ class Lives(RuleBasedStateMachine):
         if before is MysisState.RUNNING and ended.responded and outcome not in (Outcome.LOOP, Outcome.TIMEOUT):
             self.unanswered = 0 if not ended.stops else self.unanswered
         breaks = failed_nudge and self.unanswered >= 3 and not self.waking() and before is MysisState.RUNNING
+        foreseen, lasting = lf.foresee(self.life, ended)
         effects = self.feed(ended)
+        assert foreseen == next((one for one in effects if isinstance(one, lf.SetState)), None)
+        if not any(isinstance(one, lf.OpenTurn) for one in effects):
+            assert lasting == lf.lasting(self.life)
         if before is not MysisState.RUNNING:
             assert effects == ()
         elif breaks and not ended.stops and outcome not in (Outcome.LOOP, Outcome.FAILED, Outcome.CRASHED):
