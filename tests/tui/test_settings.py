@@ -16,6 +16,7 @@ from zoea.settings import Settings, load
 from zoea.settings.layers import Loaded
 from zoea.settings.paths import Places
 from zoea.tui.form import Field, groups, parsed
+from zoea.tui.screens.capturing import Capturing
 from zoea.tui.screens.help import Help
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.widgets.bars import KeyLine
@@ -187,17 +188,34 @@ async def test_reduced_motion_and_bell_count_at_once(tmp_path: Path) -> None:
         await stage.until(lambda: not stage.app.rings)
 
 
-async def test_a_key_is_moved_at_once_and_a_clash_names_both(tmp_path: Path) -> None:
+async def test_a_key_is_moved_by_pressing_it_and_a_clash_names_both(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "keys", 'tui.keys."app.help"')
-        await change(stage, screen, "b")
-        assert "app.help (help)" in stage.text()
-        assert "swarm.broadcast" in stage.text()
+        await stage.press("enter")
+        assert stage.shows(Capturing)
+        for taken in ("b", "q", "tab", "X"):
+            await stage.press(taken)
+            assert stage.shows(Capturing), taken
+        assert "swarm.stop-all" in stage.text()
         await stage.press("escape")
-        await change(stage, screen, "f9")
+        assert stage.shows(SettingsScreen)
+        assert "keys" not in on_disk(tmp_path).get("tui", {})
+        await stage.press("enter", "f9")
+        await stage.until(lambda: screen._said[1])
         assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "f9"}}
         await stage.press("f9")
         assert isinstance(stage.screen, Help)
+
+
+async def test_a_key_can_be_written_by_its_name_too(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "keys", 'tui.keys."app.help"')
+        await stage.press("space")
+        assert screen.value.has_focus
+        screen.value.value = "^k"
+        await stage.press("enter")
+        await stage.until(lambda: screen._said[1])
+        assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "^k"}}
 
 
 async def test_secrets_and_tables_are_not_shown_for_change(tmp_path: Path) -> None:

@@ -19,11 +19,12 @@ from zoea.model.errors import SettingsError
 from zoea.settings.layers import Loaded, load
 from zoea.settings.origin import DEFAULT, Layer, SettingsInvalid
 from zoea.tui import looks
-from zoea.tui.actions import Place, bindings, of
+from zoea.tui.actions import BY_ID, Place, bindings, of
 from zoea.tui.beside import Beside
-from zoea.tui.form import LOOK, Field, Group, groups, parsed, save
+from zoea.tui.form import KEYS, LOOK, Field, Group, groups, parsed, save
 from zoea.tui.rows import fit, one_line
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.capturing import Capturing
 from zoea.tui.widgets.bars import KeyLine, Line
 from zoea.tui.widgets.pick_list import Choice, PickList
 from zoea.tui.widgets.text_block import Piece, TextBlock
@@ -54,6 +55,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._said: tuple[str, str] = ("", "")
         self._kept_look = ""
         self._stamps: object = None
+        self._own_keys: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
@@ -108,6 +110,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _take(self, loaded: Loaded) -> None:
         self._groups = {group.id: group for group in groups(loaded)}
+        self._own_keys = dict(loaded.settings.tui.keys)
         choices = [Choice(((group.title, ""),), group.id) for group in self._groups.values()]
         self.sections.put([*choices, Choice((("+ connect a model", "title"),), CONNECT)], on=self._first)
         self._first = ""
@@ -214,6 +217,8 @@ class SettingsScreen(CockpitScreen[None]):
             return field.locked
         if field.options:
             return f"{field.kind}{default} · enter or space: the next one"
+        if self._group == KEYS:
+            return f"{field.kind}{default} · enter: press it · space: write its name"
         return f"{field.kind}{default} · enter: change"
 
     def _sample(self) -> list[list[Piece]]:
@@ -304,18 +309,38 @@ class SettingsScreen(CockpitScreen[None]):
         elif field.options:
             here = field.options.index(field.text) if field.text in field.options else -1
             self._save(field, field.options[(here + 1) % len(field.options)])
+        elif self._group == KEYS:
+            self._capture(field)
         else:
-            self.value.value = field.text
-            self.value.focus()
-            self.value.cursor_position = len(field.text)
+            self._type(field)
+
+    def _type(self, field: Field) -> None:
+        self.value.value = field.text
+        self.value.focus()
+        self.value.cursor_position = len(field.text)
+
+    def _capture(self, field: Field) -> None:
+        """A key is pressed, not spelled."""
+        action = BY_ID[field.path[-1]]
+
+        def pressed(key: str | None) -> None:
+            if key is not None:
+                self._save(field, key)
+
+        self.cockpit.push_screen(Capturing(action, self._own_keys), pressed)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if self.field is not None:
             self._save(self.field, event.value)
 
     def key_space(self) -> None:
-        if self.fields.has_focus and self.field is not None and self.field.options:
+        field = self.field
+        if not self.fields.has_focus or field is None or field.locked:
+            return
+        if field.options:
             self._enter_field()
+        elif self._group == KEYS:
+            self._type(field)
 
     def do_settings_default(self) -> None:
         """Take the person's own value out."""
