@@ -141,8 +141,8 @@ class TestFinding:
 
     def test_a_search_can_be_stopped(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The query counts for ever; it ends only because somebody stops it."""
-        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i), ?1, ?2, ?3 FROM n"
-        monkeypatch.setattr("zoea.app.finding._FIND", endless)
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i), ?1, ?2 FROM n"
+        monkeypatch.setattr("zoea.app.finding._PLACES", endless)
         finder = Finder(path)
         results: list[object] = []
         thread = threading.Thread(target=lambda: results.append(finder.find(1, "x")))
@@ -154,7 +154,7 @@ class TestFinding:
         finder.stop()
 
     def test_a_database_that_is_broken_is_said(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("zoea.app.finding._FIND", "SELECT * FROM nothing")
+        monkeypatch.setattr("zoea.app.finding._PLACES", "SELECT * FROM nothing")
         with pytest.raises(StoreError, match="cannot be searched"):
             Finder(path).find(1, "x")
 

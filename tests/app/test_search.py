@@ -142,16 +142,22 @@ class TestMany:
         assert len(seen) == 500
         assert seen == sorted(set(seen), reverse=True)
 
-    async def test_a_page_ends_after_so_many_memories_and_says_where(
+    async def test_words_too_short_for_the_index_end_after_so_many_memories_and_say_where(
         self, many: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(search, "SCAN", 500)
-        monkeypatch.setattr(search, "SCANNED", 1_000)
+        monkeypatch.setattr("zoea.store.recall.memories.SCANNED", 1_000)
         searcher = Searcher(many)
-        hits = searcher.search(searcher.begin(), wish_of("nothing says this", NOW))
+        hits = searcher.search(searcher.begin(), wish_of("qq", NOW))
         assert hits is not None
         assert hits.hits == ()
         assert hits.before is not None
+
+    async def test_filters_alone_list_what_they_leave_page_after_page(self, many: Path) -> None:
+        searcher = Searcher(many)
+        first = searcher.search(searcher.begin(), wish_of("@alpha role:assistant", NOW))
+        assert first is not None
+        assert (len(first.hits), first.before) == (search.PAGE, first.hits[-1].memory_id)
+        assert found(many, "@nobody") == []
 
     async def test_a_search_that_was_overtaken_gives_nothing(self, many: Path) -> None:
         searcher = Searcher(many)

@@ -1,4 +1,4 @@
-"""Finding words in one mysis's conversation: every memory looked through, the reader can change their mind.
+"""Finding words in one mysis's conversation, all the places at once; the reader can change their mind.
 
 Small letters find any case (A to Z); a capital asks for exactly what was typed.
 Source: spec tui.md, "Focus".
@@ -6,6 +6,7 @@ Source: spec tui.md, "Focus".
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from contextlib import closing
@@ -14,19 +15,19 @@ from pathlib import Path
 
 from zoea.model.errors import StoreError
 from zoea.store.direct import open_reader
+from zoea.store.recall import Column, Query, matching_ids
 from zoea.text import clean
 
 LIMIT = 1000
 
-# `?1` the mysis, `?2` the words, `?3` one more than the limit. {fold} is lower() or nothing.
-_FIND = """
+# Where the words `?1` stand in the memories `?2`, a JSON array. {fold} is lower() or nothing.
+_PLACES = """
 SELECT m.id, m.seq, t.number,
-  instr({fold}(m.content), {fold}(?2)) AS at, instr({fold}(m.reasoning), {fold}(?2)) AS thought,
+  instr({fold}(m.content), {fold}(?1)) AS at, instr({fold}(m.reasoning), {fold}(?1)) AS thought,
   (SELECT k.id FROM tool_call k WHERE k.memory_id = m.id
-    AND (instr({fold}(k.name), {fold}(?2)) OR instr({fold}(k.arguments), {fold}(?2))) LIMIT 1) AS called,
+    AND instr({fold}(k.name || '(' || k.arguments || ')'), {fold}(?1)) LIMIT 1) AS called,
   (SELECT r.id FROM tool_call r WHERE r.result_memory_id = m.id) AS answers
-FROM memory m JOIN turn t ON t.id = m.turn_id
-WHERE m.mysis_id = ?1 AND (at OR thought OR (m.role = 'assistant' AND called IS NOT NULL)) ORDER BY m.id DESC LIMIT ?3
+FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.id IN (SELECT value FROM json_each(?2))
 """
 
 
@@ -69,12 +70,14 @@ class Finder:
         words = clean(words)
         if not words.strip():
             return Found(words)
-        fold = "lower" if words == words.lower() else ""
+        query = Query(words, column=Column.ANY, fold=words == words.lower(), mysis_ids=(mysis_id,))
+        places = _PLACES.format(fold="lower" if query.fold else "")
         with closing(open_reader(self._database)) as reader:
             with self._lock:
                 self._running = reader
             try:
-                found = reader.execute(_FIND.format(fold=fold), (mysis_id, words, limit + 1)).fetchall()
+                ids = matching_ids(reader, query, limit + 1)
+                found = reader.execute(places, (words, json.dumps(ids[:limit]))).fetchall()
             except sqlite3.OperationalError as problem:
                 if getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                     return None
@@ -83,9 +86,9 @@ class Finder:
                 with self._lock:
                     if self._running is reader:
                         self._running = None
-        hits = [_hit(row) for row in found[:limit]]
+        hits = [_hit(row) for row in found]
         hits.sort(key=lambda hit: (hit.turn_number, hit.seq))
-        return Found(words, tuple(hits), len(found) > limit)
+        return Found(words, tuple(hits), len(ids) > limit)
 
     def stop(self) -> None:
         """End the search that runs now, from any thread."""

@@ -1,7 +1,8 @@
 """Searching the whole swarm's memory as a person types: newest first, a page at a time, and easily stopped.
 
-A plain look through content, reasoning and tool calls. Small letters find any case
-(A to Z); a capital asks for exactly what was typed. Source: spec tui.md, "Search".
+In content, reasoning and tool calls, by the index (`zoea.store.recall`). Small letters
+find any case (A to Z); a capital asks for exactly what was typed. Without words the
+filters alone choose. Source: spec tui.md, "Search".
 """
 
 from __future__ import annotations
@@ -13,21 +14,22 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 
 from zoea.model.errors import StoreError
 from zoea.model.words import Role, SenderKind
+from zoea.store import recall
 from zoea.store.direct import open_reader
+from zoea.store.recall import Column, Query, Spot, search_memories
 from zoea.text import clean
 
-PAGE = 100
-SCAN = 2_000
-SCANNED = 60_000
-"""Hits of a page, memories looked through in one query, and at most for one page."""
+__all__ = ["PAGE", "Hit", "Hits", "Searcher", "Spot", "Wish", "is_any_case", "moment_of", "wish_of"]
 
-_BEFORE_HIT, _AROUND = 80, 600
-_NEWEST = 1 << 62
+PAGE = 100
+"""Hits of a page."""
+
+_AROUND = 680
+_NEWEST = 1 << 50
 _SECOND = 1_000_000
 _ROLES = {
     "user": Role.USER,
@@ -40,35 +42,16 @@ _ROLES = {
 _WORD = re.compile(r'"[^"]*"|\S+')
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-# Newest first among the `SCAN` memories before an id. {fold} is lower() or nothing, {where} the filters.
-_FIND = """
+_LISTED = """
 SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, t.number AS turn_number, m.role, m.created_at,
-  g.sender_kind, g.sender_name, instr({fold}(m.content), :words) AS at,
-  instr({fold}(m.reasoning), :words) AS thought, k.id AS call_id, k.name AS call_name, k.place AS called,
-  r.id AS answers, r.name AS answered
-FROM (SELECT * FROM memory WHERE id < :before AND id >= :down_to {where}) m
+  g.sender_kind, g.sender_name, r.id AS answers, r.name AS answered,
+  substr(m.content, 1, :around) AS text, length(m.content) AS total
+FROM (SELECT * FROM memory WHERE id < :before {where} ORDER BY id DESC LIMIT :most) m
 JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id
 LEFT JOIN message g ON g.id = m.message_id
 LEFT JOIN tool_call r ON r.result_memory_id = m.id AND m.role = 'tool'
-LEFT JOIN (SELECT id, memory_id, name, instr({fold}(name || arguments), :words) AS place FROM tool_call) k
-  ON k.memory_id = m.id AND m.role = 'assistant' AND k.place
-  AND k.id = (SELECT min(id) FROM tool_call WHERE memory_id = m.id AND instr({fold}(name || arguments), :words))
-WHERE at OR thought OR called ORDER BY m.id DESC LIMIT :most
+ORDER BY m.id DESC
 """
-_DOWN_TO = "SELECT id FROM memory WHERE id < :before {where} ORDER BY id DESC LIMIT 1 OFFSET :scan"
-_TEXT = {
-    "content": "SELECT substr(content, ?, ?), length(content) FROM memory WHERE id = ?",
-    "reasoning": "SELECT substr(reasoning, ?, ?), length(reasoning) FROM memory WHERE id = ?",
-    "call": "SELECT substr(name || arguments, ?, ?), length(name || arguments) FROM tool_call WHERE id = ?",
-}
-
-
-class Spot(StrEnum):
-    """Where in a memory the words stand."""
-
-    CONTENT = "content"
-    REASONING = "reasoning"
-    CALL = "call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,48 +197,84 @@ class Searcher:
                         self._running = None
 
     def _page(self, reader: sqlite3.Connection, number: int, wish: Wish, before: int) -> Hits | None:
-        where, given = _conditions(reader, wish)
-        fold = "lower" if wish.words == wish.words.lower() else ""
-        hits: list[Hit] = []
-        for _ in range(SCANNED // SCAN):
-            if number != self._turn:
-                return None
-            row = reader.execute(_DOWN_TO.format(where=where), {**given, "before": before, "scan": SCAN - 1}).fetchone()
-            down_to = row[0] if row is not None else 0
-            asked = {**given, "words": wish.words, "before": before, "down_to": down_to, "most": PAGE - len(hits)}
-            found = reader.execute(_FIND.format(fold=fold, where=where), asked).fetchall()
-            hits += [_hit(reader, each, wish) for each in found]
-            if len(hits) >= PAGE:
-                return Hits(tuple(hits), hits[-1].memory_id)
-            if row is None:
-                return Hits(tuple(hits))
-            before = down_to
-        return Hits(tuple(hits), before)
+        page = _found(reader, wish, before) if wish.words else _listed(reader, wish, before)
+        return page if number == self._turn else None
 
 
-def _conditions(reader: sqlite3.Connection, wish: Wish) -> tuple[str, dict[str, object]]:
-    """The filters as SQL over `memory`, and their values."""
-    where, given = "", dict[str, object]()
-    if wish.mysis:
-        found = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY deleted_at IS NOT NULL", (wish.mysis,))
-        row = found.fetchone()
-        where, given["mysis"] = where + " AND mysis_id = :mysis", row[0] if row is not None else -1
-    if wish.role is not None:
-        where, given["role"] = where + " AND role = :role", wish.role.value
-    if wish.since is not None:
-        where, given["since"] = where + " AND created_at >= :since", wish.since
-    if wish.until is not None:
-        where, given["until"] = where + " AND created_at < :until", wish.until
-    return where, given
+def is_any_case(words: str) -> bool:
+    """True where a person who typed these words means them in any case."""
+    return words == words.lower()
 
 
-def _hit(reader: sqlite3.Connection, row: sqlite3.Row, wish: Wish) -> Hit:
-    spot = Spot.CONTENT if row["at"] else Spot.CALL if row["called"] else Spot.REASONING
-    place = {Spot.CONTENT: row["at"], Spot.CALL: row["called"], Spot.REASONING: row["thought"]}[spot]
-    first = max(1, place - _BEFORE_HIT)
-    key = row["call_id"] if spot is Spot.CALL else row["id"]
-    text, length = reader.execute(_TEXT[spot.value], (first, _AROUND, key)).fetchone()
-    lead = "…" if first > 1 else ""
+def _found(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
+    query = Query(
+        wish.words,
+        column=Column.ANY,
+        fold=is_any_case(wish.words),
+        mysis_ids=_owners(reader, wish),
+        since=wish.since,
+        until=wish.until,
+        role=wish.role,
+        before_id=before,
+        limit=PAGE,
+        max_chars=_AROUND,
+    )
+    page = search_memories(reader, query)
+    return Hits(tuple(map(_hit, page.hits)), page.before_id)
+
+
+def _hit(found: recall.Hit) -> Hit:
+    excerpt = found.excerpt
+    lead = "…" if excerpt.start else ""
+    (start, length), *_ = excerpt.marks or ((0, 0),)
+    sender = ""
+    if found.sender_kind is not None:
+        sender = found.sender if found.sender_kind is not SenderKind.COMMANDER else "you"
+    return Hit(
+        memory_id=found.memory_id,
+        mysis_id=found.mysis_id,
+        mysis=found.mysis,
+        is_deleted=found.is_deleted,
+        turn_number=found.turn_number,
+        role=found.role,
+        spot=found.spot,
+        at=found.created_at,
+        text=lead + excerpt.text + ("…" if excerpt.start + len(excerpt.text) < excerpt.total else ""),
+        start=len(lead) + start,
+        length=length,
+        sender=sender,
+        tool=found.tool,
+        call_id=found.call_id,
+    )
+
+
+def _owners(reader: sqlite3.Connection, wish: Wish) -> tuple[int, ...] | None:
+    """The mysis that is named, the living one first; none at all where nobody is called so."""
+    if not wish.mysis:
+        return None
+    found = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY deleted_at IS NOT NULL", (wish.mysis,))
+    row = found.fetchone()
+    return (row[0],) if row is not None else ()
+
+
+def _listed(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
+    """Without words: the newest memories that the filters leave."""
+    where, given = "", dict[str, object](before=before, most=PAGE, around=_AROUND)
+    owners = _owners(reader, wish)
+    for name, condition, value in (
+        ("mysis", "mysis_id = :mysis", owners if owners is None else next(iter(owners), -1)),
+        ("role", "role = :role", wish.role),
+        ("since", "created_at >= :since", wish.since),
+        ("until", "created_at < :until", wish.until),
+    ):
+        if value is not None:
+            where += f" AND {condition}"
+            given[name] = value
+    rows = reader.execute(_LISTED.format(where=where), given).fetchall()
+    return Hits(tuple(map(_row, rows)), rows[-1]["id"] if len(rows) == PAGE else None)
+
+
+def _row(row: sqlite3.Row) -> Hit:
     sender = ""
     if row["sender_kind"] is not None:
         sender = "you" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"]
@@ -266,12 +285,12 @@ def _hit(reader: sqlite3.Connection, row: sqlite3.Row, wish: Wish) -> Hit:
         is_deleted=row["deleted_at"] is not None,
         turn_number=row["turn_number"],
         role=Role(row["role"]),
-        spot=spot,
+        spot=Spot.CONTENT,
         at=row["created_at"],
-        text=lead + text + ("…" if first + _AROUND <= length else ""),
-        start=len(lead) + place - first,
-        length=len(wish.words),
+        text=row["text"] + ("…" if row["total"] > _AROUND else ""),
+        start=0,
+        length=0,
         sender=sender,
-        tool=(row["call_name"] if spot is Spot.CALL else row["answered"]) or "",
-        call_id=row["call_id"] if spot is Spot.CALL else row["answers"],
+        tool=row["answered"] or "",
+        call_id=row["answers"],
     )

@@ -59,18 +59,7 @@ def search_memories(connection: sqlite3.Connection, query: Query) -> Hits:
 
 
 def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
-    narrowed, given = _narrowed(query)
-    given["words"] = query.text.translate(_SMALL) if query.fold else query.text
-    given["terms"] = terms.exact_terms(query.text, query.mysis_ids, fold=query.fold)
-    down_to = 0
-    if given["terms"] is not None and not _is_small(connection, query.mysis_ids):
-        ids = _proposed(connection, query, narrowed, given)
-    else:
-        if given["terms"] is None:
-            down_to = _far_enough(connection, query)
-        truth = " OR ".join(_truths(query))
-        sql = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
-        ids = _first(_ids(connection, sql, {**given, "down_to": down_to}), query.limit + 1)
+    ids, down_to = _found(connection, query, query.limit + 1)
     before = ids[query.limit - 1] if len(ids) > query.limit else None
     note = ""
     if before is None and down_to:
@@ -79,14 +68,32 @@ def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
     return Hits(_hits(connection, ids[: query.limit], query), before, note)
 
 
-def _proposed(connection: sqlite3.Connection, query: Query, narrowed: str, given: dict[str, object]) -> list[int]:
+def matching_ids(connection: sqlite3.Connection, query: Query, most: int) -> list[int]:
+    """The ids of the newest memories that hold what an exact query asks for, `most` of them whatever its limit says."""
+    return _found(connection, query, most)[0]
+
+
+def _found(connection: sqlite3.Connection, query: Query, most: int) -> tuple[list[int], int]:
+    """The newest ids, and the one down to which was looked: 0 where everything was."""
+    narrowed, given = _narrowed(query)
+    given["words"] = query.text.translate(_SMALL) if query.fold else query.text
+    given["terms"] = terms.exact_terms(query.text, query.mysis_ids, fold=query.fold)
+    if given["terms"] is not None and not _is_small(connection, query.mysis_ids):
+        return _first(_proposed(connection, query, narrowed, given), most), 0
+    given["down_to"] = down_to = _far_enough(connection, query) if given["terms"] is None else 0
+    truth = " OR ".join(_truths(query))
+    sql = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
+    return _first(_ids(connection, sql, given), most), down_to
+
+
+def _proposed(connection: sqlite3.Connection, query: Query, narrowed: str, given: dict[str, object]) -> Iterable[int]:
     """What the indexes propose and the text confirms: memories, and those whose calls hold the words."""
     own = " OR ".join(_truths(query, with_calls=False))
     ids = _ids(connection, f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC", given)
     if query.column is not Column.REASONING:
         called = f"{_PROPOSED_CALLS} AND {narrowed} AND {_truth_of_call(query)} ORDER BY f.rowid DESC"
-        ids = merge(ids, _ids(connection, called, given), reverse=True)
-    return _first(ids, query.limit + 1)
+        return merge(ids, _ids(connection, called, given), reverse=True)
+    return ids
 
 
 def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
