@@ -238,12 +238,14 @@ class Cockpit(Visiting, Acting, App[str]):
     # The feed.
 
     def _feed_changed(self, ids: frozenset[int]) -> None:
-        self.marks &= set(self.feed.myses)
+        roster = self.feed.roster
+        if self.marks:
+            self.marks &= roster.myses.keys()
         if self.opened is not None:
-            self.asked.take_views(self.feed.myses)
-            views = self.feed.myses.values()
-            self.terminal.take(views, focused=self.app_focus)
-            self.terminal.show_title(title_of(self.opened.workspace, views))
+            self.asked.take_views(roster.in_need)
+            self.terminal.take(roster.in_need, focused=self.app_focus)
+            running = roster.running if roster.myses else None
+            self.terminal.show_title(title_of(self.opened.workspace, roster.in_need, running))
         self._tell_screens("feed_changed", ids)
         self.offer_welcome()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 
 from zoea.model.errors import ZoeaError
 from zoea.model.values import ApprovalView, Event, MysisView
@@ -25,9 +25,9 @@ class Asked:
         self._is_stale = False
         self._task: asyncio.Task[None] | None = None
 
-    def take_views(self, myses: Mapping[int, MysisView]) -> None:
-        """Rows changed: read again where somebody asks more, or less, than before."""
-        counts = {view.id: view.approvals for view in myses.values() if view.approvals}
+    def take_views(self, needing: Iterable[MysisView]) -> None:
+        """Who needs the commander now: read again where somebody asks more, or less, than before."""
+        counts = {view.id: view.approvals for view in needing if view.approvals}
         if counts != self._counts:
             self._counts = counts
             self.refresh()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.values import Event, Lagged, MysisView, SwarmView
+from zoea.tui.roster import Roster
 
 if TYPE_CHECKING:
     from zoea.model.ports import SwarmApi
@@ -38,7 +39,7 @@ class Feed:
         happened: Callable[[Event], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        self.myses: dict[int, MysisView] = {}
+        self.roster = Roster()
         self.view: SwarmView | None = None
         self.lost: str = ""
         self._changed = changed
@@ -46,6 +47,11 @@ class Feed:
         self._failed = failed
         self._spent: dict[int, deque[int]] = {}
         self._last_tokens: dict[int, int] = {}
+        self._rate = 0
+
+    @property
+    def myses(self) -> dict[int, MysisView]:
+        return self.roster.myses
 
     async def follow(self, api: SwarmApi) -> None:
         """Read changes and events until cancelled; a swarm that ends is said, not raised.
@@ -68,9 +74,10 @@ class Feed:
 
     def forget(self) -> None:
         """Know nothing again: another swarm, or the same one opened anew, is followed next."""
-        self.myses.clear()
+        self.roster.clear()
         self._spent.clear()
         self._last_tokens.clear()
+        self._rate = 0
         self.view = None
         self.lost = ""
 
@@ -81,11 +88,12 @@ class Feed:
     def take(self, view: SwarmView) -> None:
         """Merge what changed."""
         self.view = view
+        self.roster.take(view.myses, view.removed)
         for mysis in view.myses:
-            self.myses[mysis.id] = mysis
             self._last_tokens.setdefault(mysis.id, mysis.tokens)
         for gone in view.removed:
-            self.myses.pop(gone, None)
+            self._spent.pop(gone, None)
+            self._last_tokens.pop(gone, None)
         self._changed(frozenset(mysis.id for mysis in view.myses) | frozenset(view.removed))
 
     async def _follow_events(self, api: SwarmApi) -> None:
@@ -109,16 +117,18 @@ class Feed:
             points = self._spent.setdefault(mysis.id, deque(maxlen=SPARK_POINTS))
             points.append(mysis.tokens - self._last_tokens.get(mysis.id, mysis.tokens))
             self._last_tokens[mysis.id] = mysis.tokens
+        self._rate = sum(map(self.rate, self._spent))
 
     def spark(self, mysis_id: int) -> list[int]:
         return list(self._spent.get(mysis_id, ()))
 
     def rate(self, mysis_id: int | None = None) -> int:
         """Tokens a minute over the last minute, of one mysis or of all."""
-        wanted = [self._spent.get(mysis_id, deque())] if mysis_id is not None else list(self._spent.values())
+        if mysis_id is None:
+            return self._rate
         last_minute = 60 // SPARK_SECONDS
-        return sum(sum(list(points)[-last_minute:]) for points in wanted)
+        return sum(list(self._spent.get(mysis_id, ()))[-last_minute:])
 
     def in_order(self) -> list[MysisView]:
         """Rows as they were created: they keep their place."""
-        return [self.myses[mysis_id] for mysis_id in sorted(self.myses)]
+        return self.roster.in_order()

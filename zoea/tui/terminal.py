@@ -6,7 +6,7 @@ knows one of them; the title of before is pushed at the start and popped at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from zoea.model.values import MysisView
 from zoea.tui import attention
@@ -32,14 +32,11 @@ def harmless(text: str) -> str:
     return one_line(text)[:LONGEST]
 
 
-def title_of(workspace: str, views: Iterable[MysisView]) -> str:
-    """Who needs the commander, else how many run."""
-    known = list(views)
-    needing = attention.needing(known)
+def title_of(workspace: str, needing: Sequence[MysisView], running: int | None = None) -> str:
+    """Who needs the commander, the most urgent first, else how many run; None where there is nobody."""
     where = f"Zoea {workspace}".strip()
     if not needing:
-        running = sum(1 for view in known if view.state == "running")
-        return f"{where} · {running} running" if known else where
+        return where if running is None else f"{where} · {running} running"
     first = f"{needing[0].name}: {attention.reason(needing[0])}"
     return f"({len(needing)}) {first} · {where}"
 
@@ -69,12 +66,11 @@ class Terminal:
             self._title = title
             self._write(title_sequence(title))
 
-    def take(self, views: Iterable[MysisView], *, focused: bool) -> None:
-        """Rows changed: whoever needs the commander anew is told, once, where nobody looks.
+    def take(self, needing: Sequence[MysisView], *, focused: bool) -> None:
+        """These need the commander now: whoever does so anew is told, once, where nobody looks.
 
         What needed someone when the cockpit opened is on the screen already.
         """
-        needing = attention.needing(views)
         ids = frozenset(view.id for view in needing)
         before, self._needing = self._needing, ids
         fresh = [view for view in needing if before is not None and view.id not in before]

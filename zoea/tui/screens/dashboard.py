@@ -62,6 +62,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._feed_task: asyncio.Task[None] | None = None
         self._feed_is_stale = False
         self._wants_needs: bool | None = None
+        self._titles = ("", "")
         self._heads = Line(id="heads")
         self._detail_rule = Rule(id="detail-rule")
         self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
@@ -250,10 +251,13 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         found = self._filter.text
         shown, all_of_them = len(table.shown), len(self.cockpit.feed.myses)
         title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
-        box = self.query_one("#swarm-box")
-        box.border_title = Content(title)
         order = "needs you first" if table.is_attention_first else "as created"
-        box.border_subtitle = hints(f"order: {order} · a changes it") if all_of_them else ""
+        titles = (title, f"order: {order} · a changes it" if all_of_them else "")
+        if titles != self._titles:
+            # Textual draws a frame anew whenever its title is set, also to what it was.
+            self._titles = titles
+            box = self.query_one("#swarm-box")
+            box.border_title, box.border_subtitle = Content(title), hints(titles[1])
         self._heads.put(heads(table.columns))
 
     def _draw_feed(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import ComposeResult
@@ -70,6 +70,7 @@ class MysisDetail(Horizontal):
         self._read: tuple[int, int] = (0, -1)
         self._timer: Timer | None = None
         self._is_reading = False
+        self._titles: tuple[Any, ...] = ()
         self._line = Line(id="detail-line")
         self._recent = TextBlock(id="recent")
         self._request = TextBlock(id="request")
@@ -137,7 +138,7 @@ class MysisDetail(Horizontal):
             return
         view = self._view
         if view is None:
-            self.border_title = self.border_subtitle = ""
+            self._put_titles(Content(""), Content(""))
             self._line.put(self._nobody[0] if self._nobody else ())
             self._recent.put(self._nobody)
             self._request.put(())
@@ -147,13 +148,15 @@ class MysisDetail(Horizontal):
         from zoea.tui.recent_lines import recent_lines, request_lines
 
         state = glyph(view)
-        self.border_title = Content.assemble(
-            (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
-            (one_line(view.name), "bold"),
-            (f"  {doing(view)}", "$text-quiet"),
-        )
         model = one_line(view.model) or "its own model"
-        self.border_subtitle = Content(f"{one_line(view.template)} · {model} on {one_line(view.provider)}")
+        self._put_titles(
+            Content.assemble(
+                (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
+                (one_line(view.name), "bold"),
+                (f"  {doing(view)}", "$text-quiet"),
+            ),
+            Content(f"{one_line(view.template)} · {model} on {one_line(view.provider)}"),
+        )
         left, right = brief(view)
         self._line.put(cut(left, self._line.size.width - cells(right)), right)
         size = self._recent.content_size
@@ -161,6 +164,13 @@ class MysisDetail(Horizontal):
             fresh = self._blocks or [Block("said", Kind.ANSWER, 0, body=said(view, self._now()))]
             self._recent.put(recent_lines(fresh, view, size.width, size.height))
         self._request.put(request_lines(self._seen, view, self._request.content_size.height))
+
+    def _put_titles(self, title: Content, subtitle: Content) -> None:
+        """On the frame, which Textual draws anew whenever one is set, also to what it was."""
+        titles = (title, title.spans, subtitle)
+        if titles != self._titles:
+            self._titles = titles
+            self.border_title, self.border_subtitle = title, subtitle
 
 
 def doing(view: MysisView) -> str:

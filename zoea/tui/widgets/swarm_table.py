@@ -18,8 +18,10 @@ from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.tui import attention
-from zoea.tui.rows import NAME_MAX, NAME_MIN, Columns, Row, compose
+from zoea.tui.rows import NAME_MAX, NAME_MIN, Columns, Piece, Row, compose
 from zoea.tui.styles import styles_of
+
+_DRAWN_KEPT = 500
 
 
 class SwarmTable(ScrollView, can_focus=True):
@@ -55,22 +57,27 @@ class SwarmTable(ScrollView, can_focus=True):
         self._filter = ""
         self._attention_first = False
         self._longest = NAME_MIN
+        self._drawn: dict[int, list[Piece]] = {}
 
     # What others set and read.
 
     def show(self, views: list[MysisView], changed: frozenset[int] | None = None) -> None:
         """Show these rows; with `changed`, only the lines of those ids are drawn again."""
-        before = self._shown
+        before, known = self._shown, self._all
         self._all = {view.id: view for view in views}
-        self._longest = min(NAME_MAX, max((len(view.name) for view in views), default=NAME_MIN))
-        self._arrange()
-        if changed is None or before != self._shown:
-            self._resize()
-            return
+        come_or_gone = len(known) != len(self._all) or not (changed or set()) <= known.keys()
+        if changed is None or come_or_gone or self._filter or self._attention_first:
+            self._longest = min(NAME_MAX, max((len(view.name) for view in views), default=NAME_MIN))
+            self._arrange()
+            if changed is None or before != self._shown:
+                self._resize()
+                return
         for mysis_id in changed:
-            place = self._places.get(mysis_id)
-            if place is not None:
-                self.refresh_line(place)
+            self._refresh_in_sight(self._places.get(mysis_id, -1))
+
+    def _refresh_in_sight(self, place: int) -> None:
+        if 0 <= place - self.scroll_offset.y < self.size.height:
+            self.refresh_line(place)
 
     def set_filter(self, text: str) -> None:
         """Show only names, templates, states and texts that hold this, in any case."""
@@ -93,8 +100,11 @@ class SwarmTable(ScrollView, can_focus=True):
         self.refresh()
 
     def tick(self) -> None:
-        """A second has passed: ages and waits of the visible lines."""
-        self.refresh()
+        """A second has passed: ages and waits of the visible lines, where they read differently now."""
+        first = self.scroll_offset.y
+        for place in range(first, min(len(self._shown), first + self.size.height)):
+            if self._pieces(place) != self._drawn.get(place):
+                self.refresh_line(place)
 
     @property
     def columns(self) -> Columns:
@@ -167,16 +177,21 @@ class SwarmTable(ScrollView, can_focus=True):
         styles = styles_of(self)
         if place >= len(self._shown):
             return Strip.blank(width, plain)
-        row = self._row_of(self._all[self._shown[place]])
+        pieces = self._pieces(place)
+        if len(self._drawn) > _DRAWN_KEPT:
+            self._drawn.clear()
+        self._drawn[place] = pieces
         under = Style()
         if place == self._cursor:
             under = styles.of("cursor", background=True)
             if self.has_focus:
                 under += Style(bold=True)
-        segments = [
-            Segment(text, plain + styles.of(role) + under) for text, role in compose(row, self.columns, self._glyphs)
-        ]
+        segments = [Segment(text, plain + styles.of(role) + under) for text, role in pieces]
         return Strip(segments).adjust_cell_length(width, plain + under)
+
+    def _pieces(self, place: int) -> list[Piece]:
+        """The line at a place, as it reads now."""
+        return compose(self._row_of(self._all[self._shown[place]]), self.columns, self._glyphs)
 
     # The mouse.
 

@@ -28,7 +28,8 @@ class TextBlock(Static):
         """Show these lines; draws only where something changed."""
         if lines != self._lines:
             self._lines = lines
-            self.update(self._content())
+            # Where the place has a size of its own, another text moves nothing else on the screen.
+            self.update(self._content(), layout=self.styles.auto_dimensions)
 
     @property
     def plain(self) -> str:
