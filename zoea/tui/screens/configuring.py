@@ -70,7 +70,7 @@ class Configuring(CockpitModal[None]):
 
     def on_mount(self) -> None:
         self.query_one("#template", Choice).focus()
-        self.cockpit.run_worker(Beside(self._read()), exit_on_error=False)
+        self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
 
     async def _read(self) -> None:
         from zoea.app.configured import configured, written

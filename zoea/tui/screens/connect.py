@@ -106,7 +106,7 @@ class Connect(CockpitModal[str | None]):
     def action_try_it(self) -> None:
         if not self._is_busy:
             self._say([[("asking for its models…", "quiet")]])
-            self.run_worker(Beside(self._try()), exclusive=True)
+            self.run_worker(Beside(self._try), exclusive=True)
 
     async def _try(self) -> None:
         self._is_busy = True
@@ -125,7 +125,7 @@ class Connect(CockpitModal[str | None]):
     def action_connect(self) -> None:
         if not self._is_busy:
             self._is_busy = True
-            self.run_worker(Beside(self._connect(self.connection)), exclusive=True)
+            self.run_worker(Beside(lambda: self._connect(self.connection)), exclusive=True)
 
     async def _connect(self, connection: Connection) -> None:
         try:

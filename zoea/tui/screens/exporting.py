@@ -114,7 +114,7 @@ class Exporting(CockpitModal[None]):
             self._draw()
             return
         self._is_writing = True
-        self.run_worker(Beside(self._write(opened.database, path, replace)))
+        self.run_worker(Beside(lambda: self._write(opened.database, path, replace)))
 
     async def _write(self, database: Path, path: Path, replace: bool) -> None:
         try:

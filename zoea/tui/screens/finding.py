@@ -45,10 +45,10 @@ class Finding:
         self._go_to(self._at - 1)
 
     def on_find_bar_wanted(self, event: FindBar.Wanted) -> None:
-        self._focus.run_worker(Beside(self._find(event.words)), group="find", exclusive=True)
+        self._focus.run_worker(Beside(lambda: self._find(event.words)), group="find", exclusive=True)
 
     def on_find_bar_chosen(self, event: FindBar.Chosen) -> None:
-        self._focus.run_worker(Beside(self._find(event.words, go=True)), group="find", exclusive=True)
+        self._focus.run_worker(Beside(lambda: self._find(event.words, go=True)), group="find", exclusive=True)
         self._focus.transcript.focus()
 
     def on_find_bar_other(self, event: FindBar.Other) -> None:

@@ -192,7 +192,7 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
             self._reading.around(1, "turn")
 
     def on_transcript_whole_wanted(self, event: Transcript.WholeWanted) -> None:
-        self.run_worker(Beside(self._read_whole(event.memory_id)))
+        self.run_worker(Beside(lambda: self._read_whole(event.memory_id)))
 
     async def _read_whole(self, memory_id: int) -> None:
         opened = self.cockpit.opened
@@ -379,7 +379,8 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
         if block is None:
             return
         if block.missing and block.memory_id is not None:
-            self.run_worker(Beside(self._copy_whole(block.memory_id, block.kind)))
+            memory_id = block.memory_id
+            self.run_worker(Beside(lambda: self._copy_whole(memory_id, block.kind)))
             return
         self._copy(block.copy, block.kind)
 

@@ -61,7 +61,7 @@ class NewMysis(CockpitModal[None]):
 
     def on_mount(self) -> None:
         self.query_one("#name", Input).focus()
-        self.cockpit.run_worker(Beside(self._read()), exit_on_error=False)
+        self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
 
     async def _read(self) -> None:
         cockpit = self.cockpit

@@ -90,7 +90,7 @@ class Quitting(CockpitModal[None]):
         self._how, self._since = how, time.monotonic()
         self._draw_progress()
         self.set_interval(0.25, self._draw_progress)
-        self.cockpit.run_worker(Beside(self.cockpit.leave(how)), exit_on_error=False)
+        self.cockpit.run_worker(Beside(lambda: self.cockpit.leave(how)), exit_on_error=False)
 
     def interrupt(self) -> None:
         """ctrl+c: the first one ends the swarm, the second one does not wait for it."""

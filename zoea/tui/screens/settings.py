@@ -77,7 +77,7 @@ class SettingsScreen(CockpitScreen[None]):
         self.sections.focus()
         self.editor.display = False
         self.set_interval(POLL_S, self._poll_looks)
-        self.run_worker(Beside(self._load()), exclusive=True, group="load")
+        self.run_worker(Beside(self._load), exclusive=True, group="load")
 
     def on_unmount(self) -> None:
         self._restore_look()
@@ -296,7 +296,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _connected(self, name: str | None) -> None:
         if name:
-            self.run_worker(Beside(self._load()), exclusive=True, group="load")
+            self.run_worker(Beside(self._load), exclusive=True, group="load")
 
     # Changing.
 
@@ -346,10 +346,11 @@ class SettingsScreen(CockpitScreen[None]):
         """Take the person's own value out."""
         field = self.field
         if field is not None and not field.locked:
-            self.run_worker(Beside(self._write(field, None)), exclusive=True, group="write")
+            self.run_worker(Beside(lambda: self._write(field, None)), exclusive=True, group="write")
 
     def _save(self, field: Field, text: str) -> None:
-        self.run_worker(Beside(self._write(field, parsed(field, text))), exclusive=True, group="write")
+        value = parsed(field, text)
+        self.run_worker(Beside(lambda: self._write(field, value)), exclusive=True, group="write")
 
     async def _write(self, field: Field, value: Any) -> None:
         try:
@@ -391,7 +392,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._kept_look = name
         self.cockpit.use_look(name)
         self._draw()
-        self.run_worker(Beside(self._write_look(name)), exclusive=True, group="write")
+        self.run_worker(Beside(lambda: self._write_look(name)), exclusive=True, group="write")
 
     async def _write_look(self, name: str) -> None:
         try:

@@ -55,7 +55,7 @@ class Speaking:
         self.prompt.open(target)
         if not self._knows_history:
             self._knows_history = True
-            self._speaker.cockpit.run_worker(Beside(self._read_history()), exit_on_error=False)
+            self._speaker.cockpit.run_worker(Beside(self._read_history), exit_on_error=False)
 
     async def _read_history(self) -> None:
         opened = self._speaker.cockpit.opened
@@ -89,7 +89,8 @@ class Speaking:
 
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
-        self._speaker.cockpit.run_worker(Beside(self._send(event.target, event.text, event.mode)), exit_on_error=False)
+        send = Beside(lambda: self._send(event.target, event.text, event.mode))
+        self._speaker.cockpit.run_worker(send, exit_on_error=False)
 
     async def _send(self, target: Target, text: str, mode: DeliveryMode) -> None:
         cockpit, prompt = self._speaker.cockpit, self.prompt
@@ -117,7 +118,7 @@ class Speaking:
     async def on_prompt_editor_wanted(self, event: Prompt.EditorWanted) -> None:
         event.stop()
         self._speaker.cockpit.run_worker(
-            Beside(self._edit(event.text)), exclusive=True, group="editor", exit_on_error=False
+            Beside(lambda: self._edit(event.text)), exclusive=True, group="editor", exit_on_error=False
         )
 
     async def _edit(self, text: str) -> None:

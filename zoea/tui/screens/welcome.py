@@ -66,7 +66,7 @@ class Welcome(CockpitScreen[None]):
         self.ways.border_title = "BEGIN"
         self.ways.focus()
         self._draw()
-        self.run_worker(Beside(self._look()), exclusive=True, group="look")
+        self.run_worker(Beside(self._look), exclusive=True, group="look")
 
     @property
     def ways(self) -> PickList:
@@ -216,7 +216,7 @@ class Welcome(CockpitScreen[None]):
 
     def _connected(self, name: str | None) -> None:
         if name:
-            self.run_worker(Beside(self._use(name)), exclusive=True, group="begin")
+            self.run_worker(Beside(lambda: self._use(name)), exclusive=True, group="begin")
 
     async def _use(self, name: str) -> None:
         """New settings count in a swarm that is opened anew; one that works is left alone."""
@@ -226,7 +226,7 @@ class Welcome(CockpitScreen[None]):
             self.notify(f"{name} is in your settings; it counts when the swarm is opened again", markup=False)
         else:
             await self._reopened("reading the new settings…", None)
-        self.run_worker(Beside(self._look_again()), exclusive=True, group="look")
+        self.run_worker(Beside(self._look_again), exclusive=True, group="look")
 
     async def _look_again(self) -> None:
         self._servers.clear()
@@ -235,7 +235,7 @@ class Welcome(CockpitScreen[None]):
 
     def do_welcome_sandbox(self) -> None:
         if not self._doing:
-            self.run_worker(Beside(self._begin_sandbox()), exclusive=True, group="begin")
+            self.run_worker(Beside(self._begin_sandbox), exclusive=True, group="begin")
 
     async def _begin_sandbox(self) -> None:
         """Open the swarm with the world, make the miners, start them."""

@@ -12,6 +12,7 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
+from zoea.text.control import strip
 from zoea.tui.actions import Action, Situation
 from zoea.tui.styles import styles_of
 
@@ -66,17 +67,27 @@ class Line(Widget):
         width = self.size.width
         plain = self.rich_style
         styles = styles_of(self)
-        right = [Segment(text, plain + styles.of(role)) for text, role in self._right]
+        given = [(one_line_of(text), role) for text, role in self._left]
+        right = [Segment(one_line_of(text), plain + styles.of(role)) for text, role in self._right]
+        urgent = max((at for at, (_, role) in enumerate(given, 1) if role == "asking"), default=0)
+        needed = sum(cell_len(text) for text, _ in given[:urgent])
+        while right and needed + sum(cell_len(segment.text) for segment in right) > width:
+            del right[0]  # what it costs gives way to who needs the person
         room = width - sum(cell_len(segment.text) for segment in right)
         left: list[Segment] = []
         used = 0
-        for text, role in self._left:
+        for text, role in given:
             if used + cell_len(text) > room:
                 break
             used += cell_len(text)
             left.append(Segment(text, plain + styles.of(role)))
         middle = Segment(" " * max(0, room - used), plain)
         return Strip([*left, middle, *right]).adjust_cell_length(width, plain)
+
+
+def one_line_of(text: str) -> str:
+    """A piece of a line without what a terminal would obey; its blanks stay as they are."""
+    return strip(text).replace("\n", " ").replace("\t", " ")
 
 
 class _Doing(Protocol):

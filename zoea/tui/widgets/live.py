@@ -57,7 +57,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def on_mount(self) -> None:
         self.display = False
         self.anchor()
-        self.run_worker(Beside(self._feed()), group="live")
+        self.run_worker(Beside(self._feed), group="live")
 
     @property
     def text(self) -> str:

@@ -76,7 +76,7 @@ class SightSide(Vertical):
         if not self._is_stale or 0 <= source.now - self._read_at < EVERY_US:
             return
         self._is_reading, self._is_stale, self._read_at = True, False, source.now
-        self.run_worker(Beside(self._read_beside(source)))
+        self.run_worker(Beside(lambda: self._read_beside(source)))
 
     async def _read_beside(self, source: Source) -> None:
         try:

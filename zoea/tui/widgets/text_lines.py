@@ -53,7 +53,7 @@ class TextLines(ScrollView, can_focus=True):
         if len(self._text) <= _AT_ONCE:
             self._take(wrapped(self._text, self._width))
         else:
-            self.run_worker(Beside(self._wrap_aside(self._text, self._width)), exclusive=True, group="wrap")
+            self.run_worker(Beside(lambda: self._wrap_aside(self._text, self._width)), exclusive=True, group="wrap")
 
     async def _wrap_aside(self, text: str, width: int) -> None:
         lines = await asyncio.to_thread(wrapped, text, width)

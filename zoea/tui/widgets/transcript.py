@@ -237,7 +237,7 @@ class Transcript(ScrollView, can_focus=True):
             self._keep(_paint_all(missing, manner))
             self._apply()
         else:
-            self.run_worker(Beside(self._paint_beside(missing, manner)), group="paint", exclusive=True)
+            self.run_worker(Beside(lambda: self._paint_beside(missing, manner)), group="paint", exclusive=True)
 
     async def _paint_beside(self, missing: list[tuple[Block, bool]], manner: Manner) -> None:
         self._keep(await asyncio.to_thread(_paint_all, missing, manner))

@@ -1,0 +1,160 @@
+"""Hostile text goes through every widget there is: one that is new fails this test until it has been through it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
+from textual import events
+from textual.widget import Widget
+
+from tests.swarm.harness import call, swarm
+from tests.tui.cockpit import QUIET, Stage, cockpit_over
+from tests.tui.hostile import HOSTILE, is_harmless
+from zoea.model.request import Answer, ModelRequest
+from zoea.model.words import Role
+from zoea.tools import UpstreamConfig
+from zoea.tui import widgets
+from zoea.tui.screens.approvals import ApprovalPanel
+from zoea.tui.screens.inspector import Inspector
+from zoea.tui.screens.new_mysis import NewMysis
+from zoea.tui.widgets.bars import KeyLine
+from zoea.tui.widgets.live import LiveAnswer
+from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.rule import Rule
+from zoea.tui.widgets.sight_side import SightSide
+
+MARK = "list[int]"
+BAD = " ".join((MARK, *HOSTILE[1:], HOSTILE[0]))
+PRINTABLE = "".join(char for char in BAD if char.isprintable() and char not in '\\"')
+SETTINGS = f'[provider.a]\ntype = "ollama"\nmodel = "{PRINTABLE}\\u001b[2J"\n'
+
+FROM_THE_REGISTRY = {KeyLine, Rule}
+"""They show actions, keys and titles of the program alone, and nothing that anybody else said."""
+
+
+def all_widgets() -> set[type[Widget]]:
+    """Every widget class of the cockpit's own."""
+    modules = [
+        importlib.import_module(each.name) for each in pkgutil.iter_modules(widgets.__path__, "zoea.tui.widgets.")
+    ]
+    found = {thing for module in modules for thing in vars(module).values() if isinstance(thing, type)}
+    return {thing for thing in found if issubclass(thing, Widget) and thing.__module__.startswith(widgets.__name__)}
+
+
+class Seen:
+    """Which widgets have shown the mark so far."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.kinds: set[type[Widget]] = set()
+
+    def look(self) -> bool:
+        """Look at every widget of the screen on top. Always true, so that it can be waited with."""
+        lines = self._stage.text().splitlines()
+        assert is_harmless("\n".join(lines))
+        for widget in self._stage.screen.walk_children(Widget):
+            left, top, width, height = widget.region
+            if any(MARK in line[left : left + width] for line in lines[top : top + height]):
+                self.kinds |= {kind for kind in type(widget).__mro__ if kind in ALL}
+        return True
+
+    async def until(self, *kinds: type[Widget]) -> None:
+        await self._stage.until(lambda: self.look() and self.kinds >= set(kinds))
+
+
+ALL = all_widgets()
+
+
+async def paste(stage: Stage, text: str) -> None:
+    stage.app.post_message(events.Paste(text))
+    await stage.pilot.pause()
+
+
+def hostile_model(request: ModelRequest) -> Answer:
+    """Asks for a destructive tool where it is told to burn, else reads the state and says all of it."""
+    last = request.messages[-1]
+    if last.content.startswith("burn"):
+        return Answer(text=BAD, reasoning=BAD, calls=(call("burn", BAD),))
+    if last.role is Role.USER:
+        return Answer(text=BAD, reasoning=BAD, calls=(call("get_state", BAD),))
+    return Answer(text=BAD, reasoning=BAD)
+
+
+def hostile_world() -> UpstreamConfig:
+    """An MCP server whose state is what it was told."""
+    server: MCPServer[Any] = MCPServer("world", log_level="ERROR")
+
+    async def get_state(text: str) -> str:
+        return json.dumps({text: text})
+
+    server.add_tool(get_state, description=BAD, annotations=ToolAnnotations(read_only_hint=True))
+    return UpstreamConfig("world", server=server)
+
+
+async def test_hostile_text_has_been_through_every_widget(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "config.toml").write_text(SETTINGS, encoding="utf-8")
+    async with swarm(tmp_path, hostile_model, settings=QUIET, upstreams=[hostile_world()]) as inner:
+        for name in ("alpha", "beta"):
+            await inner.commander.create(name)
+        await inner.commander.broadcast(BAD)
+        await inner.settled("alpha")
+        await inner.settled("beta")
+        block = inner.provider.block(after=12)
+        await inner.commander.send("alpha", BAD)
+        await inner.until(block.reached.is_set)
+        await inner.commander.send("beta", f"burn {BAD}")
+        async with cockpit_over(
+            inner.commander, inner.path, clock=inner.clock, inner=inner, size=(200, 60), config=config
+        ) as stage:
+            seen = Seen(stage)
+            await stage.until(lambda: stage.app.asked.open)
+            assert stage.app.opened is not None
+            stage.app.opened = replace(stage.app.opened, workspace=f"{MARK} \x1b[2J [/]")
+            stage.app._tell_screens("redraw_bars")
+            await through_all(stage, seen)
+            seen.look()
+            assert stage.app._exception is None
+    missed = ALL - seen.kinds - FROM_THE_REGISTRY
+    assert not missed, f"hostile text never went through {', '.join(sorted(each.__name__ for each in missed))}"
+
+
+async def through_all(stage: Stage, seen: Seen) -> None:
+    """Every screen whose widgets show what others said or what a person types."""
+    await stage.until(lambda: MARK in stage.text())
+    for key in ("slash", "m"):
+        await stage.press(key)
+        await paste(stage, BAD)
+        seen.look()
+        await stage.press("escape")
+    await stage.press("escape", "g", "enter")
+    await seen.until(LiveAnswer, SightSide)
+    await stage.press("v", "slash")
+    await paste(stage, MARK)
+    seen.look()
+    await stage.press("escape", "escape", "escape", "i")
+    await stage.until(lambda: isinstance(stage.screen, Inspector) and stage.screen.inspection is not None)
+    await stage.press("tab", "v")
+    seen.look()
+    await stage.press("escape", "o")
+    await stage.until(lambda: stage.shows(ApprovalPanel))
+    seen.look()
+    await stage.press("escape", "n")
+    await stage.until(lambda: stage.shows(NewMysis) and "your broadcast of" in stage.text())
+    seen.look()
+    await stage.press("escape", "comma")
+    await stage.until(lambda: "provider.a" in sections(stage).ids)
+    sections(stage).select("provider.a")
+    await seen.until(PickList)
+
+
+def sections(stage: Stage) -> PickList:
+    return stage.one(PickList, "#sections")
