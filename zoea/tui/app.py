@@ -171,7 +171,7 @@ class Cockpit(Visiting, Acting, App[str]):
             if how == "leave":
                 go_dark()
                 how = "leave" if self.opened is None or self.opened.is_owner else "detach"
-            self.run_worker(Beside(self.leave(how)), exit_on_error=False)
+            self.run_worker(Beside(lambda: self.leave(how)), exit_on_error=False)
 
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, end, "leave")
@@ -202,7 +202,7 @@ class Cockpit(Visiting, Acting, App[str]):
     async def _end_when_told(self, ending: asyncio.Event | None) -> None:
         if ending is not None:
             await ending.wait()
-            self.run_worker(Beside(self.leave("stop")), exit_on_error=False)
+            self.run_worker(Beside(lambda: self.leave("stop")), exit_on_error=False)
 
     async def leave(self, how: str = "stop") -> None:
         """Close what was opened, then the app, which returns `how`; an attached swarm runs on. Within ten seconds."""
@@ -364,7 +364,7 @@ class Cockpit(Visiting, Acting, App[str]):
                 if done is not None:
                     done(result)
 
-        self.run_worker(Beside(run()), exit_on_error=False)
+        self.run_worker(Beside(run), exit_on_error=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What failed beside the screen in a way nobody foresaw is said and logged; the cockpit goes on."""

@@ -114,7 +114,7 @@ class MysisDetail(Horizontal):
         if view is None or database is None or self._is_reading or not self._recent.display:
             return
         self._is_reading = True
-        self.run_worker(Beside(self._read_beside(database, view)), exit_on_error=False)
+        self.run_worker(Beside(lambda: self._read_beside(database, view)), exit_on_error=False)
 
     async def _read_beside(self, database: Path, view: MysisView) -> None:
         try:
