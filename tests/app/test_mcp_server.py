@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -13,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
 from tests.fakes.mcp_client import NOW, Served, let_in, rpc, said, served_swarm, structured
+from tests.fakes.mcp_noise import malformed
 from zoea.app.mcp.client_tools import ClientTools
 from zoea.app.mcp.door import Address, McpDoor
 from zoea.app.mcp.library import Library
@@ -382,3 +386,34 @@ async def test_an_address_that_is_taken_is_said_and_harms_nothing(served: Served
     assert f"127.0.0.1:{port}" in door.view.problem
     with pytest.raises(OwnerError, match="cannot listen"):
         await door.switch(True)
+
+
+# What bears what comes.
+
+
+def _everything(served: Served) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of the tables that hold what was said and done."""
+    tables = ("mysis", "message", "delivery", "memory", "turn", "tool_call", "event", "setting", "template", "approval")
+    with closing(sqlite3.connect(served.where.database)) as connection:
+        return {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
+
+
+async def test_malformed_requests_leave_the_server_up_and_the_database_as_it_was(
+    served: Served, http: httpx.AsyncClient
+) -> None:
+    for name in ("alpha", "beta"):
+        await served.swarm.wait(name, timeout_s=30)
+    before = _everything(served)
+    token = {"Authorization": f"Bearer {served.commander}"}
+    opened = await http.post(served.url, json=HELLO, headers=token)
+    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-11-25"}
+    count = 10_000 if os.environ.get("ZOEA_SOAK") else 300
+    for number, one in enumerate(malformed(4, count)):
+        within = session if number % 2 and one.verb != "DELETE" else {}
+        headers = {**token, **within, **one.headers}
+        answered = await http.request(one.verb, served.url, content=one.body, headers=headers)
+        assert answered.status_code < 500, one
+        assert "Traceback" not in answered.text
+        assert 'File "' not in answered.text
+    assert _everything(served) == before
+    assert (await ask(served, "zoea_list_myses"))["is_running"]

@@ -179,7 +179,8 @@ def listen(host: str, port: int) -> socket.socket:
     """A bound socket. Raises OwnerError naming the address and what to change."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family)
+        # Named TCP, else asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
