@@ -64,11 +64,19 @@ def always_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoea.store.recall.broadcasts.FEW", 0)
 
 
+@pytest.fixture(params=[50_000, 0], ids=["all terms", "chosen terms"])
+def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From how many rows on the index is asked for chosen terms only; probes are small enough to differ."""
+    monkeypatch.setattr("zoea.store.recall.narrow.LARGE", request.param)
+    monkeypatch.setattr("zoea.store.recall.narrow.PROBE", 3)
+    monkeypatch.setattr("zoea.store.recall.narrow._LOOK", 1)
+
+
 def found(connection: sqlite3.Connection, query: Query) -> list[int]:
     return [hit.memory_id for hit in search_memories(connection, query).hits]
 
 
-@pytest.mark.usefixtures("always_indexed")
+@pytest.mark.usefixtures("always_indexed", "large")
 @given(rows=st.lists(ROW, min_size=1, max_size=25), data=st.data())
 def test_the_index_answers_as_a_plain_scan_does(
     rows: list[tuple[int, str, str, list[tuple[str, str]]]], data: st.DataObject

@@ -37,11 +37,11 @@ def search_broadcasts(connection: sqlite3.Connection, query: BroadcastQuery) -> 
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
     given["words"] = query.text.translate(_SMALL) if query.fold else query.text
-    proposed = terms.exact_terms(query.text, None, fold=query.fold)
+    proposed = terms.exact_terms(query.text, fold=query.fold)
     source = "message g WHERE"
-    if proposed is not None and _are_many(connection):
+    if proposed and _are_many(connection):
         source = "message_exact f CROSS JOIN message g ON g.id = f.rowid WHERE f.message_exact MATCH :terms AND"
-        given["terms"] = proposed
+        given["terms"] = " AND ".join(proposed)
     order = "f.rowid" if "terms" in given else "g.id"
     found = _rows(connection, f"SELECT {_COLUMNS} FROM {source} {sql} ORDER BY {order} DESC LIMIT :most", given)
     before = found[query.limit - 1]["id"] if len(found) > query.limit else None

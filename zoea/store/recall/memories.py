@@ -9,7 +9,7 @@ from contextlib import closing
 from heapq import merge
 
 from zoea.model.words import Role, SenderKind, Source
-from zoea.store.recall import terms
+from zoea.store.recall import narrow, terms
 from zoea.store.recall.excerpts import around, pattern_of
 from zoea.store.recall.index import DOCUMENTS
 from zoea.store.recall.query import Column, Excerpt, Hit, Hits, Match, Query, Spot
@@ -77,23 +77,33 @@ def _found(connection: sqlite3.Connection, query: Query, most: int) -> tuple[lis
     """The newest ids, and the one down to which was looked: 0 where everything was."""
     narrowed, given = _narrowed(query)
     given["words"] = query.text.translate(_SMALL) if query.fold else query.text
-    given["terms"] = terms.exact_terms(query.text, query.mysis_ids, fold=query.fold)
-    if given["terms"] is not None and not _is_small(connection, query.mysis_ids):
-        return _first(_proposed(connection, query, narrowed, given), most), 0
-    given["down_to"] = down_to = _far_enough(connection, query) if given["terms"] is None else 0
+    asked = terms.exact_terms(query.text, fold=query.fold)
+    if asked and not _is_small(connection, query.mysis_ids):
+        return _first(_proposed(connection, query, asked, narrowed, given), most), 0
+    given["down_to"] = down_to = 0 if asked else _far_enough(connection, query)
     truth = " OR ".join(_truths(query))
     sql = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
     return _first(_ids(connection, sql, given), most), down_to
 
 
-def _proposed(connection: sqlite3.Connection, query: Query, narrowed: str, given: dict[str, object]) -> Iterable[int]:
+def _proposed(
+    connection: sqlite3.Connection, query: Query, asked: list[str], narrowed: str, given: dict[str, object]
+) -> Iterable[int]:
     """What the indexes propose and the text confirms: memories, and those whose calls hold the words."""
+    owners = terms.owner_terms(query.mysis_ids)
+
+    def proposal(index: str, rows: str) -> dict[str, object]:
+        newest = connection.execute(f"SELECT coalesce(max(id), 0) FROM {rows}").fetchone()[0]
+        chosen = asked if query.fold else narrow.narrowed(connection, index, asked, newest)
+        return {**given, "terms": " AND ".join([*chosen, *owners])}
+
     own = " OR ".join(_truths(query, with_calls=False))
-    ids = _ids(connection, f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC", given)
-    if query.column is not Column.REASONING:
-        called = f"{_PROPOSED_CALLS} AND {narrowed} AND {_truth_of_call(query)} ORDER BY f.rowid DESC"
-        return merge(ids, _ids(connection, called, given), reverse=True)
-    return ids
+    sql = f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC"
+    ids = _ids(connection, sql, proposal("memory_exact", "memory"))
+    if query.column is Column.REASONING:
+        return ids
+    sql = f"{_PROPOSED_CALLS} AND {narrowed} AND {_truth_of_call(query)} ORDER BY f.rowid DESC"
+    return merge(ids, _ids(connection, sql, proposal("call_exact", "tool_call")), reverse=True)
 
 
 def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:

@@ -15,21 +15,21 @@ OWNERS = 24
 """Terms of a question in any case (each is up to eight), and owners named in one."""
 
 
-def exact_terms(text: str, owners: tuple[int, ...] | None, *, fold: bool) -> str | None:
-    """The rows that may hold `text`, which must have all its trigrams; None where it is too short to have one.
+def exact_terms(text: str, *, fold: bool) -> list[str]:
+    """What every row that holds `text` must have: its trigrams, each as a question to the exact index.
 
-    The index knows no columns and no places: what it proposes is decided by the text itself.
+    Empty where it is too short to have one. The index knows no columns and no places:
+    what it proposes is decided by the text itself, so any of these may be left out.
     """
-    grams = list(dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1)))
-    if not grams:
-        return None
+    grams = dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1))
     if fold:
-        terms = [_any_of(_cases(gram)) for gram in grams[:FOLDED_GRAMS]]
-    else:
-        terms = [quoted(gram) for gram in grams[:GRAMS]]
-    if owners and len(owners) <= OWNERS:
-        terms.append(_any_of([owner_text(owner) for owner in owners]))
-    return " AND ".join(terms)
+        return [_any_of(_cases(gram)) for gram in grams][:FOLDED_GRAMS]
+    return [quoted(gram) for gram in grams][:GRAMS]
+
+
+def owner_terms(owners: tuple[int, ...] | None) -> list[str]:
+    """The rows of these myses; none where all are meant, or too many to be named."""
+    return [_any_of([owner_text(owner) for owner in owners])] if owners and len(owners) <= OWNERS else []
 
 
 def word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *, every: bool) -> str | None:
@@ -41,9 +41,7 @@ def word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *, every
     if not words:
         return None
     terms = f"{{{columns}}} : ({(' AND ' if every else ' OR ').join(map(quoted, words))})"
-    if owners and len(owners) <= OWNERS:
-        terms = f"{terms} AND owner : {_any_of([owner_text(owner) for owner in owners])}"
-    return terms
+    return " AND ".join([terms, *(f"owner : {term}" for term in owner_terms(owners))])
 
 
 def owner_text(mysis_id: int) -> str:
