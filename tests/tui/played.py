@@ -79,6 +79,11 @@ class Reef:
             ]
             return json.dumps({"tick": 1180, "belts": belts, "stations": ["Halcyon", "Port Vesper"]})
 
+        async def get_status() -> str:
+            self.clock.by(0.1)
+            ship = {"ship": "Kestrel", "at": "belt-2", "fuel": 78, "hull": 100, "credits": 1240}
+            return json.dumps({**ship, "hold": f"{self.mined} of 60", "tick": 1186, "crew": ["Ada", "Noor"]})
+
         async def mine(belt: str) -> str:
             self.clock.by(1.2)
             self.mined += 12
@@ -96,6 +101,7 @@ class Reef:
         acts = ToolAnnotations(read_only_hint=False, destructive_hint=False)
         ends = ToolAnnotations(destructive_hint=True)
         server.add_tool(scan, description="Look for belts and stations around the ship.", annotations=looks)
+        server.add_tool(get_status, description="Your ship: where it is, fuel, hull, hold.", annotations=looks)
         server.add_tool(mine, description="Take ore from a belt into the hold.", annotations=acts)
         server.add_tool(travel, description="Set a course; the answer names the tick of arrival.", annotations=acts)
         server.add_tool(sell, description="Sell from the hold at the station you are docked at.", annotations=ends)
@@ -131,7 +137,7 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
         calls(mine, mine, text="First load."),
         calls(mine),
         Answer(text="Hold at 36 %, all iron. No other ship at belt-2."),
-        calls(mine, reasoning="It is where I am."),
+        calls(("get_status", {}), mine, reasoning="It is where I am."),
         Answer(text="I am there already: 48 % now."),
         calls(
             ("zoea_send_message", {"to": "commander", "text": "Belt-2 holds until noon. Sell below 14?"}),

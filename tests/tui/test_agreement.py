@@ -1,0 +1,71 @@
+"""The dashboard and `zoea list --json` say the same of one database, beside the running swarm and after it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.process import zoea
+from tests.tui.cockpit import cockpit_over
+from tests.tui.played import CREW, played
+from zoea.app.owner import own
+from zoea.model.ports import SwarmApi
+from zoea.model.values import MysisView
+from zoea.settings.paths import Places, places
+
+COUNTS = ("turns", "tool_calls", "errors", "requests", "tokens", "pending", "approvals")
+SAME = ("name", "template", "tags")
+
+
+async def listed() -> list[dict[str, Any]]:
+    """What the command says, in a process of its own."""
+    ran = await asyncio.to_thread(zoea, "list", "--json")
+    assert ran.returncode == 0, ran.stderr
+    found: list[dict[str, Any]] = json.loads(ran.stdout)
+    return found
+
+
+def told(view: MysisView) -> dict[str, Any]:
+    """What the cockpit knows of a mysis and the command tells as well."""
+    counts = {name: getattr(view, name) for name in COUNTS}
+    return {"name": view.name, "state": str(view.state), "template": view.template, "tags": list(view.tags), **counts}
+
+
+async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = places(configured=False)
+    where.make_data()
+    with tempfile.TemporaryDirectory(prefix="zoea-") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        async with played(where.data) as morning:
+            inner = morning.inner
+
+            @asynccontextmanager
+            async def swarm(_places: Places, _end: Callable[[], None]) -> AsyncIterator[SwarmApi]:
+                yield inner.commander
+
+            async with (
+                own(places(configured=False), swarm),
+                cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner) as stage,
+            ):
+                await stage.until(lambda: stage.has(*(name for name, _ in CREW)) and stage.app.asked.open)
+                shown = [told(view) for view in stage.app.feed.in_order()]
+                rows = await listed()
+                assert [{key: row[key] for key in shown[0]} for row in rows] == shown
+                lines = stage.text().splitlines()
+                for row in rows:
+                    assert any(f" {row['name']} " in line and f" {row['state']} " in line for line in lines), row
+                running = sum(1 for row in rows if row["state"] == "running")
+                assert f"{len(rows)} myses · {running} running" in lines[0]
+        after = await listed()
+    # Nobody runs them any more; the requests in flight were counted when they were cut off, and nothing is lost.
+    for before, row in zip(shown, after, strict=True):
+        assert row["state"] == ("idle" if before["state"] == "running" else before["state"])
+        assert {key: row[key] for key in SAME} == {key: before[key] for key in SAME}
+        assert all(row[key] >= before[key] for key in COUNTS)
