@@ -75,6 +75,11 @@ class Acting:
 
         self._once(Search)
 
+    def do_screen_clients(self) -> None:
+        from zoea.tui.screens.clients import Clients
+
+        self._once(Clients)
+
     def do_screen_log(self) -> None:
         from zoea.tui.screens.log import EventLog
 

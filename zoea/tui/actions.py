@@ -183,6 +183,9 @@ ACTIONS: tuple[Action, ...] = (
         "screen.search", _E, "ctrl+f", "search", "Search everything the swarm ever said", _when_open, command="search"
     ),
     Action("screen.upstreams", _E, "u", "upstreams", "Upstreams and providers", _when_open, command="upstreams"),
+    Action(
+        "screen.clients", _E, "M", "MCP clients", "Let other MCP clients search and talk", _when_open, command="mcp"
+    ),
     Action("screen.log", _E, "l", "log", "What happened, line by line", _when_open, command="events"),
     Action("screen.settings", _E, "comma", "settings", "Settings and themes", command="settings"),
     Action("screen.welcome", _E, "f1", "welcome", "What was found, and ways to begin", command="welcome"),

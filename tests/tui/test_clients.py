@@ -1,0 +1,92 @@
+"""MCP clients in the cockpit: the door, tokens that are shown once, and what stands in the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.swarm import FakeSwarm
+from tests.tui.cockpit import Stage, cockpit_over
+from zoea.app.mcp.tokens import Scope, Tokens
+from zoea.model.errors import OwnerError
+from zoea.model.values import McpView
+from zoea.settings import Credentials
+from zoea.tui.screens.clients import Clients
+
+
+def tokens(folder: Path) -> Tokens:
+    return Tokens(Credentials(folder / "credentials.toml"))
+
+
+async def opened(stage: Stage) -> Clients:
+    await stage.press("M")
+    await stage.until(lambda: stage.shows(Clients))
+    screen = stage.screen
+    assert isinstance(screen, Clients)
+    await stage.until(lambda: "closed" in stage.text() or "open  http" in stage.text())
+    return screen
+
+
+async def test_the_door_is_opened_and_closed_and_its_address_copied(tmp_path: Path) -> None:
+    swarm = FakeSwarm()
+    await swarm.create("alpha")
+    async with cockpit_over(swarm, tmp_path / "zoea.db") as stage:
+        await opened(stage)
+        await stage.press("ctrl+o")
+        await stage.until(lambda: "open  http://127.0.0.1:9632/mcp" in stage.text())
+        await stage.press("ctrl+t")
+        assert stage.app.clipboard == "http://127.0.0.1:9632/mcp"
+        await stage.press("ctrl+o")
+        await stage.until(lambda: "closed" in stage.text())
+        assert not swarm.serving.is_on
+        await stage.press("escape")
+        await stage.until(lambda: not stage.shows(Clients))
+
+
+async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> None:
+    swarm = FakeSwarm()
+    await swarm.create("alpha")
+    async with cockpit_over(swarm, tmp_path / "zoea.db") as stage:
+        screen = await opened(stage)
+        await stage.press("ctrl+t", "ctrl+r", "enter")
+        assert stage.app.clipboard == ""
+        await stage.press("tab")
+        await stage.until(lambda: "also send and broadcast" in stage.text())
+        await stage.write("claude")
+        await stage.press("enter")
+        await stage.until(lambda: bool(screen.token) and screen.token in stage.text())
+        client = tokens(tmp_path).client_of(screen.token)
+        assert client is not None
+        assert (client.name, client.scope) == ("claude", Scope.COMMAND)
+        await stage.until(lambda: "claude  command" in stage.text())
+        await stage.press("ctrl+t")
+        assert stage.app.clipboard == screen.token
+        await stage.press("enter")
+        await stage.until(lambda: "has a token already" in stage.text())
+        await stage.press("escape", "M")
+        await stage.until(lambda: stage.shows(Clients) and "claude  command" in stage.text())
+        assert screen.token not in stage.text()
+        await stage.write("claude")
+        await stage.press("ctrl+r")
+        await stage.until(lambda: "claude  command" not in stage.text())
+        assert tokens(tmp_path).rows() == ()
+
+
+async def test_what_stands_in_the_way_of_the_door_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swarm = FakeSwarm()
+    await swarm.create("alpha")
+    swarm.serving = McpView(problem="cannot listen at 127.0.0.1:9632")
+    for number in range(12):
+        tokens(tmp_path).new(f"client-{number:02}", Scope.READ, 1_700_000_000_000_000)
+
+    async def refuse(on: bool) -> McpView:
+        raise OwnerError("the port is taken", hint="Set mcp.port to another.")
+
+    monkeypatch.setattr(swarm, "serve_mcp", refuse)
+    async with cockpit_over(swarm, tmp_path / "zoea.db") as stage:
+        await opened(stage)
+        await stage.until(lambda: "and 2 more" in stage.text())
+        assert "cannot listen at 127.0.0.1:9632" in stage.text()
+        await stage.press("ctrl+o")
+        await stage.until(lambda: "Set mcp.port to another" in stage.text())
