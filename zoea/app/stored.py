@@ -86,8 +86,10 @@ def stored_mysis(database: Path, ref: str) -> MysisView:
         return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
 
 
-def conversation(database: Path, ref: str, *, last: int = 100, after: int = 0) -> tuple[Memory, ...]:
-    """The newest `last` memories of a mysis with an id over `after`, in conversation order.
+def conversation(
+    database: Path, ref: str, *, last: int = 100, after: int = 0, turn: int | None = None
+) -> tuple[Memory, ...]:
+    """The newest `last` memories of a mysis with an id over `after`, of one turn or of all, in conversation order.
 
     Raises:
         MysisMissing, StoreError: as `stored_mysis`.
@@ -95,8 +97,9 @@ def conversation(database: Path, ref: str, *, last: int = 100, after: int = 0) -
     with _reading(database) as reader:
         found = _find(reader, ref)
         picked = reader.execute(
-            f"{rows.MEMORY} WHERE m.mysis_id = ? AND m.id > ? ORDER BY t.number DESC, m.seq DESC LIMIT ?",
-            (found.id, after, last),
+            f"{rows.MEMORY} WHERE m.mysis_id = ?1 AND m.id > ?2 AND (?3 IS NULL OR t.number = ?3)"
+            " ORDER BY t.number DESC, m.seq DESC LIMIT ?4",
+            (found.id, after, turn, last),
         ).fetchall()
     return tuple(rows.memory(row) for row in reversed(picked))
 

@@ -60,6 +60,7 @@ def broadcast(
 def log(
     name: MysisRef,
     last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many memories, newest.")] = 100,
+    turn: Annotated[int | None, typer.Option("--turn", min=1, help="Only this turn.")] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Whole results, and what the model reasoned.")
     ] = False,
@@ -67,7 +68,7 @@ def log(
     workspace: Workspace = "",
 ) -> None:
     """The stored conversation of a mysis, oldest first. JSON is one memory a line."""
-    memories = conversation(database(workspace), name, last=last)
+    memories = conversation(database(workspace), name, last=last, turn=turn)
     for memory in memories:
         if as_json:
             write_json(memory)
