@@ -25,6 +25,7 @@ COMMANDING = [
     ("configure", "alpha", "--model", "m"),
     ("delete", "--yes", "alpha"),
     ("hold",),
+    ("answer", "1", "sell"),
     ("approve", "1"),
     ("deny", "1"),
 ]

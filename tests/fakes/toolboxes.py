@@ -93,6 +93,10 @@ class Desk:
             ),
         )
 
+    async def desk_answer(self, mysis_id: int, call_id: int) -> str:
+        self.asked.append(("answer", mysis_id, call_id))
+        return "" if call_id == 404 else "Sell at Halcyon"
+
     async def desk_read(
         self,
         mysis_id: int,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ async def test_the_tools_are_these(open_box: Opener) -> None:
     assert [tool.name for tool in catalogue.tools] == [
         "zoea_send_message",
         "zoea_broadcast",
+        "zoea_ask",
         "zoea_list_myses",
         "zoea_wait",
         "zoea_search_messages",
@@ -39,8 +41,24 @@ async def test_the_tools_are_these(open_box: Opener) -> None:
     assert {tool.name for tool in catalogue.tools if not tool.read_only} == {
         "zoea_send_message",
         "zoea_broadcast",
+        "zoea_ask",
         "zoea_wait",
     }
+    assert [tool.name for tool in catalogue.tools if tool.asks] == ["zoea_ask"]
+
+
+async def test_a_question_is_answered_by_its_approval(open_box: Opener) -> None:
+    desk = Desk()
+    result = await _call(_session(open_box, desk), "zoea_ask", question="Sell?")
+    assert result == ToolResult("The commander answers: Sell at Halcyon")
+    assert desk.asked == [("answer", 7, meta().call_id)]
+    nobody = await _session(open_box, desk).call(asked("zoea_ask", question="Sell?"), meta=replace(meta(), call_id=404))
+    assert nobody == ToolResult("the commander gave no answer", is_error=True)
+
+
+async def test_whoever_may_write_to_nobody_may_not_ask(open_box: Opener) -> None:
+    catalogue = await _session(open_box, Desk(), send=Send.NONE).catalogue()
+    assert "zoea_ask" not in [tool.name for tool in catalogue.tools]
 
 
 async def test_a_toolbox_without_a_swarm_has_none_of_them(open_box: Opener) -> None:

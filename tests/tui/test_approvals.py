@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
-from zoea.model.words import DeliveryMode
+from zoea.model.errors import UsageError
+from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.words import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
 from zoea.tui.screens import approvals
 from zoea.tui.screens.approvals import ApprovalPanel, pretty
 from zoea.tui.screens.dashboard import Dashboard
@@ -203,3 +206,32 @@ def test_wide_characters_are_wrapped_by_cells() -> None:
 
 def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
     assert pretty("not json [") == "not json ["
+
+
+def wonders(request: ModelRequest) -> Answer:
+    """A model that asks the commander when told to, and repeats what it was answered."""
+    last = request.messages[-1]
+    if last.role is Role.USER and last.content.startswith("wonder"):
+        return Answer(calls=(AnswerCall(ASK_TOOL, json.dumps({"question": "Sell the ore [/], or keep it?"})),))
+    return Answer(text=f"so: {last.content}")
+
+
+async def test_a_mysis_asks_in_words_and_waits_for_the_answer(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, wonders, size=(160, 40)) as stage:
+        await ask(stage, "alpha", text="wonder")
+        await stage.until(lambda: "asks: Sell the ore [/], or keep it?" in stage.text())
+        await stage.until(lambda: "NEEDS YOU" in stage.text())
+        (asked,) = await stage.api.approvals()
+        with pytest.raises(UsageError, match="question"):
+            await stage.api.answer(asked.id, ApprovalAnswer.SESSION)
+        await open_panel(stage)
+        assert "It wants to know" in stage.text()
+        await stage.press("escape")
+        assert stage.shows(Dashboard)
+        await open_panel(stage)
+        await stage.press("enter")
+        await stage.write("sell it, so be it")
+        await stage.press("enter")
+        await stage.until(lambda: stage.view().text == "so: The commander answers: sell it, so be it")
+        assert await answers(stage) == [("once", "sell it, so be it")]
+        assert not stage.app.asked.open

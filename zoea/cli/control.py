@@ -75,6 +75,16 @@ def approve(
     _answer(workspace, approval, answer, sentence, as_json)
 
 
+def answer(
+    approval: ApprovalId,
+    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What the mysis is told.")],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Answer the question of a mysis, in words."""
+    _answer(workspace, approval, ApprovalAnswer.ONCE, " ".join(text), as_json)
+
+
 def deny(approval: ApprovalId, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Refuse a tool call; the mysis goes on without it."""
     _answer(workspace, approval, ApprovalAnswer.DENIED, sentence, as_json)

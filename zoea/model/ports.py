@@ -137,6 +137,10 @@ class SwarmDesk(Protocol):
 
     async def desk_broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt: ...
 
+    async def desk_answer(self, mysis_id: int, call_id: int) -> str:
+        """What the commander answered to a question that this call asked; empty where nothing was said."""
+        ...
+
     async def desk_list(self, mysis_id: int) -> tuple[MysisView, ...]: ...
 
     async def desk_read(

@@ -152,6 +152,10 @@ class Finish(StrEnum):
     UNKNOWN = "unknown"
 
 
+ASK_TOOL = "zoea_ask"
+"""Zoea's own tool by which a mysis asks the commander: its approval is the answer, in words."""
+
+
 class ApprovalAnswer(StrEnum):
     ONCE = "once"
     SESSION = "session"

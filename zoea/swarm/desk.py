@@ -32,6 +32,10 @@ from zoea.swarm.view import LiveView
 
 Say = Callable[[Sender, int, str | None, str], Awaitable[Receipt]]
 
+_ANSWERED = (
+    "SELECT sentence FROM approval WHERE tool_call_id = ? AND mysis_id = ? AND answer = 'once' ORDER BY id DESC LIMIT 1"
+)
+
 SEARCH_S = 10.0
 """How long a search of a mysis may take."""
 
@@ -49,6 +53,10 @@ class Desk:
 
     async def desk_broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt:
         return await self._say(self._sender(mysis_id), hop + 1, None, text)
+
+    async def desk_answer(self, mysis_id: int, call_id: int) -> str:
+        found = await self._store.read(_ANSWERED, (call_id, mysis_id))
+        return str(found[0]["sentence"]) if found else ""
 
     def _sender(self, mysis_id: int) -> Sender:
         return Sender(SenderKind.MYSIS, mysis_id, self._view.row(mysis_id).mysis.name)

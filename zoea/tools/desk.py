@@ -15,7 +15,7 @@ from zoea.model.ports import SwarmDesk
 from zoea.model.request import CallMeta, ToolResult, ToolSpec, Wait
 from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.values import MysisView, Receipt
-from zoea.model.words import Role, Source
+from zoea.model.words import ASK_TOOL, Role, Source
 from zoea.tools import own
 from zoea.tools.catalogue import digest
 from zoea.tools.fields import Fields
@@ -74,6 +74,8 @@ def desk_tools(policy: ToolPolicy) -> tuple[ToolSpec, ...]:
         for name, (column, *what) in _SEARCHES.items()
     ]
     tools = [own.mysis_list(), own.mysis_wait(), *searches, own.mysis_read(everyone=everyone)]
+    if policy.send is not Send.NONE:
+        tools = [own.mysis_ask(), *tools]
     if policy.send is Send.SWARM:
         tools = [own.mysis_send(), own.mysis_broadcast(), *tools]
     elif policy.send is Send.COMMANDER:
@@ -91,6 +93,7 @@ class DeskTools:
             "zoea_broadcast": self._broadcast,
             "zoea_list_myses": self._list,
             "zoea_wait": self._wait,
+            ASK_TOOL: self._ask,
             "zoea_read_memory": self._read,
             **{name: self._searcher(name) for name in _SEARCHES},
         }
@@ -132,6 +135,15 @@ class DeskTools:
         until = f"for {seconds:g} seconds" if seconds is not None else f"until tick {tick}"
         wait = Wait(seconds=seconds, until_tick=tick, reason=reason)
         return ToolResult(content=f"You wait {until}. Your turn ends now; a message wakes you earlier.", wait=wait)
+
+    async def _ask(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        """The commander has answered by now: the call waited for it as one that needs an approval."""
+        fields.text("question", at_most=MAX_TEXT)
+        fields.no_more()
+        answer = await self._desk.desk_answer(meta.mysis_id, meta.call_id)
+        if not answer:
+            raise UsageError("the commander gave no answer")
+        return ToolResult(content=f"The commander answers: {answer}")
 
     def _searcher(self, name: str) -> Handler:
         column = _SEARCHES[name][0]
@@ -250,5 +262,6 @@ def _spec(tool: OwnTool) -> ToolSpec:
         origin=tool.name,
         read_only=tool.reads,
         idempotent=tool.reads,
+        asks=tool.name == ASK_TOOL,
         schema_hash=digest([tool.name, tool.description, schema]),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoea.model.words import Activity, MysisState, Role, Source
+from zoea.model.words import ASK_TOOL, Activity, MysisState, Role, Source
 
 MAX_ANSWER = 12_000
 """Characters of one answer, as memory.md says."""
@@ -131,6 +131,18 @@ def mysis_broadcast() -> OwnTool:
         "few times an hour.",
         {"text": TO_ALL},
         ("text",),
+        reads=False,
+    )
+
+
+def mysis_ask() -> OwnTool:
+    return OwnTool(
+        ASK_TOOL,
+        "Ask",
+        "Ask the commander, the person in charge, and wait for the answer, 30 minutes at most. Only for what you "
+        "cannot decide or find out yourself.",
+        {"question": text("What you want to know, so that it can be answered in a sentence.")},
+        ("question",),
         reads=False,
     )
 

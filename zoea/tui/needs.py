@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from zoea.model.values import MysisView
+from zoea.model.values import ApprovalView, MysisView
+from zoea.model.words import ASK_TOOL
 from zoea.tui import attention, figures
 from zoea.tui.asked import Asked
 from zoea.tui.rows import cells, cut, fit, glyph, one_line
@@ -36,7 +37,7 @@ def needs_briefly(
         state, question = glyph(view), asked.of(view.id)
         head: list[Piece] = [(f"{glyphs.get(state, '?')} ", state), (fit(one_line(view.name), min(name, 20)), "strong")]
         if question is not None:
-            said: list[Piece] = [("  asks  ", "quiet"), (call_line(question.tool, question.arguments), "tool")]
+            said: list[Piece] = [("  asks  ", "quiet"), (one_line(asked_line(question)), "tool")]
             keys: list[Piece] = [(f"  {figures.age(question.asked_at, now)}  ", "quiet"), ("o", "key"), (" answer", "")]
         elif view.approvals or attention.reason(view) == "asks":
             said = [("  asks  ", "quiet"), (one_line(view.text), "")]
@@ -50,6 +51,22 @@ def needs_briefly(
     if len(views) > SHOWN:
         lines.append([(f"and {len(views) - SHOWN} more: a shows them first", "quiet")])
     return lines
+
+
+def asked_line(asked: ApprovalView) -> str:
+    """What is asked, on one line: the question itself, or the call that waits."""
+    return question_of(asked) or call_line(asked.tool, asked.arguments)
+
+
+def question_of(asked: ApprovalView) -> str:
+    """What a mysis asks in words; empty where it asks to run a tool."""
+    if asked.tool != ASK_TOOL or asked.upstream:
+        return ""
+    try:
+        given = json.loads(asked.arguments)
+    except (ValueError, RecursionError):
+        return ""
+    return str(given.get("question", "")) if isinstance(given, dict) else ""
 
 
 def call_line(tool: str, arguments: str) -> str:
@@ -69,10 +86,11 @@ def _of(view: MysisView, asked: Asked, now: int, glyphs: dict[str, str]) -> list
     head: list[Piece] = [(f"{glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
     question = asked.of(view.id)
     if question is not None:
+        what = "asks" if question_of(question) else "asks to run"
         more = f" ×{view.approvals}" if view.approvals > 1 else ""
         return [
-            [*head, (f" asks to run{more}", ""), (f"  {figures.age(question.asked_at, now)}", "quiet")],
-            [("  ", ""), (call_line(question.tool, question.arguments), "tool")],
+            [*head, (f" {what}{more}", ""), (f"  {figures.age(question.asked_at, now)}", "quiet")],
+            [("  ", ""), (one_line(asked_line(question)), "tool")],
             [("  o", "key"), (" look and answer", "")],
         ]
     if view.approvals or attention.reason(view) == "asks":

@@ -21,6 +21,7 @@ from zoea.model.values import ApprovalView
 from zoea.model.words import ApprovalAnswer
 from zoea.tui import figures
 from zoea.tui.actions import Place, bindings, of
+from zoea.tui.needs import question_of
 from zoea.tui.rows import one_line
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.bars import KeyLine
@@ -28,6 +29,7 @@ from zoea.tui.widgets.text_block import Piece, TextBlock
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.3
+_IN_WORDS = "your answer; enter sends it, esc leaves the question waiting"
 _WHY_NOT = "why not, for the model to read; enter denies, esc goes back"
 
 
@@ -83,6 +85,11 @@ class ApprovalPanel(CockpitModal[None]):
         else:
             self._draw()
 
+    @property
+    def _is_question(self) -> bool:
+        """Whether it wants words, not leave to run a tool."""
+        return self._shown is not None and bool(question_of(self._shown))
+
     def close_box(self) -> None:
         if self.is_current:
             self.dismiss()
@@ -94,11 +101,17 @@ class ApprovalPanel(CockpitModal[None]):
         if self._deaf is not None:
             self._deaf.stop()
         self._deaf = self.set_timer(DEAF_S, self._listen)
-        self._call.put(pretty(approval.arguments) if approval else "")
+        asked = question_of(approval) if approval else ""
+        self._call.put(asked or (pretty(approval.arguments) if approval else ""))
+        self._sentence.display = bool(asked)
+        self._sentence.value = ""
+        self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
         self._draw()
 
     def _listen(self) -> None:
         self.is_listening = True
+        if self._is_question:
+            self._sentence.focus()
         self._draw()
 
     def tick(self) -> None:
@@ -117,14 +130,18 @@ class ApprovalPanel(CockpitModal[None]):
         box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
         self._who.put(question_lines(shown, now))
         answers = self._keys
-        answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)
+        if self._is_question:
+            answers.describe((), self.situation(), self.cockpit.keys)
+            answers.put([(" enter", "key"), (" answer ", ""), (" esc", "key"), (" later ", "")])
+        else:
+            answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)
         answers.styles.opacity = 1.0 if self.is_listening else 0.5
 
     # Answering.
 
     def _answer(self, answer: ApprovalAnswer, sentence: str = "") -> None:
         shown = self._shown
-        if shown is None or not self.is_listening:
+        if shown is None or not self.is_listening or (self._is_question and not sentence):
             return
         self._answered.add(shown.id)
         self.cockpit.ask_swarm(
@@ -146,14 +163,18 @@ class ApprovalPanel(CockpitModal[None]):
         self._answer(ApprovalAnswer.TEMPLATE)
 
     def do_approval_deny(self) -> None:
-        if self.is_listening:
+        if self.is_listening and not self._is_question:
             sentence = self._sentence
             sentence.value = ""
             sentence.display = True
             sentence.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self._answer(ApprovalAnswer.DENIED, event.value.strip())
+        said = event.value.strip()
+        if not self._is_question:
+            self._answer(ApprovalAnswer.DENIED, said)
+        elif said:
+            self._answer(ApprovalAnswer.ONCE, said)
 
     def _leave_sentence(self) -> bool:
         sentence = self._sentence
@@ -163,7 +184,7 @@ class ApprovalPanel(CockpitModal[None]):
         return was_open
 
     def do_approval_later(self) -> None:
-        if not self._leave_sentence():
+        if self._is_question or not self._leave_sentence():
             self.close_box()
 
     def action_other(self, by: int) -> None:
@@ -177,12 +198,13 @@ class ApprovalPanel(CockpitModal[None]):
 def question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
     """Who wants to call what, where, since when and until when."""
     upstream = one_line(approval.upstream) or "Zoea itself"
+    head: list[Piece] = [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")]
     return [
-        [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")],
+        [("It wants to know", "strong")] if question_of(approval) else head,
         [
             (f"waits {figures.age(approval.asked_at, now)}", ""),
             (f" · expires in {figures.span(max(0, (approval.expires_at - now) / figures.SECOND))}", "quiet"),
-            (", then it is refused", "quiet"),
+            (", then it goes on without" if question_of(approval) else ", then it is refused", "quiet"),
         ],
     ]
 

@@ -19,7 +19,7 @@ from zoea.model.values import Event, MysisView
 from zoea.tui import figures
 from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.clickable import hints
-from zoea.tui.needs import call_line, needs_briefly, needs_lines
+from zoea.tui.needs import asked_line, needs_briefly, needs_lines
 from zoea.tui.rows import Row, heads, one_line
 from zoea.tui.said_lines import ONE_LINE_FROM, said_lines
 from zoea.tui.screens.base import NARROW, CockpitScreen
@@ -138,7 +138,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         feed = self.cockpit.feed
         spark = figures.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12) if feed.spark(view.id) else ""
         question = self.cockpit.asked.of(view.id) if view.approvals else None
-        asks = call_line(question.tool, question.arguments) if question else ""
+        asks = asked_line(question) if question else ""
         return Row(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
 
     # What changes.
@@ -146,7 +146,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def feed_changed(self, ids: frozenset[int]) -> None:
         if not self.is_mounted:
             return
-        first = not self.table.shown and bool(self.cockpit.feed.myses)
+        first = not self.table.count and bool(self.cockpit.feed.myses)
         self.table.show(self.cockpit.feed.in_order(), ids or None)
         cursor = self.table.cursor
         if not ids or cursor is None or cursor.id in ids:
@@ -249,7 +249,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def _draw_titles(self) -> None:
         table = self.table
         found = self._filter.text
-        shown, all_of_them = len(table.shown), len(self.cockpit.feed.myses)
+        shown, all_of_them = table.count, len(self.cockpit.feed.myses)
         title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
         order = "needs you first" if table.is_attention_first else "as created"
         titles = (title, f"order: {order} · a changes it" if all_of_them else "")
@@ -294,7 +294,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.table.move(by)
 
     def action_edge(self, last: int) -> None:
-        self.table.move_to(len(self.table.shown) - 1 if last else 0)
+        self.table.move_to(self.table.count - 1 if last else 0)
 
     def action_page(self, by: int) -> None:
         self.table.move(by * self.table.page)
