@@ -1,13 +1,14 @@
 """How fast a long conversation opens, grows and is searched: 100,000 memories of one mysis.
 
 `python benchmarks/transcript.py [memories]` builds the database in a temporary
-folder and prints milliseconds; the issue asks for opening under 300 ms.
+folder and prints milliseconds. The exit code is 1 where opening takes longer than the goal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+import statistics
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from zoea.tui.window import Source, newest, older
 PER_TURN = 12
 START = 1_700_000_000_000_000
 TEXT = "The belt holds **iron**; I go on to the next station and sell there, as you asked. " * 6
+GOAL_MS = 300.0
 RESULT = '{"fuel": 78, "hull": 100, "hold": {"used": 32, "of": 80}, "market": [{"id": "iron", "buy": 5.1}]}'
 
 
@@ -89,18 +91,18 @@ async def build(path: Path, memories: int) -> int:
     return turns
 
 
-def timed(name: str, work: Callable[[], Any], times: int = 5) -> Any:
-    """Run it, print the best and the worst."""
+def timed(name: str, work: Callable[[], Any], times: int = 5) -> tuple[Any, float]:
+    """Run it, print the best and the worst; what it gave, and the median in ms."""
     took: list[float] = []
     for _ in range(times):
         began = time.perf_counter()
         result = work()
         took.append((time.perf_counter() - began) * 1000)
     sys.stdout.write(f"{name:<44}{min(took):9.1f} ms best{max(took):9.1f} ms worst\n")
-    return result
+    return result, statistics.median(took)
 
 
-def main() -> None:
+def main() -> int:
     memories = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "zoea.db"
@@ -110,14 +112,17 @@ def main() -> None:
         found, _ = looks.load(Path(folder))
         manner = Manner(110, Palette(found[looks.DEFAULT]), Marks())
         timed("read the newest page", lambda: transcript.newest(path, 1))
-        window = timed("read it and make blocks", lambda: newest(source))
+        window, _ = timed("read it and make blocks", lambda: newest(source))
         timed("paint it", lambda: [paint(block, manner, is_open=block.is_open) for block in window.blocks])
-        timed("open: read, make blocks, paint", lambda: _open(source, manner))
+        _, opening = timed("open: read, make blocks, paint", lambda: _open(source, manner))
         timed("read the page before", lambda: older(source, window))
         timed("read around the middle", lambda: transcript.around(path, 1, turns // 2))
         timed("find words that are everywhere", lambda: Finder(path).find(1, "iron"), 3)
         timed("find words that are nowhere", lambda: Finder(path).find(1, "unobtainium"), 3)
         timed("export as JSON lines", lambda: write(path, 1, Path(folder) / "x.jsonl", Format.JSONL, replace=True), 1)
+    missed = opening > GOAL_MS
+    sys.stdout.write(f"{'missed' if missed else 'met':7} opening {opening:.1f} ms (the goal: at most {GOAL_MS:g})\n")
+    return 1 if missed else 0
 
 
 def _open(source: Source, manner: Manner) -> None:
@@ -126,4 +131,4 @@ def _open(source: Source, manner: Manner) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

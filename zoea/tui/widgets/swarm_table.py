@@ -72,12 +72,11 @@ class SwarmTable(ScrollView, can_focus=True):
             if changed is None or before != self._shown:
                 self._resize()
                 return
+        first, height = self.scroll_offset.y, self.size.height
         for mysis_id in changed:
-            self._refresh_in_sight(self._places.get(mysis_id, -1))
-
-    def _refresh_in_sight(self, place: int) -> None:
-        if 0 <= place - self.scroll_offset.y < self.size.height:
-            self.refresh_line(place)
+            place = self._places.get(mysis_id, -1)
+            if 0 <= place - first < height:
+                self.refresh_line(place)
 
     def set_filter(self, text: str) -> None:
         """Show only names, templates, states and texts that hold this, in any case."""
@@ -114,6 +113,11 @@ class SwarmTable(ScrollView, can_focus=True):
     @property
     def cursor(self) -> MysisView | None:
         return self._all.get(self._shown[self._cursor]) if self._shown else None
+
+    @property
+    def count(self) -> int:
+        """How many rows are shown."""
+        return len(self._shown)
 
     @property
     def shown(self) -> list[MysisView]:
