@@ -119,7 +119,7 @@ class Swarm:
     peer: Peer
     path: Path
 
-    async def until(self, predicate: Callable[[], Any], *, within: float = 10.0) -> None:
+    async def until(self, predicate: Callable[[], Any], *, within: float = 30.0) -> None:
         """Wait for a predicate, in real time, while the hand clock stands."""
         async with asyncio.timeout(within):
             while not predicate():  # noqa: ASYNC110  the swarm has no event for every predicate

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, swarm
+from tests.tui.steady import SteadyPilot
 from zoea.llm.scripted import Rule
 from zoea.model.ports import SwarmApi
 from zoea.model.request import Answer, ModelRequest
@@ -25,7 +25,7 @@ from zoea.tui.app import Cockpit, Opened, Opener
 
 W = TypeVar("W", bound=Widget)
 START = 1_700_000_000_000_000
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 1000}})
 
@@ -40,7 +40,7 @@ class Stage:
     """What a test holds of a cockpit: the app, its pilot and, where there is one, the swarm behind it."""
 
     app: Cockpit
-    pilot: Pilot[str]
+    pilot: SteadyPilot
     clock: HandClock
     inner: Swarm | None = None
     notices: list[str] = field(default_factory=list)
@@ -63,15 +63,15 @@ class Stage:
         return isinstance(self.app.screen, kind)
 
     async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
-        """Wait for a predicate, in real time, while the hand clock stands."""
+        """Wait for a predicate, in real time, while the hand clock stands, and for what came with it to be painted."""
         async with asyncio.timeout(within):
             while not predicate():  # noqa: ASYNC110  a screen has no event for every predicate
                 await asyncio.sleep(0.005)
+        await self.pilot.rest()
 
     async def press(self, *keys: str) -> None:
         """Press keys and let the screen take them."""
         await self.pilot.press(*keys)
-        await self.pilot.pause()
 
     async def write(self, text: str) -> None:
         """Type text, character by character."""
@@ -141,10 +141,10 @@ async def cockpit_over(
     )
     notices: list[str] = []
     _watch(app, notices)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        stage = Stage(app, pilot, clock, inner, notices)
+    async with app.run_test(size=size, notifications=True):
+        stage = Stage(app, SteadyPilot(app), clock, inner, notices)
         await stage.until(lambda: app.feed.view is not None)
-        await pilot.pause()
+        await stage.pilot.pause()
         try:
             yield stage
         finally:

@@ -14,9 +14,11 @@ from textual import events
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, asks_when_told, cockpit, cockpit_over
+from tests.tui.steady import SteadyPilot
 from tests.tui.test_approvals import ask
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.values import MysisView
+from zoea.store import Store
 from zoea.tui import app as app_module
 from zoea.tui.app import Cockpit, Opened
 from zoea.tui.screens.dashboard import Dashboard
@@ -142,8 +144,8 @@ async def slow_to_close(database: Path, closing: asyncio.Event, may_end: asyncio
 async def test_a_slow_end_shows_that_it_goes_on_and_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     closing, may_end = asyncio.Event(), asyncio.Event()
     app = Cockpit(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
-    async with app.run_test(size=(100, 30)) as pilot:
-        stage = Stage(app, pilot, HandClock())
+    async with app.run_test(size=(100, 30)):
+        stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: app.feed.view is not None)
         await stage.press("q", "s")
         await closing.wait()
@@ -157,11 +159,11 @@ async def test_an_end_that_hangs_is_left_behind_in_time(tmp_path: Path, monkeypa
     closing, may_end = asyncio.Event(), asyncio.Event()
     app = Cockpit(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
     monkeypatch.setattr(app_module, "LEAVE_S", 0.2)
-    async with app.run_test(size=(100, 30)) as pilot:
-        stage = Stage(app, pilot, HandClock())
+    async with app.run_test(size=(100, 30)):
+        stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: app.feed.view is not None)
         await stage.press("q", "s")
-        await stage.until(lambda: app.return_value == "stop", within=3)
+        await stage.until(lambda: app.return_value == "stop", within=9)
     may_end.set()
 
 
@@ -172,11 +174,11 @@ async def test_a_swarm_that_still_opens_is_given_up(tmp_path: Path) -> None:
         yield Opened(FakeSwarm(), tmp_path / "no.db", True)
 
     app = Cockpit(never, config=tmp_path, now=lambda: 0)
-    async with app.run_test(size=(100, 30)) as pilot:
-        stage = Stage(app, pilot, HandClock())
+    async with app.run_test(size=(100, 30)):
+        stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: "opening the swarm" in stage.text())
         await stage.press("q")
-        await stage.until(lambda: app.return_value == "stop", within=3)
+        await stage.until(lambda: app.return_value == "stop", within=9)
 
 
 async def test_a_swarm_that_cannot_open_says_why(tmp_path: Path) -> None:
@@ -188,15 +190,16 @@ async def test_a_swarm_that_cannot_open_says_why(tmp_path: Path) -> None:
         yield opened
 
     app = Cockpit(refused, config=tmp_path, now=lambda: 0)
-    async with app.run_test(size=(100, 30)) as pilot:
-        stage = Stage(app, pilot, HandClock())
+    async with app.run_test(size=(100, 30)):
+        stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: "nobody [/] owns it" in stage.text())
 
 
 async def test_commands_of_an_ended_swarm_are_refused_not_raised(tmp_path: Path) -> None:
     fake = FakeSwarm()
     await fake.create("alpha")
-    async with cockpit_over(fake, tmp_path / "no.db") as stage:
+    await (await Store.open(tmp_path / "zoea.db", clock_now=lambda: 1)).close()
+    async with cockpit_over(fake, tmp_path / "zoea.db") as stage:
         stage.app.opened = None
         await stage.press("x", "s", "b")
-        assert all("opening" in notice for notice in stage.notices)
+        assert [notice for notice in stage.notices if "opening" not in notice] == []

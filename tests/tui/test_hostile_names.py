@@ -13,34 +13,40 @@ from tests.tui.hostile import HOSTILE, is_harmless
 from zoea.model.values import ApprovalView, Failure
 from zoea.model.words import Activity, MysisState
 from zoea.tui.screens.approvals import ApprovalPanel
+from zoea.tui.screens.dashboard import Dashboard
 
 
-async def hostile_swarm(text: str) -> FakeSwarm:
+async def say_everywhere(fake: FakeSwarm, number: int, text: str) -> None:
+    """Let three myses be called, say, fail with and ask for this."""
+    for mysis_id in range(1, 4):
+        view = await fake.mysis(f"#{mysis_id}")
+        failure = Failure("x", text, text, text) if mysis_id > 1 else None
+        state = MysisState.ERRORED if failure else MysisState.RUNNING
+        called = replace(view, name=f"{text[:60]}{mysis_id}", template=text[:200], provider=text[:200])
+        fake._put(replace(called, model=text[:200], text=text, streaming=text, failure=failure, state=state), "x.state")
+    asking = replace(await fake.mysis("#1"), approvals=1, activity=Activity.ASKING)
+    fake.asked = {number: ApprovalView(number, 1, text, text, text, text, START, START + 1_800_000_000)}
+    fake._put(asking, "approval.asked")
+
+
+@pytest.mark.timeout(240)
+async def test_every_part_of_the_dashboard_shows_it_as_text(tmp_path: Path) -> None:
     fake = FakeSwarm()
-    for number in range(3):
-        view = await fake.create(f"{text[:60]}{number}", template=text[:200], provider=text[:200], model=text[:200])
-        failure = Failure("x", text, text, text) if number else None
-        state = MysisState.ERRORED if number else MysisState.RUNNING
-        fake._put(
-            replace(view, text=text, streaming=text, failure=failure, state=state, approvals=1 - min(1, number)),
-            "mysis.state",
-        )
-    fake._put(replace(await fake.mysis("#1"), activity=Activity.ASKING), "approval.asked")
-    fake.asked[1] = ApprovalView(1, 1, text, text, text, text, START, START + 1_800_000_000)
-    return fake
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-async def test_every_part_of_the_dashboard_shows_it_as_text(tmp_path: Path, text: str) -> None:
-    fake = await hostile_swarm(text)
+    for name in ("alpha", "beta", "gamma"):
+        await fake.create(name)
     async with cockpit_over(fake, tmp_path / "no.db", size=(160, 40)) as stage:
-        await stage.until(lambda: stage.app.asked.open)
-        for keys in ("j", "b", "escape m", "escape d", "escape colon", "s t o p space"):
-            await stage.press(*keys.split())
+        for number, text in enumerate(HOSTILE, 1):
+            await say_everywhere(fake, number, text)
+            await stage.until(lambda: [one.id for one in stage.app.asked.open] == [number])  # noqa: B023  waited for here
+            await stage.until(lambda: stage.has(*(f"{text[:60]}{mysis_id}" for mysis_id in range(1, 4))))  # noqa: B023
+            for keys in ("j", "b", "escape m", "escape d", "escape colon", "s t o p space"):
+                await stage.press(*keys.split())
+                assert is_harmless(stage.text())
+            await stage.press("escape", "slash")
+            await stage.write("list")
+            await stage.press("escape", "o")
+            assert stage.shows(ApprovalPanel)
             assert is_harmless(stage.text())
-        await stage.press("escape", "slash")
-        await stage.write("list")
-        await stage.press("escape", "o")
-        assert stage.shows(ApprovalPanel)
-        assert is_harmless(stage.text())
-        assert stage.app._exception is None
+            assert stage.app._exception is None
+            await stage.press("escape")
+            assert stage.shows(Dashboard)

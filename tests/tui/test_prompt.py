@@ -76,7 +76,7 @@ async def test_after_a_first_round_the_note_says_what_another_one_reads(tmp_path
         await stage.api.broadcast("go")
         await stage.until(lambda: all(v.turns == 1 and v.context_used for v in stage.app.feed.myses.values()))
         await stage.press("b")
-        assert "tokens a round" in stage.text()
+        await stage.until(lambda: "tokens a round" in stage.text())
 
 
 async def test_a_stopped_mysis_is_relaunched_and_told(tmp_path: Path) -> None:

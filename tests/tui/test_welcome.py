@@ -18,6 +18,7 @@ from tests.fakes.ollama_server import Model, OllamaServer
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
 from tests.tui.hostile import HOSTILE, is_harmless
+from tests.tui.steady import SteadyPilot
 from zoea.app.running import RunOptions
 from zoea.llm.discovery import Port
 from zoea.model.errors import StoreError
@@ -231,8 +232,8 @@ async def started(where: Places) -> AsyncIterator[Cockpit]:
         config=where.config,
         now=HandClock(START).now,
     )
-    async with app.run_test(size=(120, 40)) as pilot:
-        stage = Stage(app, pilot, HandClock(START))
+    async with app.run_test(size=(120, 40)):
+        stage = Stage(app, SteadyPilot(app), HandClock(START))
         await stage.until(lambda: app.feed.view is not None, within=30)
         try:
             yield app

@@ -1,0 +1,130 @@
+"""A pilot that knows when the cockpit stands still, instead of measuring when the process does little.
+
+Textual's own pilot sleeps at least 40 ms after every key until the process uses no time, up to a second
+on a busy machine. Here a key has been taken once every queue is empty, every pump waits for its next
+message, what is to be painted is painted, and the work that the key set off has ended, but for work that lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+import weakref
+from typing import Any
+
+from textual import events
+from textual.app import App
+from textual.keys import REPLACED_KEYS, _character_to_key, _get_unicode_name_from_key
+from textual.message_pump import MessagePump
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+SPINS = 50
+"""Turns of the loop before a pump that is busy is looked at in real time, every `LOOK_S`."""
+LOOK_S = 0.002
+LASTING_S = 0.1
+"""Work that has not ended by then, while every pump waits, lasts: a call in flight, a reader that follows."""
+PATIENCE_S = 5.0
+"""How long a pump may be busy before the test goes on without it."""
+_ALWAYS = ("MessagePump._process_messages", "Timer._run_timer", "App.run_test.<locals>.run_app")
+
+
+def key_event(key: str) -> events.Key:
+    """A key as a terminal would send it."""
+    if len(key) == 1 and not key.isalnum():
+        key = _character_to_key(key)
+    try:
+        return events.Key(key, unicodedata.lookup(_get_unicode_name_from_key(REPLACED_KEYS.get(key, key))))
+    except KeyError:
+        return events.Key(key, key if len(key) == 1 else None)
+
+
+class SteadyPilot(Pilot[str]):
+    """As Textual's pilot; each key, click and resize returns once the app stands still."""
+
+    def __init__(self, app: App[str]) -> None:
+        super().__init__(app)
+        self._lasting = weakref.WeakSet[asyncio.Task[Any]]()
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            event = key_event(key)
+            event.set_sender(self.app)
+            self.app.post_message(event)
+            await self._stand_still()
+
+    async def pause(self, delay: float | None = None) -> None:
+        if delay is not None:
+            await asyncio.sleep(delay)
+        await self._stand_still()
+
+    async def _wait_for_screen(self, timeout: float = 30.0) -> bool:
+        await self._stand_still()
+        return self.app._exception is None
+
+    async def rest(self) -> None:
+        """Wait until every pump waits, whatever work goes on."""
+        await self._comes_to_rest(asyncio.get_running_loop().time() + PATIENCE_S)
+
+    async def _stand_still(self) -> None:
+        """Wait until nothing is to be done any more; what lasts is waited for only once."""
+        ends = asyncio.get_running_loop().time() + PATIENCE_S
+        while self.app._exception is None and await self._comes_to_rest(ends):
+            begun = self._begun()
+            if not begun:
+                break
+            ended, going_on = await asyncio.wait(begun, timeout=LASTING_S)
+            if not ended:
+                self._lasting |= going_on
+                break
+
+    async def _comes_to_rest(self, ends: float) -> bool:
+        """Wait until every pump waits, with what it changed painted. False where that takes too long."""
+        turns = quiet = 0
+        while quiet < 3:
+            await asyncio.sleep(0 if turns < SPINS else LOOK_S)
+            turns += 1
+            if self.app._exception is not None or asyncio.get_running_loop().time() > ends:
+                return False
+            quiet = quiet + 1 if self._is_quiet() else 0
+            if quiet:
+                self._paint()
+        return True
+
+    def _paint(self) -> None:
+        """What the screen would paint at its next frame."""
+        if (screen := self._top()) is not None:
+            screen._on_timer_update()
+
+    def _is_quiet(self) -> bool:
+        """Whether every pump waits for its next message, and the screen has nothing to call afterwards."""
+        if not all(_waits(pump) for pump in (self.app, *self.app._registry)):
+            return False
+        screen = self._top()
+        return screen is None or not screen._callbacks
+
+    def _top(self) -> Screen[Any] | None:
+        """The screen on top; none while the app begins or ends."""
+        stack = self.app._screen_stacks.get(self.app._current_mode)
+        return stack[-1] if stack else None
+
+    def _begun(self) -> set[asyncio.Task[Any]]:
+        """What the cockpit began beside its pumps and timers that may yet end."""
+        current = asyncio.current_task()
+        return {
+            task for task in asyncio.all_tasks() if task not in self._lasting and task is not current and _is_work(task)
+        }
+
+
+def _is_work(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    if code is None or code.co_qualname in _ALWAYS:
+        return False
+    return "/zoea/tui/" in code.co_filename or "/textual/" in code.co_filename
+
+
+def _waits(pump: MessagePump) -> bool:
+    if pump._task is None or pump._task.done():
+        return True
+    queue: Any = pump._message_queue
+    return queue.empty() and any(not waiter.done() for waiter in queue.ready_event._waiters)
