@@ -10,6 +10,9 @@ ALTER TABLE memory ADD COLUMN owner TEXT GENERATED ALWAYS AS (char(983040 + mysi
 CREATE VIEW call_text AS
 SELECT k.id, m.owner, k.name || '(' || k.arguments || ')' AS content FROM tool_call k JOIN memory m ON m.id = k.memory_id;
 
+-- What is said to one mysis is found as its memory; only what is said to many is indexed by itself.
+CREATE VIEW broadcast AS SELECT id, content FROM message WHERE kind = 'broadcast';
+
 CREATE VIEW document AS
 SELECT id * 4096 AS id, owner, content, reasoning FROM memory
 UNION ALL
@@ -18,9 +21,9 @@ FROM tool_call k JOIN memory m ON m.id = k.memory_id;
 
 CREATE VIRTUAL TABLE memory_exact USING fts5(owner, content, reasoning, content='memory', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
 CREATE VIRTUAL TABLE call_exact USING fts5(owner, content, content='call_text', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
-CREATE VIRTUAL TABLE message_exact USING fts5(content, content='message', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
+CREATE VIRTUAL TABLE message_exact USING fts5(content, content='broadcast', content_rowid='id', columnsize=0, detail=none, tokenize='trigram case_sensitive 1');
 CREATE VIRTUAL TABLE memory_words USING fts5(owner, content, reasoning, content='document', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
-CREATE VIRTUAL TABLE message_words USING fts5(content, content='message', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE message_words USING fts5(content, content='broadcast', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
 
 -- The calls found newest first belong to memories found newest first.
 CREATE TRIGGER call_in_order BEFORE INSERT ON tool_call
@@ -65,15 +68,15 @@ CREATE TRIGGER call_search_update AFTER UPDATE OF id, memory_id, position, name,
     SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
 END;
 
-CREATE TRIGGER message_search_insert AFTER INSERT ON message BEGIN
+CREATE TRIGGER message_search_insert AFTER INSERT ON message WHEN new.kind = 'broadcast' BEGIN
   INSERT INTO message_exact(rowid, content) VALUES (new.id, new.content);
   INSERT INTO message_words(rowid, content) VALUES (new.id, new.content);
 END;
-CREATE TRIGGER message_search_delete AFTER DELETE ON message BEGIN
+CREATE TRIGGER message_search_delete AFTER DELETE ON message WHEN old.kind = 'broadcast' BEGIN
   INSERT INTO message_exact(message_exact, rowid, content) VALUES ('delete', old.id, old.content);
   INSERT INTO message_words(message_words, rowid, content) VALUES ('delete', old.id, old.content);
 END;
-CREATE TRIGGER message_search_update AFTER UPDATE OF id, content ON message BEGIN
+CREATE TRIGGER message_search_update AFTER UPDATE OF id, content ON message WHEN old.kind = 'broadcast' BEGIN
   INSERT INTO message_exact(message_exact, rowid, content) VALUES ('delete', old.id, old.content);
   INSERT INTO message_words(message_words, rowid, content) VALUES ('delete', old.id, old.content);
   INSERT INTO message_exact(rowid, content) VALUES (new.id, new.content);

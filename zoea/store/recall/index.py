@@ -45,7 +45,7 @@ def fill(connection: sqlite3.Connection, progress: Progress) -> None:
         after, done = through, done + count
         progress(done, total)
     for index in ("message_exact", "message_words"):
-        connection.execute(f"INSERT INTO {index}(rowid, content) SELECT id, content FROM message ORDER BY id")
+        connection.execute(f"INSERT INTO {index}(rowid, content) SELECT id, content FROM broadcast ORDER BY id")
 
 
 def empty(connection: sqlite3.Connection) -> None:
