@@ -1,0 +1,228 @@
+"""Every action of the registry is carried out by its key somewhere here, or in the test that is named for it.
+
+A new action fails `test_no_action_is_left_out` until somebody drives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.screen import Screen
+
+from tests.app.test_inspect import ROOMY, working
+from tests.tui.cockpit import Stage, cockpit
+from zoea.model.words import MysisState
+from zoea.settings import Settings
+from zoea.tui.actions import ACTIONS, BY_ID
+from zoea.tui.screens.clients import Clients
+from zoea.tui.screens.command_line import CommandLine
+from zoea.tui.screens.configuring import Configuring
+from zoea.tui.screens.confirm import Confirm
+from zoea.tui.screens.connect import Connect
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.exporting import Exporting
+from zoea.tui.screens.focus import Focus
+from zoea.tui.screens.help import Help
+from zoea.tui.screens.inspector import Inspector
+from zoea.tui.screens.log import EventLog
+from zoea.tui.screens.new_mysis import NewMysis
+from zoea.tui.screens.quitting import Quitting
+from zoea.tui.screens.search import Search
+from zoea.tui.screens.settings import SettingsScreen
+from zoea.tui.screens.upstreams import Upstreams
+from zoea.tui.screens.welcome import Welcome
+from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.transcript import Transcript
+
+HERE = Path(__file__).parent
+
+BY_HAND = {
+    "app.back", "app.command", "app.find", "app.help", "app.palette", "app.quit",
+    "screen.clients", "screen.log", "screen.search", "screen.settings", "screen.upstreams", "screen.welcome",
+    "swarm.attention", "swarm.broadcast", "swarm.hold", "swarm.stop-all", "swarm.tab",
+    "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
+    "mysis.new", "mysis.relaunch", "mysis.stop", "mysis.undo",
+    "focus.copy", "focus.export", "focus.inspect", "focus.message", "focus.next-hit", "focus.next-mysis",
+    "focus.next-turn", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn", "focus.relaunch",
+    "focus.stop", "focus.verbose",
+    "inspect.copy", "inspect.fold", "inspect.newer", "inspect.next-turn", "inspect.older", "inspect.previous-turn",
+    "inspect.verbose", "log.follow", "log.open", "welcome.connect", "welcome.new",
+}  # fmt: skip
+"""Driven by the tests of this file."""
+
+ELSEWHERE = {
+    "approval.oldest": "test_approvals.py::test_the_panel_opens_only_by_its_key_and_shows_the_oldest_whole",
+    "approval.once": "test_approvals.py::test_o_allows_once_and_the_call_runs",
+    "approval.session": "test_approvals.py::test_s_allows_the_tool_until_the_mysis_stops",
+    "approval.template": "test_approvals.py::test_t_allows_the_tool_for_the_template",
+    "approval.deny": "test_approvals.py::test_d_denies_with_a_sentence_that_the_model_reads",
+    "approval.later": "test_approvals.py::test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits",
+    "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_takes_the_error_off_the_row",
+    "settings.default": "test_settings.py::test_ones_own_value_is_taken_out_again",
+    "search.open": "test_search.py::test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was",
+    "upstreams.reconnect": "test_upstreams.py::test_providers_are_tried_again",
+    "upstreams.try": "test_upstreams.py::test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required",
+    "welcome.sandbox": "test_welcome.py::test_one_key_starts_five_miners_in_the_sandbox",
+}
+"""The test that drives it, where that needs a stage of its own."""
+
+
+def test_no_action_is_left_out() -> None:
+    assert {action.id for action in ACTIONS} - BY_HAND - set(ELSEWHERE) == set()
+    assert (BY_HAND | set(ELSEWHERE)) - {action.id for action in ACTIONS} == set()
+
+
+def test_what_is_driven_elsewhere_is_there_and_presses_the_key() -> None:
+    for action_id, place in ELSEWHERE.items():
+        file, _, name = place.partition("::")
+        source = (HERE / file).read_text("utf-8")
+        assert f"async def {name}(" in source, action_id
+
+
+class Driver:
+    """Presses keys of actions, and keeps which were carried out."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.done: list[str] = []
+        real = stage.app.action_do
+
+        def do(action_id: str) -> None:
+            if not BY_ID[action_id].why_not(stage.app.situation()):
+                self.done.append(action_id)
+            real(action_id)
+
+        stage.app.action_do = do  # type: ignore[method-assign]  # watched, and done
+
+    async def __call__(self, action_id: str, kind: type[Screen[Any]] | None = None) -> None:
+        """Press the action's own key: it is carried out, and this screen is on top then."""
+        before = len(self.done)
+        await self.stage.press(BY_ID[action_id].key)
+        assert action_id in self.done[before:], action_id
+        if kind is not None:
+            await self.stage.until(lambda: self.stage.shows(kind))
+            await self.stage.pilot.pause()
+
+    async def by_name(self, action_id: str) -> None:
+        """As the palette does it: where the list that has the focus takes the key itself, for the same thing."""
+        self.stage.app.action_do(action_id)
+        assert action_id == self.done[-1]
+        await self.stage.pilot.pause()
+
+    async def and_back(self, action_id: str, kind: type[Screen[Any]]) -> None:
+        """As above, and escape leads to where it was."""
+        before = type(self.stage.screen)
+        await self(action_id, kind)
+        await self.stage.press("escape")
+        await self.stage.until(lambda: self.stage.shows(before))
+
+
+@asynccontextmanager
+async def driven(folder: Path, actions: str) -> AsyncIterator[tuple[Stage, Driver]]:
+    """A cockpit whose alpha has worked one turn of several requests; at the end every action of the group was done."""
+    async with cockpit(folder, working(), settings=Settings.model_validate(ROOMY), names=("alpha", "beta")) as stage:
+        await stage.api.send("alpha", "Mine the belt")
+
+        def has_answered() -> bool:
+            stage.clock.by(1.0)  # its second request failed, and is tried again later
+            return stage.view().turns > 0
+
+        await stage.until(has_answered)
+        driver = Driver(stage)
+        yield stage, driver
+        wanted = {one for one in BY_HAND if one.split(".")[0] in actions.split()}
+        assert wanted - set(driver.done) == set()
+
+
+async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
+    async with driven(tmp_path, "app screen swarm mysis log welcome") as (stage, drive):
+        await drive("mysis.mark")
+        await drive("mysis.mark-all")
+        await drive("mysis.mark-all")
+        assert not stage.app.marks
+        await drive("swarm.attention")
+        await drive("swarm.attention")
+        await drive("swarm.tab")
+        for action_id, kind in (
+            ("mysis.new", NewMysis), ("mysis.configure", Configuring), ("app.command", CommandLine),
+            ("app.help", Help), ("screen.upstreams", Upstreams), ("screen.settings", SettingsScreen),
+            ("screen.search", Search), ("screen.clients", Clients), ("mysis.inspect", Inspector),
+            ("app.quit", Quitting),
+        ):  # fmt: skip
+            await stage.press("G" if kind is Configuring else "g")  # who runs is not configured
+            await drive.and_back(action_id, kind)
+        await drive("app.palette")
+        await stage.press("escape")
+        await stage.until(lambda: stage.shows(Dashboard))
+        for action_id in ("mysis.message", "swarm.broadcast"):
+            await drive(action_id)
+            assert stage.one(Prompt).is_open
+            await drive("app.back")
+        await drive("app.find")
+        await stage.press("escape")
+        await drive("swarm.hold")
+        await stage.until(lambda: "ON HOLD" in stage.text())
+        await drive("swarm.hold")
+        await drive("screen.welcome", Welcome)
+        await drive.and_back("welcome.connect", Connect)
+        await drive.and_back("welcome.new", NewMysis)
+        await stage.press("escape")
+        await drive("screen.log", EventLog)
+        await drive("log.follow")
+        await stage.until(lambda: "turn 1" in stage.text())
+        await stage.press("home", "down")  # the first is the commander's own
+        await drive.by_name("log.open")
+        await stage.until(lambda: stage.shows(Focus))
+        await stage.press("escape", "escape")
+        await stage.until(lambda: stage.shows(Dashboard))
+        await drive.and_back("mysis.focus", Focus)
+        await stage.press("G")
+        await drive("mysis.relaunch")
+        await stage.until(lambda: stage.view("beta").state is MysisState.RUNNING)
+        await drive("mysis.stop")
+        await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
+        await drive("mysis.delete", Confirm)
+        await stage.press("y")
+        await stage.until(lambda: stage.app.deleted)
+        await drive("mysis.undo")
+        await stage.until(lambda: stage.has("beta"))
+        await drive("swarm.stop-all")
+        await drive("swarm.stop-all")
+        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+
+
+async def test_a_conversation_and_its_requests(tmp_path: Path) -> None:
+    async with driven(tmp_path, "focus inspect") as (stage, drive):
+        await drive("mysis.focus", Focus)
+        await stage.until(lambda: stage.one(Transcript).cursor is not None)
+        await drive("focus.previous-turn")
+        await drive("focus.next-turn")
+        await drive("focus.verbose")
+        await drive("focus.copy")
+        await drive.and_back("focus.export", Exporting)
+        await stage.press("slash")
+        await stage.write("belt")
+        await stage.press("enter")
+        await stage.until(lambda: stage.app.situation().finding)
+        await drive("focus.next-hit")
+        await drive("focus.previous-hit")
+        await stage.press("escape")
+        await drive("focus.next-mysis")
+        await drive("focus.previous-mysis")
+        await drive("focus.message")
+        assert stage.one(Prompt).is_open
+        await stage.press("escape")
+        await drive("focus.stop")
+        await stage.until(lambda: stage.view().state is MysisState.STOPPED)
+        await drive("focus.relaunch")
+        await stage.until(lambda: stage.view().state is MysisState.RUNNING)
+        await drive("focus.inspect", Inspector)
+        screen = stage.screen
+        assert isinstance(screen, Inspector)
+        await stage.until(lambda: screen.inspection is not None)
+        for action_id in ("older", "newer", "previous-turn", "next-turn", "verbose", "copy"):
+            await drive(f"inspect.{action_id}")
+        await drive.by_name("inspect.fold")
