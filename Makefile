@@ -26,7 +26,7 @@ run: $(STAMP) ## Put five myses to work in the sandbox world; ctrl+c ends it, no
 	@$(BIN)/zoea run --world reef --myses 5 --start-swarm
 
 test: check ## Check, then run every test with coverage
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
 
 check: $(STAMP) ## Formatting, lint, types, import contracts, generated documents
 	$(BIN)/ruff format --check zoea tests benchmarks documentation
@@ -50,7 +50,7 @@ bench-peers: $(STAMP) ## The same work done by other agent libraries, each in it
 	$(BIN)/python -m benchmarks.peers
 
 soak: $(STAMP) ## The property and kill tests at full strength
-	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --timeout 3600
+	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 
 snapshots: $(STAMP) ## Keep what the cockpit's screens show now as what the tests expect; look at the pictures
 	ZOEA_SNAPSHOTS=write $(BIN)/python -m pytest -q tests/tui/test_snapshots.py
