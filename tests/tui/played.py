@@ -35,6 +35,8 @@ ORDER = "Mine iron and report every ten minutes."
 SETTINGS = Settings.model_validate(
     {
         "nudge": {"enabled": False},
+        # Who looks at pictures takes longer than a model may: nothing is given up meanwhile.
+        "llm": {"timeout": 3600, "between_tokens": 3600},
         "context": {"context_window": 50_000},
         "budget": {"swarm_per_day": 2_000_000},
     }
@@ -163,7 +165,7 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
         Answer(text="Scouting the north."),
         Answer(text="No iron in the north so far; I go on looking."),
         ProviderError(
-            "the key for scripted was refused (401)",
+            "the key for ollama was refused (401)",
             kind=ErrorClass.AUTH,
             hint="Set the key anew in the settings, then relaunch it with r.",
         ),
@@ -189,7 +191,7 @@ async def played(folder: Path) -> AsyncIterator[Played]:
     """Play the morning in `folder` and hold it there; the swarm is closed at the end."""
     clock = HandClock(MORNING)
     reef = Reef(clock)
-    provider = ScriptedProvider(Script(clock, replies()), clock=clock, metered=True)
+    provider = ScriptedProvider(Script(clock, replies()), name="ollama", clock=clock, metered=True)
     upstreams = [UpstreamConfig("reef", server=reef.server())]
     async with swarm(
         folder, provider=provider, clock=clock, settings=SETTINGS, upstreams=upstreams, peer=Peer()
@@ -202,7 +204,10 @@ async def _play(inner: Swarm) -> Block:
     ids = {}
     for name, template in CREW:
         tags = ("fleet",) if template == "miner" else ()
-        ids[name] = (await commander.create(name, template=template, start=True, tags=tags)).id
+        made = await commander.create(
+            name, template=template, provider="ollama", model="qwen3:8b", start=True, tags=tags
+        )
+        ids[name] = made.id
         await inner.settled(name)
         clock.by(2)
     await _broadcast(inner)

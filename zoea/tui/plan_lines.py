@@ -30,7 +30,7 @@ _ROLES = {Role.SYSTEM: "quiet", Role.USER: "commander", Role.ASSISTANT: "llm", R
 
 
 def head_lines(request: Request, now: int) -> list[list[Piece]]:
-    """How a request went and what it came to, in three lines."""
+    """How a request went and what it came to, in three lines; while it is under way, in two."""
     usage = request.usage
     role, words = _state(request)
     first: list[Piece] = [
@@ -39,6 +39,12 @@ def head_lines(request: Request, now: int) -> list[list[Piece]]:
         (f"  {one_line(request.model) or 'its own model'} on {one_line(request.provider)}", ""),
         (f"  {figures.clock(request.created_at, now, seconds=True)}", "quiet"),
     ]
+    if request.state == RequestState.RESERVED:
+        reserved = figures.tokens(request.reserved_tokens)
+        return [
+            first,
+            [(f"~{figures.tokens(request.estimated_tokens)} estimated", ""), (f"  {reserved} reserved", "quiet")],
+        ]
     off = request.off_by
     second: list[Piece] = [
         (f"~{figures.tokens(request.estimated_tokens)} estimated", ""),
@@ -132,7 +138,7 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
             (fit(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
             ("  ", ""),
             (fit(form, 9), form_role),
-            (why(decision.reason) + wanted + cut, "quiet"),
+            (_cut(why(decision.reason) + wanted + cut, width - ID_WIDTH - TOKENS_WIDTH - 13), "quiet"),
         ]
     ]
     if decision.setting:
@@ -218,6 +224,10 @@ def _state(request: Request) -> tuple[str, str]:
         case RequestState.ESTIMATED:
             return "running", f"ended: {request.finish_reason or 'unknown'} (usage is an estimate)"
     return "running", f"ended: {request.finish_reason or 'unknown'}"
+
+
+def _cut(text: str, width: int) -> str:
+    return fit(text, width).rstrip() if width > 1 else text
 
 
 def _off_role(off: float | None) -> str:

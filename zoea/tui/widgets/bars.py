@@ -63,6 +63,12 @@ class Line(Widget):
         """What stands there, for tests and screen readers."""
         return "".join(text for text, _ in (*self._left, *self._right))
 
+    def on_resize(self) -> None:
+        # A screen below a box hears of no tick: what fits is looked at anew here.
+        redraw = getattr(self.screen, "redraw_bars", None)
+        if redraw is not None:
+            redraw()
+
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         plain = self.rich_style
