@@ -399,7 +399,8 @@ class Cockpit(Visiting, Acting, App[str]):
         self.styles_of_look = Styles(self.look)
         self.theme = name
         for screen in self.screen_stack:
-            if hasattr(screen, "look_changed"):
+            # One that is not there yet begins with this look.
+            if screen.is_mounted and hasattr(screen, "look_changed"):
                 screen.look_changed()
 
     @property

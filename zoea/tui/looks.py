@@ -120,8 +120,19 @@ class Look:
                 "input-selection-background": colours["primary"],
                 "footer-key-foreground": colours["secondary"],
                 **{f"role-{name}": colour for name, colour in self.roles.items()},
+                **(self._of_the_terminal() if self.is_ansi else {}),
             },
         )
+
+    def _of_the_terminal(self) -> dict[str, str]:
+        """What Textual's own style files name but makes itself only where colours can be mixed."""
+        dark, light = "ansi_black", "ansi_white"
+        return {
+            "ansi-background": dark if self.dark else light,
+            "ansi-foreground": light if self.dark else dark,
+            "foreground-disabled": self.colours["muted"],
+            "surface-active": self.colours["surface"],
+        }
 
 
 def folders(config: Path) -> tuple[Path, ...]:
