@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -25,23 +25,14 @@ from textual.strip import Strip
 from zoea.tui.beside import Beside
 from zoea.tui.blocks import Block, Kind, Marks
 from zoea.tui.overlay import occurrences, restyle
-from zoea.tui.paint import BODY, Manner, paint, weight
+from zoea.tui.paint import BODY, Manner
 from zoea.tui.palette import Palette
 from zoea.tui.roll import Roll, Spot
+from zoea.tui.sheet import Sheet, Shown, paint_all, work
 
 PAINT_HERE = 5_000
 NEAR = 12
-WHOLE_CHARS = 400_000
-_FOLDING = (Kind.REASONING, Kind.CALL)
 _COUNTED = (Kind.PROMPT, Kind.REASONING, Kind.CALL, Kind.ANSWER, Kind.NOTE, Kind.OUTCOME)
-
-
-@dataclass(frozen=True, slots=True)
-class _Painted:
-    block: Block
-    manner: Manner
-    is_open: bool
-    strips: tuple[Strip, ...]
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -83,11 +74,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, palette: Palette, marks: Marks, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._manner = Manner(80, palette, marks)
-        self._blocks: tuple[Block, ...] = ()
-        self._whole: dict[int, str] = {}
-        self._opens: dict[str, bool] = {}
-        self._painted: dict[str, _Painted] = {}
+        self._sheet = Sheet(Manner(80, palette, marks))
         self._roll = Roll()
         self._has_older = self._has_newer = False
         self._cursor = ""
@@ -103,8 +90,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def reset(self) -> None:
         """Another conversation: forget everything but how it is drawn."""
-        self._blocks, self._roll, self._painted = (), Roll(), {}
-        self._whole, self._opens = {}, {}
+        self._sheet.clear()
+        self._roll = Roll()
         self._cursor = self._hit = self._words = ""
         self._target, self.follows, self.unseen = None, True, 0
         self._has_older = self._has_newer = False
@@ -121,11 +108,11 @@ class Transcript(ScrollView, can_focus=True):
         to_end: bool = False,
     ) -> None:
         """Show these blocks; `at` is put at the top, or the end at the bottom, else everything stays where it is."""
-        known = {block.key for block in self._blocks}
-        if self._blocks and not self.follows and not self._has_newer:
+        known = {block.key for block in self._sheet.blocks}
+        if known and not self.follows and not self._has_newer:
             last = next((place for place in range(len(blocks), 0, -1) if blocks[place - 1].key in known), len(blocks))
             self.unseen += sum(block.kind in _COUNTED for block in blocks[last:])
-        self._blocks = tuple(self._with_whole(block) for block in blocks)
+        self._sheet.put(blocks)
         self._has_older, self._has_newer = has_older, has_newer
         if at is not None:
             self._target = at
@@ -136,24 +123,23 @@ class Transcript(ScrollView, can_focus=True):
 
     def put_whole(self, memory_id: int, text: str) -> None:
         """The text of a memory that was shown in part."""
-        self._whole[memory_id] = text
-        self._blocks = tuple(self._with_whole(block) for block in self._blocks)
+        self._sheet.put_whole(memory_id, text)
         self._relay()
 
     def draw_as(self, palette: Palette, marks: Marks) -> None:
         """The theme changed."""
-        if self._manner.palette.look != palette.look or marks != self._manner.marks:
-            self._manner = replace(self._manner, palette=palette, marks=marks)
+        manner = self._sheet.manner
+        if manner.palette.look != palette.look or marks != manner.marks:
+            self._sheet.manner = replace(manner, palette=palette, marks=marks)
             self._relay()
 
     @property
     def verbose(self) -> bool:
-        return self._manner.verbose
+        return self._sheet.manner.verbose
 
     def set_verbose(self, on: bool) -> None:
         """Show reasoning and results in full, or folded again."""
-        self._manner = replace(self._manner, verbose=on)
-        self._opens = {key: is_open for key, is_open in self._opens.items() if key.startswith("turn ")}
+        self._sheet.set_verbose(on)
         self._relay()
 
     @property
@@ -193,81 +179,44 @@ class Transcript(ScrollView, can_focus=True):
         """Mark the words wherever they stand; bring the block `key` into sight, opened, at their first place."""
         self._words, self._hit = words, key
         if key:
-            self._opens[key] = True
+            self._sheet.set_open(key, True)
             self._relay()
         else:
             self.refresh()
 
     def holds(self, key: str) -> bool:
         """Whether this block is loaded."""
-        return any(block.key == key for block in self._blocks)
+        return any(block.key == key for block in self._sheet.blocks)
 
     # Painting and laying out.
 
-    def _with_whole(self, block: Block) -> Block:
-        if not block.missing or block.memory_id not in self._whole:
-            return block
-        text = self._whole[block.memory_id]
-        return replace(block, body=text[:WHOLE_CHARS], missing=max(0, len(text) - WHOLE_CHARS), full=block.full)
-
-    def _is_open(self, block: Block) -> bool:
-        default = self.verbose if block.kind in _FOLDING else block.is_open
-        return self._opens.get(block.key, default)
-
-    def _wanted(self) -> list[tuple[Block, bool]]:
-        """What is shown now: the blocks of a folded turn are its first line alone."""
-        wanted: list[tuple[Block, bool]] = []
-        folded = 0
-        for block in self._blocks:
-            is_open = self._is_open(block)
-            if block.kind is Kind.TURN:
-                folded = 0 if is_open else block.turn
-            elif folded and block.turn == folded:
-                continue
-            wanted.append((block, is_open))
-        return wanted
-
     def _relay(self) -> None:
         """Paint what is not painted yet, then lay everything out; here where it is little, else in a thread."""
-        if not self.is_mounted or self._manner.width < BODY:
+        sheet = self._sheet
+        if not self.is_mounted or sheet.manner.width < BODY:
             return
-        manner = self._manner
-        missing = [(block, is_open) for block, is_open in self._wanted() if not self._is_painted(block, is_open)]
-        if sum(weight(block, is_open=is_open) for block, is_open in missing) <= PAINT_HERE:
-            self._keep(_paint_all(missing, manner))
+        manner, missing = sheet.manner, sheet.missing()
+        if work(missing) <= PAINT_HERE:
+            sheet.keep(paint_all(missing, manner))
             self._apply()
         else:
             self.run_worker(Beside(lambda: self._paint_beside(missing, manner)), group="paint", exclusive=True)
 
-    async def _paint_beside(self, missing: list[tuple[Block, bool]], manner: Manner) -> None:
-        self._keep(await asyncio.to_thread(_paint_all, missing, manner))
-        if manner is self._manner:
+    async def _paint_beside(self, missing: list[Shown], manner: Manner) -> None:
+        self._sheet.keep(await asyncio.to_thread(paint_all, missing, manner))
+        if manner is self._sheet.manner:
             # What came meanwhile is little more, or is painted beside again.
             self._relay()
 
-    def _keep(self, painted: list[_Painted]) -> None:
-        self._painted.update((one.block.key, one) for one in painted)
-
-    def _is_painted(self, block: Block, is_open: bool) -> bool:
-        found = self._painted.get(block.key)
-        return (
-            found is not None
-            and found.is_open == is_open
-            and found.manner is self._manner
-            and (found.block is block or found.block == block)
-        )
-
     def _apply(self) -> None:
-        wanted = self._wanted()
         before, top = self._roll, self.scroll_offset.y
         was_last = bool(before.blocks) and self._cursor in ("", before.blocks[-1].key)
-        roll = Roll([block for block, _ in wanted], [self._painted[block.key].strips for block, _ in wanted])
-        self._painted = {block.key: self._painted[block.key] for block, _ in wanted}
+        roll = self._sheet.roll()
         line = self._same_place(before, roll, top)
         self._base += top - line
         self._is_applying = True
         self._roll = roll
-        self.virtual_size = Size(self._manner.width, roll.height)
+        self.virtual_size = Size(self._sheet.manner.width, roll.height)
         if self.follows and not self._has_newer:
             if was_last and roll.blocks:
                 self._cursor = roll.blocks[-1].key
@@ -299,7 +248,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _look_around(self) -> None:
         """Ask for more where the reader comes near an end of what is loaded, and say where they are."""
-        if not self._is_applying and self._blocks:
+        if not self._is_applying and self._sheet.blocks:
             if self._has_older and self.scroll_offset.y < NEAR:
                 self.post_message(self.OlderWanted())
             if self._has_newer and self.scroll_offset.y > self.max_scroll_y - NEAR:
@@ -312,7 +261,7 @@ class Transcript(ScrollView, can_focus=True):
         if place is None:
             return
         block = self._roll.blocks[place]
-        if block.missing and block.memory_id is not None and block.memory_id not in self._whole:
+        if not self._sheet.is_whole(block) and block.memory_id is not None:
             self.post_message(self.WholeWanted(block.memory_id))
         self._cursor = self._hit
         span = self._roll.span(self._hit)
@@ -323,7 +272,7 @@ class Transcript(ScrollView, can_focus=True):
                 line = span[1] - len(self._roll.strips(self._hit)) + offset
                 break
         else:
-            if block.missing and block.memory_id not in self._whole:
+            if not self._sheet.is_whole(block):
                 return
         self._hit = ""
         self._bring(line, self.size.height // 3)
@@ -347,8 +296,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         width = self.scrollable_content_region.width
-        if width != self._manner.width:
-            self._manner = replace(self._manner, width=width)
+        if width != self._sheet.manner.width:
+            self._sheet.manner = replace(self._sheet.manner, width=width)
             self._relay()
         elif self.follows and not self._has_newer:
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
@@ -359,7 +308,7 @@ class Transcript(ScrollView, can_focus=True):
         self._cursor_into_sight()
 
     def action_edge(self, last: int) -> None:
-        if (self._has_newer if last else self._has_older) and self._blocks:
+        if (self._has_newer if last else self._has_older) and self._sheet.blocks:
             self.post_message(self.EdgeWanted(bool(last)))
             return
         self._bring(self.max_scroll_y if last else 0)
@@ -438,11 +387,11 @@ class Transcript(ScrollView, can_focus=True):
             self._toggle(block)
 
     def _toggle(self, block: Block) -> None:
-        is_open = self._is_open(block)
+        is_open = self._sheet.is_open(block)
         if block.missing and block.memory_id is not None and not (block.folds and is_open):
             self.post_message(self.WholeWanted(block.memory_id))
         if block.folds:
-            self._opens[block.key] = not is_open
+            self._sheet.set_open(block.key, not is_open)
             if self.follows and not is_open:
                 # The reader opened it to read from here, not to be taken to its end.
                 self.follows = False
@@ -481,12 +430,12 @@ class Transcript(ScrollView, can_focus=True):
 
     def _with_bar(self, strip: Strip) -> Strip:
         first, *rest = strip or [Segment("")]
-        bar = Segment(self._manner.marks.here, self._manner.palette.style("border-focus"))
+        bar = Segment(self._sheet.manner.marks.here, self._sheet.manner.palette.style("border-focus"))
         return Strip([bar, Segment(first.text[1:], first.style), *rest])
 
     def _with_words(self, strip: Strip, block: Block) -> Strip:
         chosen = self.cursor is not None and block.key == self.cursor.key
-        style = self._manner.palette.style("asking") + Style(reverse=True) if chosen else Style(reverse=True)
+        style = self._sheet.manner.palette.style("asking") + Style(reverse=True) if chosen else Style(reverse=True)
         for start, end in list(occurrences(strip.text, self._words)):
             strip = restyle(strip, start, end, style)
         return strip
@@ -513,7 +462,3 @@ class Transcript(ScrollView, can_focus=True):
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
-
-
-def _paint_all(blocks: list[tuple[Block, bool]], manner: Manner) -> list[_Painted]:
-    return [_Painted(block, manner, is_open, paint(block, manner, is_open=is_open)) for block, is_open in blocks]
