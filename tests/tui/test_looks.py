@@ -75,3 +75,9 @@ def test_a_file_that_is_no_toml_is_one_error_and_the_others_still_load(tmp_path:
     found, errors = looks.load(tmp_path)
     assert len(errors) == 1
     assert tuple(sorted(found)) == SHIPPED
+
+
+def test_every_theme_has_each_variable_that_style_files_may_name(shipped: dict[str, looks.Look]) -> None:
+    known = {name: look.theme() for name, look in shipped.items()}
+    given = {name: {**theme.to_color_system().generate(), **theme.variables} for name, theme in known.items()}
+    assert [name for name, variables in given.items() if given["nova"].keys() - variables.keys()] == []
