@@ -18,25 +18,23 @@ from textual.widgets import Input
 from zoea.model.errors import SettingsError
 from zoea.settings.layers import Loaded, load
 from zoea.settings.origin import DEFAULT, Layer, SettingsInvalid
-from zoea.tui import looks
 from zoea.tui.actions import BY_ID, Place, bindings, of
 from zoea.tui.beside import Beside
 from zoea.tui.form import KEYS, LOOK, Field, Group, groups, parsed, save
 from zoea.tui.rows import fit, one_line
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.capturing import Capturing
+from zoea.tui.screens.choosing_look import TITLE_WIDTH, ChoosingLook
 from zoea.tui.widgets.bars import KeyLine, Line
 from zoea.tui.widgets.pick_list import Choice, PickList
-from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.widgets.text_block import TextBlock
 
 CONNECT = "+"
 POLL_S = 1.0
-TITLE_WIDTH = 24
 _WIDEST_TITLE = 36
-_STATES = (("running", "waiting", "asking"), ("idle", "stopped", "errored"))
 
 
-class SettingsScreen(CockpitScreen[None]):
+class SettingsScreen(ChoosingLook, CockpitScreen[None]):
     """See the module."""
 
     CSS_PATH = "settings.tcss"
@@ -53,8 +51,6 @@ class SettingsScreen(CockpitScreen[None]):
         self._groups: dict[str, Group] = {}
         self._group = group
         self._said: tuple[str, str] = ("", "")
-        self._kept_look = ""
-        self._stamps: object = None
         self._own_keys: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
@@ -73,14 +69,14 @@ class SettingsScreen(CockpitScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._kept_look = self.cockpit.look.name
+        self.begin_choosing()
         self.sections.focus()
         self.editor.display = False
         self.set_interval(POLL_S, self._poll_looks)
         self.run_worker(Beside(self._load), exclusive=True, group="load")
 
     def on_unmount(self) -> None:
-        self._restore_look()
+        self.restore_look()
 
     @property
     def sections(self) -> PickList:
@@ -140,7 +136,7 @@ class SettingsScreen(CockpitScreen[None]):
             return
         self.fields.border_title = Content(group.title.upper())
         if group.id == LOOK:
-            self._draw_looks()
+            self.draw_looks(self.fields)
         else:
             self.fields.put([choice for field in group.fields for choice in self._field_lines(field)])
         self._draw_editor()
@@ -170,22 +166,6 @@ class SettingsScreen(CockpitScreen[None]):
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw)
 
-    def _draw_looks(self) -> None:
-        shipped, _ = looks.folders(self.cockpit.config)
-        choices = []
-        for name, look in sorted(self.cockpit.looks.items()):
-            is_own = not (shipped / f"{name}.toml").exists()
-            mark = self.cockpit.glyphs["running"] if name == self._kept_look else " "
-            words = f"{'dark' if look.dark else 'light'}{', your own' if is_own else ''}"
-            choices.append(
-                Choice(
-                    ((f"{mark} ", "running"), (fit(one_line(look.title), TITLE_WIDTH - 2), "strong"), (name, "quiet")),
-                    name,
-                    ((words, "quiet"),),
-                )
-            )
-        self.fields.put(choices, on="" if self.fields.chosen in self.cockpit.looks else self._kept_look)
-
     def _draw_editor(self) -> None:
         group, field = self._groups.get(self._group), self.field
         self.editor.display = True
@@ -194,7 +174,7 @@ class SettingsScreen(CockpitScreen[None]):
         self.value.display = field is not None and not field.locked and not field.options
         if group is not None and group.id == LOOK:
             self.editor.border_title = "sample"
-            about.put(self._sample())
+            about.put(self.sample())
             said.put([])
             return
         if field is None:
@@ -221,27 +201,12 @@ class SettingsScreen(CockpitScreen[None]):
             return f"{field.kind}{default} · enter: press it · space: write its name"
         return f"{field.kind}{default} · enter: change"
 
-    def _sample(self) -> list[list[Piece]]:
-        glyphs = self.cockpit.glyphs
-        states = [[(f"{glyphs[state]} {state:<10}", state) for state in row] for row in _STATES]
-        brand = f"{glyphs['brand']} Z O E A {glyphs['brand-full']}"
-        lines: list[list[Piece]] = [
-            [(brand, "title"), ("  plain text, ", ""), ("quiet text, ", "quiet"), ("thinking", "reasoning")],
-            *states,
-            [("you", "commander"), (" → ", "quiet"), ("alpha", "mysis"), ("  Mine iron   ", "")],
-            [(f"{glyphs['tool']} mine(belt=2)", "tool"), ("  answer", "llm")],
-            [("enter keeps it, esc goes back to the one before", "quiet")],
-        ]
-        for error in self.cockpit.look_errors:
-            lines.append([(f"{error.title}: {error.what}", "errored")])
-        return lines
-
     # Moving about.
 
     def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
         if event.picker is self.sections:
             if event.id in self._groups and event.id != self._group:
-                self._restore_look()
+                self.restore_look()
                 self._group = event.id
                 self._said = ("", "")
                 self._draw()
@@ -260,7 +225,8 @@ class SettingsScreen(CockpitScreen[None]):
             else:
                 self.action_deeper()
         elif self._group == LOOK:
-            self._keep_look(event.id)
+            self.keep_look(event.id)
+            self._draw()
         else:
             self._enter_field()
 
@@ -281,7 +247,7 @@ class SettingsScreen(CockpitScreen[None]):
             self._said = ("", "")
             self._draw()
         elif self.fields.has_focus:
-            self._restore_look()
+            self.restore_look()
             self.sections.focus()
         else:
             self.cockpit.pop_screen()
@@ -388,38 +354,10 @@ class SettingsScreen(CockpitScreen[None]):
 
     # Looks.
 
-    def _keep_look(self, name: str) -> None:
-        self._kept_look = name
-        self.cockpit.use_look(name)
-        self._draw()
-        self.run_worker(Beside(lambda: self._write_look(name)), exclusive=True, group="write")
-
-    async def _write_look(self, name: str) -> None:
-        try:
-            loaded = await asyncio.to_thread(save, self.cockpit.where, ("tui", "theme"), name)
-        except SettingsError as error:
-            self.cockpit.show_error(error)
-            return
-        origin = loaded.origins.get("tui.theme", DEFAULT)
-        over = "" if origin.layer is Layer.USER else f"; at the next start {origin} holds over it"
-        self.notify(f"{name} is your theme now{over}", markup=False)
-
-    def _restore_look(self) -> None:
-        cockpit = self.cockpit
-        if self._kept_look in cockpit.looks and cockpit.look.name != self._kept_look:
-            cockpit.use_look(self._kept_look)
-
     def _poll_looks(self) -> None:
         """While themes are chosen, their files are watched."""
-        if self._group != LOOK or not self.is_current:
-            return
-        stamps = looks.stamps(self.cockpit.config)
-        before, self._stamps = self._stamps, stamps
-        if before is not None and stamps != before:
-            self.cockpit.reload_looks()
+        if self._group == LOOK and self.is_current and self.has_news_of_looks():
             self._draw()
-        elif before is None:
-            self._draw_editor()
 
     def look_changed(self) -> None:
         super().look_changed()
