@@ -24,7 +24,7 @@ from zoea.tui.styles import styles_of
 _DRAWN_KEPT = 500
 
 
-class SwarmTable(ScrollView, can_focus=True):
+class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows keep their order; `attention_first` puts those that need a person on top.
 
     Args:

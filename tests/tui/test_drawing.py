@@ -1,0 +1,74 @@
+"""Only what reads differently is drawn again: counted, not timed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.strip import Strip
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.model.values import MysisView, SwarmView
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.swarm_table import SwarmTable
+
+MANY = 10_000
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The lines of the table that were drawn, as they are."""
+    lines: list[int] = []
+    real = SwarmTable.render_line
+
+    def render_line(self: SwarmTable, y: int) -> Strip:
+        lines.append(y)
+        return real(self, y)
+
+    monkeypatch.setattr(SwarmTable, "render_line", render_line)
+    return lines
+
+
+async def crowd(stage: Stage) -> list[MysisView]:
+    """Many rows, all like the first."""
+    first = replace(stage.view(), state_at=stage.clock.now())
+    views = [replace(first, id=number, name=f"m{number}") for number in range(1, MANY + 1)]
+    stage.app.feed.take(SwarmView(1, False, "", tuple(views)))
+    await stage.pilot.pause()
+    return views
+
+
+async def test_rows_scroll_tick_and_change_without_drawing_what_stands(tmp_path: Path, drawn: list[int]) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        views = await crowd(stage)
+        dashboard = stage.screen
+        assert isinstance(dashboard, Dashboard)
+        in_sight = dashboard.table.size.height
+        widgets = set(dashboard.query("*"))
+
+        drawn.clear()
+        stage.app.feed.take(SwarmView(2, False, "", (replace(views[-1], text="far away"),)))
+        await stage.pilot.pause()
+        assert drawn == []
+
+        stage.app.feed.take(SwarmView(3, False, "", (replace(views[2], text="in sight"),)))
+        await stage.pilot.pause()
+        assert drawn == [2]
+
+        drawn.clear()
+        dashboard.tick()
+        await stage.pilot.pause()
+        assert drawn == []
+        stage.clock.by(1)
+        dashboard.tick()
+        await stage.pilot.pause()
+        assert sorted(drawn) == list(range(in_sight))
+
+        drawn.clear()
+        for _ in range(5):
+            await stage.press("pagedown")
+        assert dashboard.table.cursor is not None
+        assert dashboard.table.cursor.id > in_sight
+        assert len(drawn) <= 5 * (in_sight + 2)
+        assert set(dashboard.query("*")) == widgets
