@@ -12,8 +12,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 
-from tests.app.test_swarm_api import commander
-from tests.fakes.mcp_client import NOW, let_in, said, structured
+from tests.fakes.mcp_client import NOW, answering_swarm, let_in, said, structured
 from zoea.app.lock import OwnerLock
 from zoea.app.mcp.alone import serve_http
 from zoea.app.mcp.tokens import Scope, Tokens
@@ -27,7 +26,7 @@ NOISY = Path(__file__).parents[1] / "fakes" / "mcp_noisy.py"
 @pytest.fixture
 async def where(runtime: Path, tmp_path: Path) -> Places:
     """The test's own workspace, with a mysis that has answered."""
-    async with commander(runtime, tmp_path) as swarm:
+    async with answering_swarm(runtime, tmp_path) as swarm:
         await swarm.create("alpha")
         await swarm.send("alpha", "The vein of beryllium")
         await swarm.wait("alpha", timeout_s=30)
@@ -55,7 +54,7 @@ async def test_the_command_serves_its_client_beside_a_swarm_and_after_it(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     command = stdio("-m", "zoea", "mcp", "--as", "claude", "--scope", "command")
     async with Client(command) as client:
-        async with commander(runtime, tmp_path) as swarm:
+        async with answering_swarm(runtime, tmp_path) as swarm:
             server = SocketServer(swarm, where.socket)
             await server.open()
             with OwnerLock(where.data, where.socket):

@@ -11,8 +11,7 @@ from mcp.client import Client as McpClient
 from mcp.server import Server
 
 from tests.app.speaking import Door, Heard, Refused, SpeakingContract, state_of
-from tests.app.test_swarm_api import commander
-from tests.fakes.mcp_client import said
+from tests.fakes.mcp_client import answering_swarm, said
 from tests.fakes.swarm import FakeSwarm
 from zoea.app.lock import OwnerLock
 from zoea.app.mcp.library import Library
@@ -105,7 +104,7 @@ def opened() -> Iterator[Opened]:
 class TestCommander(SpeakingContract):
     @pytest.fixture
     async def swarm(self, runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
-        async with commander(runtime, tmp_path) as swarm:
+        async with answering_swarm(runtime, tmp_path) as swarm:
             yield swarm
 
     @pytest.fixture
@@ -147,7 +146,7 @@ class TestWithoutAnOwner:
 
     @pytest.fixture
     async def where(self, runtime: Path, tmp_path: Path) -> Places:
-        async with commander(runtime, tmp_path) as swarm:
+        async with answering_swarm(runtime, tmp_path) as swarm:
             await swarm.create("alpha")
             await swarm.send("alpha", "The vein of beryllium")
             await swarm.wait("alpha", timeout_s=30)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.test_swarm_api import commander
+from tests.fakes.mcp_client import answering_swarm
 from zoea.model.request import AnswerCall, CallMeta
 from zoea.swarm import Commander
 from zoea.tools import Toolbox
@@ -25,8 +25,7 @@ TRIES = 400
 @pytest.fixture
 async def swarm(runtime: Path, tmp_path: Path) -> AsyncIterator[Commander]:
     """Alpha and beta; what beta was told, thought and answered is its own."""
-    async with commander(runtime, tmp_path) as swarm:
-        assert isinstance(swarm, Commander)
+    async with answering_swarm(runtime, tmp_path) as swarm:
         for name in ("alpha", "beta"):
             await swarm.create(name)
         await swarm.send("beta", SECRET)

@@ -16,9 +16,12 @@ from mcp_types import CallToolResult, TextContent
 
 from zoea.app.compose import Wishes, running_swarm
 from zoea.app.mcp.tokens import Scope, Tokens
-from zoea.model.ports import SwarmApi
+from zoea.llm.scripted import ScriptedProvider
+from zoea.model.ports import Provider, SwarmApi
+from zoea.model.request import Answer
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
+from zoea.swarm import Commander
 
 NOW = 1_800_000_000_000_000
 
@@ -49,6 +52,23 @@ class Served:
         return Tokens(Credentials(self.where.credentials))
 
 
+def answering() -> dict[str, Provider]:
+    """A model that answers every prompt in words and calls nothing, in place of the built-in scripts."""
+    return {"scripted": ScriptedProvider(lambda request: Answer(text="Heard, and done.", reasoning="I think so."))}
+
+
+@asynccontextmanager
+async def answering_swarm(runtime: Path, folder: Path) -> AsyncIterator[Commander]:
+    """A real swarm whose model answers in words, without upstreams and nudges."""
+    where = Places(data=folder / "data", config=folder / "config", runtime=runtime)
+    where.make_data()
+    overrides = {"swarm.default_provider": "scripted", "nudge.enabled": False}
+    wishes = Wishes(providers=answering(), overrides=overrides)
+    async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+        assert isinstance(swarm, Commander)
+        yield swarm
+
+
 @asynccontextmanager
 async def served_swarm(folder: Path, **settings: Any) -> AsyncIterator[Served]:
     """A real swarm with the scripted provider, its door open on a free port."""
@@ -56,7 +76,8 @@ async def served_swarm(folder: Path, **settings: Any) -> AsyncIterator[Served]:
         where = Places(data=folder / "data", config=folder / "config", runtime=Path(runtime))
         where.make_data()
         base = {"swarm.default_provider": "scripted", "nudge.enabled": False, "mcp.http": True, "mcp.port": 0}
-        async with running_swarm(where, lambda: None, wishes=Wishes(overrides={**base, **settings})) as swarm:
+        wishes = Wishes(providers=answering(), overrides={**base, **settings})
+        async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
             tokens = Tokens(Credentials(where.credentials))
             url = (await swarm.mcp()).url
             reader = tokens.new("reader", Scope.READ, NOW)
