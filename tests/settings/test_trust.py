@@ -173,3 +173,12 @@ def test_a_project_opens_no_door_of_this_machine_before_it_is_trusted(where: Pla
     assert set(found.untrusted) == {"mcp.host", "mcp.http"}
     Trust(where.trusted).add(project, project.read_bytes())
     assert load(where, env={}).settings.mcp.http
+
+
+def test_a_project_lets_nothing_stored_go_before_it_is_trusted(where: Places) -> None:
+    project = Path("zoea.toml")
+    project.write_text("[memory]\nkeep_days = 1\n", encoding="utf-8")
+    found = load(where, env={})
+    assert (found.settings.memory.keep_days, found.untrusted) == (0, ("memory.keep_days",))
+    Trust(where.trusted).add(project, project.read_bytes())
+    assert load(where, env={}).settings.memory.keep_days == 1

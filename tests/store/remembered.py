@@ -19,6 +19,7 @@ def database(path: Path | None = None, *, myses: int = 2, folder: Path | None = 
     else:
         migrate(connection, path or Path("none"), folder=folder)
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = OFF")
     connection.execute("INSERT INTO template VALUES (zeroblob(32), 'default', '', 1)")
     for number in range(1, myses + 1):
         connection.execute(

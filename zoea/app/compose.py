@@ -21,11 +21,13 @@ from zoea.app.mcp.reach import Here
 from zoea.app.outside import LiveOutside
 from zoea.app.owner import within
 from zoea.app.providers import ProviderSet
+from zoea.app.upkeep import looked_after
 from zoea.app.upstreams import policies_of, upstreams_of, world_upstream
 from zoea.model.ports import Provider, SwarmApi
 from zoea.settings import Credentials, Loaded, load
 from zoea.settings.paths import Places
 from zoea.store import Store
+from zoea.store.retention import Keep
 from zoea.swarm import Commander
 from zoea.tools import Toolbox
 
@@ -97,6 +99,8 @@ async def running_swarm(
         stack.push_async_callback(within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:
             await door.open_if_it_can()
+        keep = Keep(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
+        await stack.enter_async_context(looked_after(store, clock, keep))
         stack.enter_context(seldom_collected())
         yield commander
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import html
-import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-from zoea.app.sight import plan_of
+from zoea.app.export_lines import ONLY_A_SENDER, conversation_lines, swarm_line
 from zoea.app.transcript import Entry, Turn, every_turn, reading
-from zoea.model.errors import MysisMissing, StoreError, UsageError
+from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import ToolCall
 from zoea.model.words import CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
 from zoea.swarm import rows
@@ -29,7 +27,6 @@ from zoea.text.control import strip
 from zoea.text.redact import all_kinds
 
 Clean = Callable[[str], str]
-VERSION = 1
 
 
 class Format(StrEnum):
@@ -47,8 +44,26 @@ class Format(StrEnum):
 
 def file_name(mysis: str, form: Format, at: int) -> str:
     """A name for the file: the mysis's, the local time, the format's ending."""
-    safe = re.sub(r"[^\w-]+", "-", mysis).strip("-") or "mysis"
-    return f"{safe}-{datetime.fromtimestamp(at / 1_000_000):%Y%m%d-%H%M}.{form}"
+    return f"{_safe(mysis)}-{datetime.fromtimestamp(at / 1_000_000):%Y%m%d-%H%M}.{form}"
+
+
+def file_stem(mysis_id: int, name: str) -> str:
+    """A name without ending that no other mysis has."""
+    return f"{_safe(name)}-{mysis_id}"
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^\w-]+", "-", name).strip("-") or "mysis"
+
+
+def everybody(database: Path, *, archived: bool = False) -> dict[int, str]:
+    """Id and name of all who have a conversation, in the order they came. Raises StoreError."""
+    with reading(database) as reader:
+        found = reader.execute(
+            "SELECT id, name FROM mysis WHERE (deleted_at IS NULL OR ?) AND state_reason <> ? ORDER BY id",
+            (archived, ONLY_A_SENDER),
+        ).fetchall()
+    return {row["id"]: row["name"] for row in found}
 
 
 def write(
@@ -64,11 +79,16 @@ def write(
         UsageError: there is a file at `path` already, or it cannot be written.
         MysisMissing, StoreError: there is nothing to read.
     """
+    return write_pieces(pieces(database, mysis_id, form, redact=redact), path, replace=replace)
+
+
+def write_pieces(texts: Iterator[Text], path: Path, *, replace: bool = False) -> int:
+    """Write a file as `write` does; how many turns it holds. Raises as `write`, and what `texts` raises."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     count = 0
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            for text in pieces(database, mysis_id, form, redact=redact):
+            for text in texts:
                 count += text.is_turn
                 file.write(text)
         if replace:
@@ -106,20 +126,58 @@ def pieces(database: Path, mysis_id: int, form: Format, *, redact: bool | None =
     """
     takes_out = form.redacts if redact is None else redact
     with reading(database) as reader:
-        row = reader.execute(f"{rows.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
-        if row is None:
-            raise MysisMissing(f"there is no mysis #{mysis_id}", hint="`zoea list` shows them.")
+        reader.execute("BEGIN")  # one moment, whatever a running swarm stores meanwhile
+        row = _row(reader, mysis_id)
         match form:
             case Format.JSONL:
-                yield from _jsonl(reader, mysis_id, all_kinds if takes_out else _as_it_is)
+                yield from _jsonl(reader, mysis_id, takes_out)
             case Format.MARKDOWN:
                 yield from _markdown(reader, row, _cleaned if takes_out else strip)
             case Format.HTML:
-                yield from _html(reader, row, _cleaned if takes_out else strip)
+                clean = _cleaned if takes_out else strip
+                yield _html_head(clean(row["name"]), html.escape(_about(row, clean)))
+                yield from _html(reader, row, clean)
+                yield Text.of("</body></html>\n")
 
 
-def _as_it_is(text: str) -> str:
-    return text
+def pieces_of_swarm(
+    database: Path, myses: Sequence[int], form: Format, *, redact: bool | None = None
+) -> Iterator[Text]:
+    """Several conversations as one file, piece by piece, in the order that was given.
+
+    Raises:
+        MysisMissing, StoreError: there is nothing to read.
+    """
+    takes_out = form.redacts if redact is None else redact
+    clean = _cleaned if takes_out else strip
+    if form is not Format.HTML:
+        if form is Format.JSONL:
+            yield Text.of(swarm_line(len(myses)))
+        for place, mysis_id in enumerate(myses):
+            if place and form is Format.MARKDOWN:
+                yield Text.of("\n")
+            yield from pieces(database, mysis_id, form, redact=redact)
+        return
+    yield _html_head("swarm", f"{len(myses)} myses")
+    with reading(database) as reader:
+        for mysis_id in myses:
+            row = _row(reader, mysis_id)
+            yield Text.of(f"<h1>{html.escape(clean(row['name']))}</h1>")
+            yield Text.of(f'<p class="quiet">{html.escape(_about(row, clean))}</p>\n')
+            yield from _html(reader, row, clean)
+    yield Text.of("</body></html>\n")
+
+
+def _row(reader: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
+    row: sqlite3.Row | None = reader.execute(f"{rows.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
+    if row is None:
+        raise MysisMissing(f"there is no mysis #{mysis_id}", hint="`zoea list` shows them.")
+    return row
+
+
+def _jsonl(reader: sqlite3.Connection, mysis_id: int, takes_out: bool) -> Iterator[Text]:
+    for lines, is_turn in conversation_lines(reader, mysis_id, all_kinds if takes_out else None):
+        yield Text.of(lines, is_turn=is_turn)
 
 
 def _cleaned(text: str) -> str:
@@ -232,15 +290,20 @@ details pre{{background:#12121E;padding:.5rem 1rem}}
 """
 
 
+def _html_head(title: str, about: str) -> Text:
+    return Text.of(_HEAD.format(title=html.escape(title), about=about))
+
+
+def _about(row: sqlite3.Row, clean: Clean) -> str:
+    return f"{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}"
+
+
 def _html(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[Text]:
     def safe(text: str) -> str:
         return html.escape(clean(text))
 
-    about = f"{safe(row['template_name'])} · {safe(row['model'] or row['provider'])}"
-    yield Text.of(_HEAD.format(title=safe(row["name"]), about=about))
     for turn in every_turn(reader, row["id"]):
         yield Text.of("".join(_html_turn(turn, safe)), is_turn=True)
-    yield Text.of("</body></html>\n")
 
 
 def _html_turn(turn: Turn, safe: Clean) -> Iterator[str]:
@@ -268,71 +331,3 @@ def _html_turn(turn: Turn, safe: Clean) -> Iterator[str]:
         yield f'<p class="quiet">Zoea noted ({safe(note.kind)}): {safe(note.content)}</p>\n'
     if turn.outcome is not Outcome.ANSWERED:
         yield f'<p class="bad">{safe(_ended(turn))}</p>\n'
-
-
-# JSON lines: every column of every row that belongs to the conversation.
-
-_OF_TURN = (
-    ("delivery", "SELECT * FROM delivery WHERE turn_id = ? ORDER BY id"),
-    ("message", "SELECT * FROM message WHERE id IN (SELECT message_id FROM delivery WHERE turn_id = ?) ORDER BY id"),
-    ("note", "SELECT * FROM turn_note WHERE turn_id = ? ORDER BY after_seq, kind"),
-    ("request", "SELECT * FROM request WHERE turn_id = ? ORDER BY id"),
-    ("memory", "SELECT * FROM memory WHERE turn_id = ? ORDER BY seq"),
-    (
-        "tool_call",
-        "SELECT k.* FROM tool_call k JOIN memory m ON m.id = k.memory_id WHERE m.turn_id = ? ORDER BY k.id",
-    ),
-    (
-        "approval",
-        "SELECT a.* FROM approval a JOIN tool_call k ON k.id = a.tool_call_id JOIN memory m ON m.id = k.memory_id"
-        " WHERE m.turn_id = ? ORDER BY a.id",
-    ),
-    (
-        "blob",
-        "SELECT x.*, b.hash, b.size FROM memory_blob x JOIN blob b ON b.id = x.blob_id JOIN memory m"
-        " ON m.id = x.memory_id WHERE m.turn_id = ? ORDER BY x.memory_id, x.position",
-    ),
-)
-
-
-def _jsonl(reader: sqlite3.Connection, mysis_id: int, clean: Clean) -> Iterator[Text]:
-    mysis = reader.execute("SELECT * FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
-    yield Text.of(json.dumps({"kind": "conversation", "version": VERSION}) + "\n")
-    yield Text.of(_line("mysis", mysis, clean))
-    for template in reader.execute("SELECT * FROM template WHERE hash = ?", (mysis["template_hash"],)):
-        yield Text.of(_line("template", template, clean))
-    for turn in reader.execute("SELECT * FROM turn WHERE mysis_id = ? ORDER BY number", (mysis_id,)):
-        lines = [_line("turn", turn, clean)]
-        for kind, query in _OF_TURN:
-            lines += [_line(kind, row, clean) for row in reader.execute(query, (turn["id"],))]
-        yield Text.of("".join(lines), is_turn=True)
-    waiting = "SELECT * FROM delivery WHERE mysis_id = ? AND turn_id IS NULL ORDER BY id"
-    for delivery in reader.execute(waiting, (mysis_id,)).fetchall():
-        yield Text.of(_line("delivery", delivery, clean))
-        for message in reader.execute("SELECT * FROM message WHERE id = ?", (delivery["message_id"],)):
-            yield Text.of(_line("message", message, clean))
-
-
-def _line(kind: str, row: sqlite3.Row, clean: Clean) -> str:
-    values: dict[str, Any] = {}
-    for name in row.keys():  # noqa: SIM118  a Row yields its values, not its names
-        value = row[name]
-        if isinstance(value, str):
-            value = clean(value)
-        elif isinstance(value, bytes):
-            value = _plan(value, clean) if (kind, name) == ("request", "plan") else value.hex()
-        values[name] = value
-    return (
-        json.dumps(
-            {"kind": kind, **({"of": values.pop("kind")} if "kind" in values else {}), **values}, ensure_ascii=False
-        )
-        + "\n"
-    )
-
-
-def _plan(blob: bytes, clean: Clean) -> Any:
-    """The plan as JSON; one that cannot be read any more as it is stored."""
-    try:
-        return json.loads(clean(json.dumps(plan_of(blob), ensure_ascii=False)))
-    except (StoreError, ValueError):
-        return {"zstd": blob.hex()}

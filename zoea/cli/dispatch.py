@@ -37,7 +37,8 @@ COMMANDS: dict[str, Command] = {
     "delete": Command("zoea.cli.myses:delete", "Archive a mysis; its memories stay"),
     "log": Command("zoea.cli.messages:log", "The stored conversation of a mysis"),
     "search": Command("zoea.cli.search:search", "Find what was ever said in the swarm"),
-    "export": Command("zoea.cli.looking_back:export", "The conversation of a mysis as a file"),
+    "export": Command("zoea.cli.looking_back:export", "The conversation of a mysis, or of all, as a file"),
+    "import": Command("zoea.cli.importing:import_", "Bring in an export, or the memories of Zoea Nova"),
     "explain": Command("zoea.cli.looking_back:explain", "What a request held, what was left out, and why"),
     "hold": Command("zoea.cli.control:hold", "Hold the swarm or one mysis; lift it again"),
     "approvals": Command("zoea.cli.control:approvals", "Tool calls that wait for your answer"),
@@ -50,6 +51,8 @@ COMMANDS: dict[str, Command] = {
     "providers": Command("zoea.cli.providers:app", "Which models can be reached, and how fast", _SETUP),
     "local": Command("zoea.cli.local:app", "Models that run inside Zoea", _SETUP),
     "upstream": Command("zoea.cli.upstream:app", "MCP servers whose tools the myses use", _SETUP),
+    "doctor": Command("zoea.cli.upkeep:doctor", "Check the database; rebuild its search indexes", _SETUP),
+    "vacuum": Command("zoea.cli.upkeep:vacuum", "Make the database as small as what it holds", _SETUP),
     "mcp": Command("zoea.cli.mcp:app", "Zoea as an MCP server for other clients", _SETUP),
     "world": Command("zoea.cli.world:app", "Serve Reef, or show its score", _WORLD),
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zoea.app.codec import encode
-from zoea.app.export import Format, pieces, write
+from zoea.app.export import Format, everybody, file_stem, pieces, pieces_of_swarm, write, write_pieces
 from zoea.app.inspect import Inspection, Request, inspected, requests_of
 from zoea.app.stored import stored_mysis
 from zoea.cli.options import AsJson, MysisRef, Workspace, write_json
@@ -22,11 +22,17 @@ from zoea.text.control import strip
 
 
 def export(
-    name: MysisRef,
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="The name of a mysis in any case, or #ID; or --all.")
+    ] = "",
     form: Annotated[Format, typer.Option("--format", "-f", help="What to write it as.")] = Format.MARKDOWN,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; stdout if not given.")
     ] = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Every mysis: into one FILE, or a file each where it is a folder.")
+    ] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="With --all: the deleted ones too.")] = False,
     redact: Annotated[
         bool | None,
         typer.Option("--redact/--no-redact", help="Take secrets and personal data out; md and html do by default."),
@@ -35,12 +41,17 @@ def export(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """The whole conversation of a mysis, as a document or as JSON lines."""
+    """The whole conversation of a mysis, or of all, as a document or as JSON lines that `zoea import` reads."""
     database = places(workspace).database
+    if output is None and as_json:
+        raise UsageError("--json says what was written to a file", hint="Give -o FILE, or --format jsonl.")
+    if bool(name) == everyone:
+        raise UsageError("say whose conversation: NAME, or --all for everybody's")
+    if everyone:
+        _export_all(database, form, output, archived=archived, redact=redact, replace=force, as_json=as_json)
+        return
     mysis = stored_mysis(database, name)
     if output is None:
-        if as_json:
-            raise UsageError("--json says what was written to a file", hint="Give -o FILE, or --format jsonl.")
         for piece in pieces(database, mysis.id, form, redact=redact):
             sys.stdout.write(piece)
         return
@@ -49,6 +60,40 @@ def export(
         write_json({"mysis": mysis.name, "format": form.value, "path": str(output), "turns": turns})
     else:
         typer.echo(f"{turns} turn{'s' * (turns != 1)} of {strip(mysis.name)} are in {output}")
+
+
+def _export_all(
+    database: Path,
+    form: Format,
+    output: Path | None,
+    *,
+    archived: bool,
+    redact: bool | None,
+    replace: bool,
+    as_json: bool,
+) -> None:
+    """Everybody's: on stdout, in one file, or in a folder with a file each."""
+    myses = everybody(database, archived=archived)
+    if not myses:
+        raise UsageError("there is no mysis", hint="`zoea new NAME` creates one.")
+    if output is None:
+        for piece in pieces_of_swarm(database, list(myses), form, redact=redact):
+            sys.stdout.write(piece)
+        return
+    if output.is_dir():
+        files = {mysis_id: output / f"{file_stem(mysis_id, name)}.{form}" for mysis_id, name in myses.items()}
+        for file in files.values():
+            if file.exists() and not replace:  # before the first is written
+                raise UsageError(f"{file} exists", hint="Choose another folder, or add --force.")
+        turns = sum(
+            write(database, mysis_id, file, form, redact=redact, replace=replace) for mysis_id, file in files.items()
+        )
+    else:
+        turns = write_pieces(pieces_of_swarm(database, list(myses), form, redact=redact), output, replace=replace)
+    if as_json:
+        write_json({"myses": list(myses.values()), "format": form.value, "path": str(output), "turns": turns})
+    else:
+        typer.echo(f"{turns} turn{'s' * (turns != 1)} of {len(myses)} myses are in {output}")
 
 
 def explain(

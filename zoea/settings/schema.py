@@ -20,6 +20,7 @@ from zoea.settings.sections import (
     LogSettings,
     LoopSettings,
     McpSettings,
+    MemorySettings,
     NudgeSettings,
     RecoverySettings,
     SwarmSettings,
@@ -67,6 +68,7 @@ class Settings(Section):
     upstream: dict[Name, UpstreamSettings] = Field({}, title="Upstreams", description="MCP servers, by name.")
     mcp: McpSettings = Field(McpSettings(), title="MCP server")
     world: WorldSettings = Field(WorldSettings(), title="World")
+    memory: MemorySettings = Field(MemorySettings(), title="Memory")
     log: LogSettings = Field(LogSettings(), title="Log")
     tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
 

@@ -241,6 +241,25 @@ class McpSettings(Section):
     hosts: Words = item((), "Names", "Further names under which clients may call it, as of a proxy before it.")
 
 
+class MemorySettings(Section):
+    """How long what was said stays. Everything does, unless a rule is set."""
+
+    keep_days: Number = item(
+        0,
+        "Keep for days",
+        "Older turns of every mysis are removed for good; 0 keeps them for ever.",
+        ge=0,
+        le=36_500,
+    )
+    keep_memories: Whole = item(
+        0,
+        "Keep memories",
+        "Beyond so many memories, the oldest turns of a mysis are removed for good; 0 keeps all. The newest 100 always "
+        "stay.",
+        ge=0,
+    )
+
+
 class LogSettings(Section):
     """The log file."""
 

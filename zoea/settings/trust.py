@@ -28,8 +28,11 @@ ACTIVE: Mapping[str, frozenset[str]] = {
 }
 """Keys of named entries that run, reach or read something: commands, addresses, headers, credentials."""
 
-OPENING: Mapping[str, frozenset[str]] = {"mcp": frozenset({"http", "host", "port", "hosts"})}
-"""Keys of plain sections that open a door of the person's machine."""
+OPENING: Mapping[str, frozenset[str]] = {
+    "mcp": frozenset({"http", "host", "port", "hosts"}),
+    "memory": frozenset({"keep_days", "keep_memories"}),
+}
+"""Keys of plain sections that open a door of the person's machine, or let go what is stored there."""
 
 
 @dataclass(frozen=True, slots=True)

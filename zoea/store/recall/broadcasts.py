@@ -63,7 +63,10 @@ def _narrowed(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
 
 
 def _are_many(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM message WHERE kind = 'broadcast' LIMIT 1 OFFSET ?", (FEW,)).fetchone() is not None
+    return (
+        connection.execute("SELECT 1 FROM message WHERE kind = 'broadcast' LIMIT 1 OFFSET ?", (FEW,)).fetchone()
+        is not None
+    )
 
 
 def _rows(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> list[sqlite3.Row]:

@@ -1,9 +1,11 @@
-"""Filling the search indexes from the rows they are made of: at a migration, and where they are rebuilt."""
+"""The search indexes as files in a file: filled from the rows they are made of, merged, checked and rebuilt."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+
+from zoea.store.recall.terms import quoted
 
 DOCUMENTS = 4096
 """Row ids of the ranked index for each memory: the first is itself, those after it are its calls."""
@@ -52,3 +54,71 @@ def empty(connection: sqlite3.Connection) -> None:
     """Take everything out of the indexes, in a transaction of the caller's."""
     for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}) VALUES ('delete-all')")
+
+
+def rebuild(connection: sqlite3.Connection, progress: Progress) -> None:
+    """Make the indexes anew from what is stored, all or nothing, in a transaction of its own."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        empty(connection)
+        fill(connection, progress)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def merge(connection: sqlite3.Connection, pages: int, *, whole: bool = False) -> bool:
+    """Merge a little of what many small writes left behind; False where nothing is left to merge.
+
+    `whole` begins to merge everything into one piece, without what was deleted, as
+    `optimize` does in one go; steps without it go on.
+    """
+    merged = False
+    for index in INDEXES:
+        before = connection.total_changes
+        connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('merge', ?)", (-pages if whole else pages,))
+        merged |= connection.total_changes - before > 1  # the statement itself counts as one
+    return merged
+
+
+def optimize(connection: sqlite3.Connection) -> None:
+    """Merge everything into one piece, without what was deleted: only now is removed text gone from the file."""
+    for index in INDEXES:
+        connection.execute(f"INSERT INTO {index}({index}) VALUES ('optimize')")
+
+
+def damaged(connection: sqlite3.Connection) -> list[str]:
+    """The indexes that are not what their rows say.
+
+    Every row is read; nothing is changed, but the connection must be one that may write.
+    """
+    found = []
+    for index in INDEXES:
+        try:
+            connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
+        except sqlite3.DatabaseError as problem:
+            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            found.append(index)
+    return found
+
+
+def missing(connection: sqlite3.Connection, count: int, seed: int) -> int:
+    """How many of `count` memories, picked evenly, the exact index does not know. Reads only."""
+    least, newest = connection.execute("SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM memory").fetchone()
+    step = max(1, (newest - least + 1) // max(1, count))
+    lost = 0
+    for start in range(least + seed % step, newest + 1, step):
+        row = connection.execute(
+            "SELECT id, content FROM memory WHERE id >= ? AND length(content) >= 3 ORDER BY id LIMIT 1", (start,)
+        ).fetchone()
+        if row is not None:
+            at = seed % (len(row[1]) - 2)
+            known = connection.execute(
+                "SELECT 1 FROM memory_exact WHERE memory_exact MATCH ? AND rowid = ?",
+                (quoted(row[1][at : at + 3]), row[0]),
+            ).fetchone()
+            lost += known is None
+    return lost

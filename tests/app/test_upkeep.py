@@ -1,0 +1,150 @@
+"""The owner looks after the database while nobody writes; a person checks and shrinks it while nothing runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.store.remembered import database, remember, turn
+from zoea.app import upkeep
+from zoea.app.clock import SystemClock
+from zoea.app.lock import OwnerLock
+from zoea.app.upkeep import let_go, looked_after
+from zoea.model.errors import StoreFull, StoreMissing, WorkspaceHeld
+from zoea.settings.paths import Places, places
+from zoea.store import Store, retention
+from zoea.store.recall import index
+from zoea.store.retention import Keep
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def where() -> Places:
+    """The default workspace, with two hundred memories in fifty turns of m1, all long ago."""
+    found = places("")
+    found.make_data()
+    found.make_runtime()
+    with closing(database(found.database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        for _ in range(50):
+            turn_id = turn(connection, 1)
+            for number in range(4):
+                remember(connection, f"iron ore {number} " * 20, turn_id=turn_id)
+    return found
+
+
+@pytest.fixture
+async def store(where: Places) -> AsyncIterator[Store]:
+    store = await Store.open(where.database, clock_now=CLOCK.now)
+    yield store
+    await store.close()
+
+
+async def until(store: Store, sql: str, wanted: int) -> None:
+    async with asyncio.timeout(30):
+        while (await store.read(sql))[0][0] != wanted:  # noqa: ASYNC110  the row is written by another thread
+            await asyncio.sleep(0.01)
+
+
+async def test_the_owner_lets_go_what_the_rule_says_and_merges_when_nobody_writes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SECONDS", 0.01)
+    async with looked_after(store, CLOCK, Keep(days=1)):
+        await until(store, "SELECT count(*) FROM memory", 100)
+        await until(store, "SELECT count(DISTINCT segid) FROM memory_exact_idx", 1)
+    (row,) = await store.read("SELECT sum(turns), sum(memories), max(who) FROM removal")
+    assert tuple(row) == (26, 100, "memory.keep")  # the blank first turn of m1 among them
+
+
+async def test_without_a_rule_nothing_is_removed_and_indexes_are_merged(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SECONDS", 0.01)
+    monkeypatch.setattr(upkeep, "PAGES", 2)
+    merged = asyncio.Event()
+    real = index.merge
+
+    def merge(connection: sqlite3.Connection, pages: int, *, whole: bool = False) -> bool:
+        is_more = real(connection, pages, whole=whole)
+        if not is_more:
+            loop.call_soon_threadsafe(merged.set)
+        return is_more
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(index, "merge", merge)
+    async with looked_after(store, CLOCK, Keep()), asyncio.timeout(30):
+        await merged.wait()
+    assert (await store.read("SELECT count(*) FROM memory"))[0][0] == 200
+
+
+async def test_a_full_disk_does_not_end_the_care(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "SECONDS", 0.01)
+    tried = 0
+
+    async def fails(store: Store) -> None:
+        nonlocal tried
+        tried += 1
+        raise StoreFull("no space")
+
+    monkeypatch.setattr(upkeep, "_merge", fails)
+    async with looked_after(store, CLOCK, Keep()), asyncio.timeout(30):
+        while tried < 3:  # noqa: ASYNC110  counted by the task that is looked at
+            await asyncio.sleep(0.01)
+
+
+async def test_what_is_let_go_goes_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "TURNS", 10)
+    removed = await let_go(store, Keep(memories=1), who="a test")
+    assert (removed.turns, removed.memories) == (26, 100)
+    assert (await store.read("SELECT count(*) FROM removal"))[0][0] == 3
+    assert (await let_go(store, Keep(memories=1))).turns == 0
+
+
+def names(where: Places) -> list[str]:
+    return [finding.name for finding in upkeep.examine(where, lambda what: None)]
+
+
+def test_the_whole_database_is_checked_or_a_sample_beside_a_swarm(where: Places) -> None:
+    assert names(where) == ["file", "references", "search", "blobs", "unused files"]
+    with OwnerLock(where.data, where.socket):
+        assert names(where)[2] == "search (a sample)"
+        with pytest.raises(WorkspaceHeld):
+            upkeep.rebuild(where, lambda what: None)
+        with pytest.raises(WorkspaceHeld):
+            upkeep.vacuum(where, lambda what: None)
+
+
+def test_indexes_are_rebuilt(where: Places) -> None:
+    with closing(sqlite3.connect(where.database)) as connection, connection:
+        connection.execute("INSERT INTO memory_exact(memory_exact) VALUES ('delete-all')")
+    problems = {finding.name: finding.problem for finding in upkeep.examine(where, lambda what: None)}
+    assert problems["search"] == "not what is stored: memory_exact"
+    said: list[str] = []
+    upkeep.rebuild(where, said.append)
+    assert said == ["Indexing memories: 200 of 200", "Merging the indexes"]
+    assert not any(finding.problem for finding in upkeep.examine(where, lambda what: None))
+
+
+def test_a_vacuum_gives_back_the_room_of_what_is_gone(where: Places) -> None:
+    with closing(sqlite3.connect(where.database)) as connection, connection:
+        connection.execute("DELETE FROM memory")
+    stray = where.data / "blobs" / "00" / "00ff.zst"
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(b"")
+    done = upkeep.vacuum(where, lambda what: None)
+    assert done.after < done.before
+    assert done.files == 1
+    assert not stray.exists()
+    assert not any(finding.problem for finding in upkeep.examine(where, lambda what: None))
+
+
+def test_where_there_is_no_database_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreMissing):
+        upkeep.rebuild(places("nowhere"), lambda what: None)

@@ -1,0 +1,86 @@
+"""What an import did, for people and for machines: who came, what was mended, what could not be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being read, how much of it is done, and how much there is (0 where nobody knows)."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """One mysis that came in. `wanted` is the name it had; `mended` counts repairs by a sentence."""
+
+    name: str
+    wanted: str
+    turns: int = 0
+    memories: int = 0
+    calls: int = 0
+    mended: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "wanted": self.wanted,
+            "turns": self.turns,
+            "memories": self.memories,
+            "tool_calls": self.calls,
+            "mended": dict(self.mended),
+            "notes": self.notes,
+        }
+
+    def lines(self) -> list[str]:
+        """What a person reads."""
+        numbers = f"{_many(self.turns, 'turn')}, {self.memories:,} memories, {_many(self.calls, 'tool call')}"
+        head = f"imported {self.name}: {numbers}"
+        if self.name != self.wanted:
+            head += f" (its name {self.wanted} is taken here)"
+        return [head, *(f"  mended: {what} ({count:,})" for what, count in self.mended.items()), *_indented(self.notes)]
+
+
+@dataclass(slots=True)
+class Report:
+    """A whole import. `source` says what was read; `left_out` what could not be brought in, and why."""
+
+    source: str
+    arrivals: list[Arrival] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "imported": [arrival.as_dict() for arrival in self.arrivals],
+            "skipped": self.skipped,
+            "left_out": self.left_out,
+        }
+
+    def lines(self) -> list[str]:
+        """What a person reads."""
+        found = [f"Read {self.source}"]
+        for arrival in self.arrivals:
+            found += arrival.lines()
+        found += [f"skipped {name}: {why}" for name, why in self.skipped.items()]
+        found += [f"left out: {what}" for what in self.left_out]
+        if self.arrivals:
+            found.append(f"Look at one: zoea log {_quoted(self.arrivals[0].name)}. Wake the swarm: zoea run")
+        elif not self.skipped:
+            found.append("There was no mysis in it")
+        return found
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if " " in name else name
