@@ -1,4 +1,4 @@
-"""The two ways in, from a path to a report, while the workspace is held: each file, each mysis of Zoea Nova is an op."""
+"""The two ways in, from a path to a report, while the workspace is held: a file, or a mysis of Zoea Nova, is one op."""
 
 from __future__ import annotations
 

@@ -119,16 +119,16 @@ class _Intake:
         self._wanted = wanted
         self._progress = progress
         self._secrets = Secrets(database.passwords)
-        self._folding = Folding()
+        prompt = database.system_prompt(mysis)
+        self._folding = Folding(prompt)
         self._arrival = Arrival("", mysis.name)
         self._rows = _Rows(0)
-        self._template = wanted.template
+        self._template = self._own_template(prompt) or wanted.template
 
     def run(self) -> Arrival:
         self._admit()
         for turn in self._folding.turns(self._watched()):
             self._store(turn)
-        self._settle_template()
         self._conn.execute(
             "UPDATE tally SET turns = ?, tool_calls = ?, errors = ? WHERE mysis_id = ?",
             (self._rows.number, self._rows.calls, self._rows.errors, self._rows.mysis_id),
@@ -181,18 +181,10 @@ class _Intake:
         if mysis.is_gone:
             self._arrival.notes.append("Zoea Nova had only its memories left, not the mysis itself")
 
-    def _settle_template(self) -> None:
+    def _own_template(self, prompt: str) -> Template | None:
         """What it is from now on: its own prompt, where it had one."""
-        prompt = self._secrets.text(self._folding.system[0]).strip() if self._folding.system else ""
-        if not prompt:
-            return
-        template = Template(name="nova", title="From Zoea Nova", prompt=prompt)
-        template_hash = self._arrivals.template(template)
-        self._conn.execute("UPDATE mysis SET template_hash = ? WHERE id = ?", (template_hash, self._rows.mysis_id))
-        self._conn.execute(
-            "UPDATE turn SET frozen = json_set(frozen, '$.template_hash', ?) WHERE mysis_id = ?",
-            (template.hash.hex(), self._rows.mysis_id),
-        )
+        prompt = self._secrets.text(prompt).strip()
+        return Template(name="nova", title="From Zoea Nova", prompt=prompt) if prompt else None
 
     def _store(self, turn: NovaTurn) -> None:
         rows = self._rows

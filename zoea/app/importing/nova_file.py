@@ -94,6 +94,14 @@ class NovaDatabase:
         """How many memories it has."""
         return int(self._conn.execute("SELECT count(*) FROM memories WHERE mysis_id = ?", (mysis.id,)).fetchone()[0])
 
+    def system_prompt(self, mysis: NovaMysis) -> str:
+        """The prompt it was given first; empty where there is none."""
+        found = self._conn.execute(
+            "SELECT content FROM memories WHERE mysis_id = ? AND lower(trim(role)) = 'system' ORDER BY rowid LIMIT 1",
+            (mysis.id,),
+        ).fetchone()
+        return _text(found, "content") if found is not None else ""
+
     def memories(self, mysis: NovaMysis) -> Iterator[NovaMemory]:
         """Its memories by time, those of one moment in the order they were stored."""
         times = self._times(mysis)

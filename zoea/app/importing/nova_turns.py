@@ -60,14 +60,16 @@ class NovaTurn:
 class Folding:
     """Folds the memories of one mysis.
 
+    Args:
+        system: The system prompt that it has here; others are kept as notes.
+
     Attributes:
-        system: Its system prompts, oldest first.
         mended: What had to be mended, by a sentence.
         lost_notes: What no turn could take, as there was none.
     """
 
-    def __init__(self) -> None:
-        self.system: list[str] = []
+    def __init__(self, system: str = "") -> None:
+        self._system = {system}
         self.mended: Counter[str] = Counter()
         self.lost_notes: list[str] = []
         self._open: NovaTurn | None = None
@@ -90,12 +92,10 @@ class Folding:
     def _take(self, memory: NovaMemory) -> None:
         match memory.role:
             case "system":
-                if not self.system:
-                    self.system.append(memory.content)
-                elif memory.content not in self.system:
-                    self.system.append(memory.content)
-                    self._note(f"(a later system prompt of Zoea Nova)\n{memory.content}")
-                    self.mended["later system prompts are kept as notes"] += 1
+                if memory.content not in self._system:
+                    self._system.add(memory.content)
+                    self._note(f"(another system prompt of Zoea Nova)\n{memory.content}")
+                    self.mended["further system prompts are kept as notes"] += 1
             case "user" if memory.source == "system":
                 self._nudge(memory)
             case "user":

@@ -39,7 +39,7 @@ class Arrival:
         numbers = f"{_many(self.turns, 'turn')}, {self.memories:,} memories, {_many(self.calls, 'tool call')}"
         head = f"imported {self.name}: {numbers}"
         if self.name != self.wanted:
-            head += f" (its name {self.wanted} is taken here)"
+            head += f" (there it is called {self.wanted}, a name that is taken here or cannot be one)"
         return [head, *(f"  mended: {what} ({count:,})" for what, count in self.mended.items()), *_indented(self.notes)]
 
 
