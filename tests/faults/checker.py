@@ -98,6 +98,9 @@ ALWAYS = {
     "an approval that waits is of a call that waits": """
         SELECT a.id FROM approval a JOIN tool_call c ON c.id = a.tool_call_id
         WHERE a.answer IS NULL AND c.state <> 'approval'""",
+    "a question on a budget that waits is of an open turn": """
+        SELECT a.id FROM approval a JOIN turn t ON t.id = a.turn_id
+        WHERE a.answer IS NULL AND t.outcome IS NOT NULL""",
     "state changes are told": """
         SELECT y.id, y.state FROM mysis y WHERE y.state_at > y.created_at AND y.state <> (
           SELECT e.data ->> 'state' FROM event e WHERE e.mysis_id = y.id AND e.kind = 'mysis.state'

@@ -132,3 +132,17 @@ async def test_a_question_answered_while_nobody_waits_for_it_counts_when_it_goes
         await s.settled()
         assert await s.value("SELECT outcome FROM turn") == "answered"
         assert s.sent()[0][-1] == ("tool", result)
+
+
+async def test_a_grant_for_the_template_given_while_nobody_waits_holds_for_that_tool_as_it_was(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN)) as s:
+        number = await ask(s)
+    async with swarm(tmp_path, script(Answer(text="done"), BURN, Answer(text="done"))) as s:
+        await s.commander.answer(number, ApprovalAnswer.TEMPLATE)
+        await s.commander.start("alpha")
+        await s.settled()
+        spec = next(tool for tool in (await catalogue(s.commander._runner("alpha"))) if tool.name == "burn")
+        assert await s.value("SELECT schema_hash FROM grant_") == spec.schema_hash != ""
+        await s.commander.send("alpha", "again")
+        await s.settled()
+        assert s.peer.seen == [("burn", "it"), ("burn", "it")]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.swarm.harness import call, script, swarm
-from zoea.model.request import Answer
-from zoea.model.values import Usage
-from zoea.model.words import MysisState
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.llm.scripted import ScriptedProvider
+from zoea.model.errors import ProviderError, UsageError
+from zoea.model.request import Answer, ModelRequest, StreamItem
+from zoea.model.values import ApprovalView, Usage
+from zoea.model.words import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.settings import Settings
-from zoea.swarm.budgets import crossed_warning, judge_task
+from zoea.swarm.budgets import backpressure, crossed_warning, exceeded
 
 
 @pytest.mark.parametrize(
@@ -21,19 +26,15 @@ from zoea.swarm.budgets import crossed_warning, judge_task
     [(0, 0), (79, 0), (80, 50), (84, 50), (85, 300), (90, 750), (95, 1500), (99, 1500), (100, 5000), (250, 5000)],
 )
 def test_backpressure_by_what_is_used(used: int, rest_ms: int) -> None:
-    assert judge_task(used, 0, 100, "soft").rest_us == rest_ms * 1000
+    assert backpressure(used, 100) == rest_ms * 1000
 
 
-@pytest.mark.parametrize("enforcement", ["hard", "approve"])
-def test_hard_refuses_with_the_numbers_what_soft_only_slows(enforcement: str) -> None:
-    verdict = judge_task(195_000, 6_300, 200_000, enforcement)
-    assert verdict.refused == "Task budget exceeded: 201,300/200,000 tokens"
-    assert judge_task(195_000, 6_300, 200_000, "soft").refused == ""
-    assert judge_task(195_000, 5_000, 200_000, enforcement).refused == ""
+def test_a_refusal_names_the_numbers() -> None:
+    assert exceeded("turn", 201_300, 200_000) == "Task budget exceeded: 201,300/200,000 tokens"
 
 
 def test_a_budget_of_nothing_is_used_up() -> None:
-    assert judge_task(0, 0, 0, "soft").rest_us == 5_000_000
+    assert backpressure(0, 0) == 5_000_000
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,9 @@ async def test_a_stop_in_backpressure_gives_back_what_was_reserved_and_is_no_err
 
 
 async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"budget": {"swarm_per_day": 100}, "swarm": {"active_turns": 1}})
+    settings = Settings.model_validate(
+        {"budget": {"swarm_per_day": 100, "enforcement": "hard"}, "swarm": {"active_turns": 1}}
+    )
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
@@ -104,3 +107,169 @@ async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: P
         assert view.state is MysisState.STOPPED
         assert await s.value("SELECT outcome FROM turn") == "cancelled"
         assert s.provider.calls == 0
+
+
+async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothing(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"budget": {"swarm_per_day": 1000}})
+    used = Answer(text="costly", usage=Usage(input_tokens=900, output_tokens=0))
+    async with swarm(tmp_path, script(used), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "one")
+        await s.settled()
+        await s.commander.send("alpha", "two")
+        runner = s.commander._runner("alpha")
+        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "resting")
+        s.clock.by(0.75)
+        await s.settled()
+        await s.commander.send("alpha", "three")
+        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "resting")
+        s.clock.by(5)
+        await s.settled()
+        assert s.provider.calls == 3
+        assert not s.commander._hold.swarm
+        warnings = await s.rows("SELECT data FROM event WHERE kind = 'budget.warning'")
+        assert warnings == [{"data": '{"scope": "swarm", "used": 900, "limit": 1000}'}]
+
+
+ASKING = {"budget": {"enforcement": "approve", "token_budget_per_agent": 5000, "token_budget_per_task": 9000}}
+
+
+def counting() -> Any:
+    numbers = iter(range(1000))
+    return lambda _: Answer(
+        calls=(call("act", f"n{next(numbers)}"),), usage=Usage(input_tokens=4000, output_tokens=500)
+    )
+
+
+async def asked(s: Swarm, name: str = "alpha") -> ApprovalView:
+    await s.until(lambda: s.commander._view.row(s.commander._runner(name).mysis.id).approvals)
+    [question] = await s.commander.approvals()
+    return question
+
+
+@pytest.mark.parametrize(
+    ("answer", "asks_again"), [(ApprovalAnswer.ONCE, True), (ApprovalAnswer.SESSION, False)], ids=["once", "session"]
+)
+async def test_a_spent_turn_asks_the_commander_and_goes_on_for_this_turn_or_until_it_stops(
+    tmp_path: Path, answer: ApprovalAnswer, asks_again: bool
+) -> None:
+    settings = Settings.model_validate({**ASKING, "turn": {"max_iterations": 4}})
+    async with swarm(tmp_path, counting(), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        question = await asked(s)
+        assert (question.kind, question.mysis, question.tool) == ("budget", "alpha", "go on beyond the budget")
+        about = json.loads(question.arguments)
+        assert (about["budget"], about["limit"]) == ("turn", 9000)
+        assert about["used"] > 9000
+        assert s.provider.calls == 1
+        view = await s.commander.mysis("alpha")
+        assert view.activity is Activity.ASKING
+        assert view.text.startswith("asks: go on? Task budget exceeded: ")
+        s.clock.by(600)  # waiting for an answer counts for no deadline
+        with pytest.raises(UsageError, match="cannot be lifted for a whole template"):
+            await s.commander.answer(question.id, ApprovalAnswer.TEMPLATE)
+        await s.commander.answer(question.id, answer)
+        await s.settled()
+        assert s.provider.calls == 4
+        assert await s.value("SELECT outcome FROM turn") == "iteration_limit"
+        assert await s.value("SELECT count(*) FROM request WHERE state = 'refused'") == 0
+        await s.commander.send("alpha", "again")
+        if asks_again:
+            assert (await asked(s)).id > question.id
+        else:
+            await s.settled()
+            assert await s.value("SELECT count(*) FROM approval") == 1
+
+
+@pytest.mark.parametrize("answer", [ApprovalAnswer.DENIED, ApprovalAnswer.EXPIRED])
+async def test_denied_or_not_answered_in_time_a_spent_turn_ends(tmp_path: Path, answer: ApprovalAnswer) -> None:
+    async with swarm(tmp_path, counting(), settings=Settings.model_validate(ASKING)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        question = await asked(s)
+        if answer is ApprovalAnswer.DENIED:
+            await s.commander.answer(question.id, answer, sentence="it is enough")
+        else:
+            s.clock.to(question.expires_at)
+        await s.settled()
+        row = (await s.rows("SELECT outcome, failure FROM turn"))[0]
+        assert row["outcome"] == "budget"
+        assert "Task budget exceeded: " in row["failure"]
+        assert await s.value("SELECT answer FROM approval") == answer
+        assert s.state() is MysisState.RUNNING
+        assert s.provider.calls == 1
+        assert await s.commander.approvals() == ()
+
+
+async def test_a_mysis_whose_own_budget_is_spent_asks_and_is_stopped_where_it_may_not(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"budget": {"enforcement": "approve", "mysis": 100}})
+    async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.commander.answer((await asked(s)).id, ApprovalAnswer.DENIED)
+        await s.until(lambda: s.state() is MysisState.STOPPED)
+        assert (await s.commander.mysis("alpha")).state_reason == "budget"
+        assert await s.value("SELECT outcome FROM turn") == "budget"
+
+
+async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifted(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"budget": {"enforcement": "approve", "swarm_per_day": 100}})
+    async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        first = await asked(s)
+        await s.commander.answer(first.id, ApprovalAnswer.DENIED)
+        await s.until(lambda: s.commander._hold.swarm)
+        assert "Swarm budget exceeded" in s.commander._hold.reason
+        await s.commander.hold(False)
+        second = await asked(s)
+        assert second.id > first.id
+        await s.commander.answer(second.id, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_question_on_a_budget_outlives_a_restart_and_a_stop_takes_it_back(tmp_path: Path) -> None:
+    settings = Settings.model_validate(ASKING)
+    async with swarm(tmp_path, counting(), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        question = await asked(s)
+    async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
+        s.clock.by(29 * 60)
+        await s.commander.start("alpha")
+        again = await asked(s)
+        assert (again.id, again.expires_at) == (question.id, s.clock.now() + 30 * 60 * 1_000_000)
+        await s.commander.stop("alpha")
+        assert await s.commander.approvals() == ()
+        assert await s.value("SELECT answer FROM approval") == "expired"
+        assert await s.value("SELECT outcome FROM turn") == "cancelled"
+    async with swarm(tmp_path, counting(), settings=settings) as s:
+        await s.commander.start("alpha")
+        await s.commander.send("alpha", "go")
+        question = await asked(s)
+    async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
+        await s.commander.answer(question.id, ApprovalAnswer.ONCE)  # nobody waits for it yet
+        await s.commander.start("alpha")
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn ORDER BY id DESC LIMIT 1") == "answered"
+
+
+async def test_how_long_the_first_token_took_is_kept(tmp_path: Path) -> None:
+    class Slow(ScriptedProvider):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+            clock.by(1.5)
+            async for item in super().stream(request):
+                yield item
+
+    clock = HandClock(1_700_000_000_000_000)
+    provider = Slow(script(Answer(text="a"), ProviderError("no", kind=ErrorClass.AUTH)), clock=clock, metered=True)
+    async with swarm(tmp_path, provider=provider, clock=clock) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "one")
+        await s.settled()
+        await s.commander.send("alpha", "two")
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+        rows = await s.rows("SELECT state, first_token_us FROM request ORDER BY id")
+        assert [(row["state"], row["first_token_us"]) for row in rows] == [("settled", 1_500_000), ("released", None)]

@@ -17,7 +17,7 @@ from zoea.model.errors import MysisMissing, StoreError
 from zoea.model.values import ApprovalView, Memory, Mysis, MysisView, SwarmView
 from zoea.model.words import Activity, MysisState
 from zoea.store.direct import open_reader
-from zoea.swarm import rows
+from zoea.swarm import approval_ops, rows
 
 WAS_RUNNING = "Zoea was closed"
 
@@ -27,12 +27,6 @@ SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_ca
   (SELECT count(*) FROM delivery d WHERE d.mysis_id = y.id AND d.state = 'pending') AS pending,
   (SELECT count(*) FROM approval a WHERE a.mysis_id = y.id AND a.answer IS NULL) AS approvals
 FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id
-"""
-
-_OPEN_APPROVALS = """
-SELECT a.id, a.mysis_id, y.name AS mysis, k.name AS tool, k.upstream, k.arguments, a.asked_at, a.expires_at
-FROM approval a JOIN tool_call k ON k.id = a.tool_call_id JOIN mysis y ON y.id = a.mysis_id
-WHERE a.answer IS NULL ORDER BY a.id
 """
 
 _ANSWER = (
@@ -105,9 +99,9 @@ def conversation(
 
 
 def open_approvals(database: Path) -> tuple[ApprovalView, ...]:
-    """Tool calls that waited for an answer when the swarm ended."""
+    """What waited for an answer when the swarm ended."""
     with _reading(database) as reader:
-        return tuple(ApprovalView(**row) for row in reader.execute(_OPEN_APPROVALS))
+        return tuple(approval_ops.view(row) for row in reader.execute(f"{approval_ops.OPEN} ORDER BY a.id"))
 
 
 def answer_text(database: Path, turn_id: int) -> str:

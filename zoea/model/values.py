@@ -303,7 +303,11 @@ class Recipients:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalView:
-    """A tool call that waits for a person's answer, shown whole."""
+    """What waits for a person's answer, shown whole: a tool call, or going on beyond a budget.
+
+    `kind` is `tool` or `budget`; of a budget, `tool` says so in words and `arguments`
+    is an object with its scope (`turn`, `mysis`, `swarm`), tokens and limit.
+    """
 
     id: int
     mysis_id: int
@@ -313,6 +317,7 @@ class ApprovalView:
     arguments: str
     asked_at: int
     expires_at: int
+    kind: str = "tool"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
-"""Tool calls that wait for a person: who waits in this process, what was granted, when it expires.
+"""Questions to the commander: who waits for an answer in this process, what was granted, when it expires.
 
-The row is written in the op that stores the call; here is only what makes the
-waiting turn go on. Source: memory.md, "Upstreams", policy.
+The row is written in the op that stores what led to the question; here is only what
+makes the waiting turn go on. Source: memory.md, "Upstreams", policy; planner.md, "Budgets".
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,26 +13,19 @@ from zoea.model.errors import UsageError
 from zoea.model.ports import Clock, Timer
 from zoea.model.request import ToolSpec
 from zoea.model.values import ApprovalView
-from zoea.model.words import ApprovalAnswer
-from zoea.store import Store, WriterConnection
-from zoea.swarm import turn_ops
+from zoea.model.words import ASK_TOOL, ApprovalAnswer
+from zoea.store import Store
+from zoea.swarm import approval_ops
 from zoea.text import clean
 
-_log = logging.getLogger(__name__)
-
-_OPEN = (
-    "SELECT a.id, a.mysis_id, y.name AS mysis, a.tool_call_id, c.name AS tool, c.upstream, c.arguments, a.asked_at,"
-    " a.expires_at, p.name AS template FROM approval a JOIN tool_call c ON c.id = a.tool_call_id"
-    " JOIN mysis y ON y.id = a.mysis_id JOIN template p ON p.hash = y.template_hash WHERE a.answer IS NULL"
-)
-
-Post = Callable[[int, ApprovalAnswer, str], None]
+Post = Callable[[ApprovalAnswer, str], None]
+_Key = tuple[str, int]
+"""The column of `approval` that says what is asked about, and the row it names."""
 
 
 @dataclass(slots=True)
 class _Waiting:
     mysis_id: int
-    spec: ToolSpec
     post: Post
     timer: Timer | None = None
 
@@ -45,7 +37,7 @@ class ApprovalDesk:
         self._store = store
         self._clock = clock
         self._touched = touched
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[_Key, _Waiting] = {}
         self._session_grants: set[tuple[int, str, str, str]] = set()
         self._template_grants: set[tuple[str, str, str, str]] = set()
 
@@ -59,33 +51,49 @@ class ApprovalDesk:
         tool = (spec.upstream, spec.name, spec.schema_hash)
         return (mysis_id, *tool) in self._session_grants or (template, *tool) in self._template_grants
 
+    def may_exceed(self, mysis_id: int, scope: str) -> bool:
+        """True where a person let this mysis go beyond that budget until it stops."""
+        return (mysis_id, *approval_ops.for_budget(scope)) in self._session_grants
+
     def session_ended(self, mysis_id: int) -> None:
         self._session_grants = {grant for grant in self._session_grants if grant[0] != mysis_id}
 
-    async def ask(self, call_id: int, mysis_id: int, spec: ToolSpec, post: Post) -> None:
-        """Let a turn wait for the answer; `post` is called with it, once."""
+    async def ask_for_call(self, call_id: int, mysis_id: int, post: Post) -> None:
+        """Let a turn wait for the answer on a call; `post` is called with it, once."""
+        await self._ask(("tool_call_id", call_id), mysis_id, post)
+
+    async def ask_for_budget(self, turn_id: int, mysis_id: int, post: Post) -> None:
+        """Let a turn wait for the answer on a budget; `post` is called with it, once."""
+        await self._ask(("turn_id", turn_id), mysis_id, post)
+
+    def waits_for_budget(self, turn_id: int) -> bool:
+        return ("turn_id", turn_id) in self._waiting
+
+    async def _ask(self, key: _Key, mysis_id: int, post: Post) -> None:
+        self._take(key)
         # Waiting before reading: an answer that comes meanwhile is posted, an earlier one stands in the row.
-        waiting = self._waiting[call_id] = _Waiting(mysis_id, spec, post)
+        waiting = self._waiting[key] = _Waiting(mysis_id, post)
         self._count(mysis_id)
+        column, row_id = key
         found = await self._store.read(
-            "SELECT expires_at, answer, sentence FROM approval WHERE tool_call_id = ? ORDER BY id DESC LIMIT 1",
-            (call_id,),
+            f"SELECT expires_at, answer, sentence FROM approval WHERE {column} = ? ORDER BY id DESC LIMIT 1", (row_id,)
         )
-        if self._waiting.get(call_id) is not waiting:
+        if self._waiting.get(key) is not waiting:
             return
         if found and found[0]["answer"] is not None:
-            self._post(call_id, ApprovalAnswer(found[0]["answer"]), found[0]["sentence"])
+            self._post(key, ApprovalAnswer(found[0]["answer"]), found[0]["sentence"])
             return
         expires = found[0]["expires_at"] if found else self._clock.now()
-        waiting.timer = self._clock.call_at(expires, lambda: self._post(call_id, ApprovalAnswer.EXPIRED, ""))
+        waiting.timer = self._clock.call_at(expires, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
 
-    def forget(self, call_ids: frozenset[int]) -> None:
+    def forget(self, turn_id: int, call_ids: frozenset[int]) -> None:
         """A turn that ended waits no more."""
+        self._take(("turn_id", turn_id))
         for call_id in call_ids:
-            self._take(call_id)
+            self._take(("tool_call_id", call_id))
 
-    def _take(self, call_id: int) -> _Waiting | None:
-        waiting = self._waiting.pop(call_id, None)
+    def _take(self, key: _Key) -> _Waiting | None:
+        waiting = self._waiting.pop(key, None)
         if waiting is not None:
             if waiting.timer is not None:
                 waiting.timer.cancel()
@@ -97,58 +105,38 @@ class ApprovalDesk:
 
     async def open(self) -> tuple[ApprovalView, ...]:
         """What waits now, oldest first."""
-        rows = await self._store.read(f"{_OPEN} ORDER BY a.id")
+        rows = await self._store.read(f"{approval_ops.OPEN} ORDER BY a.id")
         return tuple(
-            ApprovalView(
-                id=row["id"],
-                mysis_id=row["mysis_id"],
-                mysis=row["mysis"],
-                tool=row["tool"],
-                upstream=row["upstream"],
-                arguments=row["arguments"],
-                asked_at=row["asked_at"],
-                expires_at=row["expires_at"],
-            )
+            approval_ops.view(row)
             for row in rows
-            if row["tool_call_id"] in self._waiting
+            if ("tool_call_id", row["tool_call_id"]) in self._waiting or ("turn_id", row["turn_id"]) in self._waiting
         )
 
     async def answer(self, approval_id: int, answer: ApprovalAnswer, sentence: str, by: str) -> None:
-        """Raises UsageError where there is no such question, or it was answered before."""
-        rows = await self._store.read(f"{_OPEN} AND a.id = ?", (approval_id,))
+        """Raises UsageError where there is no such question, it was answered before, or cannot be answered so."""
+        rows = await self._store.read(f"{approval_ops.OPEN} AND a.id = ?", (approval_id,))
         if not rows:
             raise UsageError(f"approval {approval_id} does not wait for an answer")
         row = rows[0]
-        waiting = self._waiting.get(row["tool_call_id"])
-        spec = waiting.spec if waiting else ToolSpec(row["tool"], "", {}, upstream=row["upstream"])
-
-        def op(conn: WriterConnection) -> bool:
-            answered = turn_ops.answer_approval(conn, approval_id, answer, sentence, by)
-            if answered is not None and answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
-                conn.execute(
-                    "INSERT INTO grant_(template, mysis_id, upstream, tool, schema_hash, created_at)"
-                    " VALUES (?,?,?,?,?,?)",
-                    (
-                        row["template"],
-                        row["mysis_id"] if answer is ApprovalAnswer.SESSION else None,
-                        spec.upstream,
-                        spec.name,
-                        spec.schema_hash,
-                        conn.now(),
-                    ),
-                )
-            return answered is not None
-
-        if not await self._store.write(op):
+        if row["kind"] == "budget" and answer is ApprovalAnswer.TEMPLATE:
+            raise UsageError(
+                "a budget cannot be lifted for a whole template here",
+                hint="Allow it once or for the session, or raise the template's budget.",
+            )
+        in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
+        if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:
+            raise UsageError("it asks a question", hint=f"Answer it in words: zoea answer {approval_id} TEXT.")
+        if not await self._store.write(lambda conn: approval_ops.answer(conn, row, answer, sentence, by)):
             raise UsageError(f"approval {approval_id} was answered already")
-        tool = (spec.upstream, spec.name, spec.schema_hash)
+        grant = approval_ops.granted_by(row)
         if answer is ApprovalAnswer.SESSION:
-            self._session_grants.add((row["mysis_id"], *tool))
+            self._session_grants.add((row["mysis_id"], *grant))
         elif answer is ApprovalAnswer.TEMPLATE:
-            self._template_grants.add((row["template"], *tool))
-        self._post(row["tool_call_id"], answer, clean(sentence))
+            self._template_grants.add((row["template"], *grant))
+        column = "turn_id" if row["kind"] == "budget" else "tool_call_id"
+        self._post((column, row[column]), answer, clean(sentence))
 
-    def _post(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
-        waiting = self._take(call_id)
+    def _post(self, key: _Key, answer: ApprovalAnswer, sentence: str) -> None:
+        waiting = self._take(key)
         if waiting is not None:
-            waiting.post(call_id, answer, sentence)
+            waiting.post(answer, sentence)

@@ -135,7 +135,7 @@ class TurnDriver:
         finally:
             watch.cancel()
             await self._stop_tasks()
-            self._services.approvals.forget(self._turn.asked)
+            self._services.approvals.forget(self._opened.turn_id, self._turn.asked)
             self._show(Activity.IDLE)
 
     async def _leave_open(self, end: t.End) -> t.End:
@@ -258,16 +258,13 @@ class TurnDriver:
 
     async def _reserve(self, effect: t.Reserve) -> t.Input:
         assert self._plan is not None
-        budget = self._agent.settings.budget
         estimated = self._plan.budget.final_tokens
         asked = estimated + int(estimated * _MARGIN) + self._agent.max_output_tokens
-        task = budgets.judge_task(self._used, asked, budget.token_budget_per_task, budget.enforcement)
-        if task.refused:
-            return t.Verdict(self._now(), refused=task.refused)
         self._live.iteration = effect.iteration
+        self._model = None
         # Calibration compares what is reported with the estimate before calibration.
         self._estimated = max(1, int(estimated / self._opened.frozen.calibration))
-        limits = spend_ops.Limits(budget.mysis, self._services.settings.budget.swarm_per_day)
+        limits = self._limits()
         ask = spend_ops.Reservation(
             turn_id=self._opened.turn_id,
             iteration=effect.iteration,
@@ -279,16 +276,46 @@ class TurnDriver:
         )
         reserved = await self._services.write(lambda conn: self._reserve_op(conn, limits, ask))
         self._services.known_catalogues.add(self._catalogue.hash)
-        if not reserved.refused:
-            rest = self._now() + task.rest_us if task.rest_us else None
+        if not reserved.scope:
+            rest = self._now() + reserved.rest_us if reserved.rest_us else None
             return t.Verdict(self._now(), reserved.request_id, rest_until=rest)
-        said = f"{reserved.refused.capitalize()} budget exceeded: {reserved.used + asked:,}/{reserved.limit:,} tokens"
-        if reserved.refused == "mysis":
-            return t.Verdict(self._now(), refused=said, stops=True)
+        said = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit)
+        if reserved.is_asked:
+            self._live.say(f"asks: go on? {said}", self._now())
+            self._show(Activity.ASKING)
+            self._spawn(self._ask_for_budget())
+            return t.Verdict(self._now(), held=True)
+        if reserved.scope != "swarm":
+            return t.Verdict(self._now(), refused=said, stops=reserved.scope == "mysis")
         await self._services.hold_swarm(said)
         self._show(Activity.WAITING)
         self._spawn(self._go_on_when_lifted())
         return t.Verdict(self._now(), held=True)
+
+    def _limits(self) -> spend_ops.Limits:
+        """The template's budgets for the turn and the mysis, the workspace's for the day."""
+        own, swarm = self._agent.settings.budget, self._services.settings.budget
+
+        def bound(scope: str, limit: int | None, enforcement: str) -> budgets.Bound:
+            return budgets.Bound(limit, enforcement, self._services.approvals.may_exceed(self._agent.mysis_id, scope))
+
+        return spend_ops.Limits(
+            turn=bound("turn", own.token_budget_per_task, own.enforcement),
+            turn_used=self._used,
+            mysis=bound("mysis", own.mysis, own.enforcement),
+            swarm=bound("swarm", swarm.swarm_per_day, swarm.enforcement),
+            answer_within=APPROVAL_US,
+        )
+
+    async def _ask_for_budget(self) -> None:
+        await self._services.approvals.ask_for_budget(
+            self._opened.turn_id, self._agent.mysis_id, lambda _answer, _sentence: self._budget_answered()
+        )
+
+    def _budget_answered(self) -> None:
+        """The budgets are asked again: the answer stands in its row."""
+        self._progress_at = self._now()
+        self.post(t.Now(self._now(), self._progress_at))
 
     async def _go_on_when_lifted(self) -> None:
         """Waiting for a person holds no place, and a stop need not wait for it."""
@@ -341,6 +368,7 @@ class TurnDriver:
             known=spec is not None,
             read_only=spec.read_only if spec else False,
             asks=spec is not None and spec.asks and not self._granted(spec),
+            schema_hash=spec.schema_hash if spec else "",
         )
 
     def _granted(self, spec: ToolSpec) -> bool:
@@ -379,10 +407,11 @@ class TurnDriver:
 
     async def _ask(self, call_id: int) -> None:
         call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
-        spec = self._specs.get(call.name) or ToolSpec(call.name, "", {}, upstream=call.upstream)
         self._live.say(f"asks: {call.name}({call.arguments})", self._now())
         self._show(Activity.ASKING)
-        await self._services.approvals.ask(call_id, self._agent.mysis_id, spec, self._approved)
+        await self._services.approvals.ask_for_call(
+            call_id, self._agent.mysis_id, lambda answer, sentence: self._approved(call_id, answer, sentence)
+        )
 
     def _approved(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
         self._progress_at = self._now()
@@ -397,8 +426,11 @@ class TurnDriver:
         end = op.end if isinstance(op, t.StoreAnswer | t.Close | t.BreakOff) else None
         follows = self._owner.foresee(end) if end is not None else None
 
+        first = self._model.first_token_us if self._model is not None else None
+        keeper = self._keeper if first is None else replace(self._keeper, first_token_us=first)
+
         def write(conn: WriterConnection) -> tuple[t.Stored, Any, Mysis | None]:
-            stored = turn_ops.carry_out(conn, self._keeper, op)
+            stored = turn_ops.carry_out(conn, keeper, op)
             if warns:
                 conn.emit("budget.warning", self._agent.mysis_id, scope="turn", used=used, limit=limit)
             tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._agent.mysis_id,)).fetchone()
@@ -459,7 +491,11 @@ class TurnDriver:
         every = max(1_000_000, self._turn.rules.timeout // 10)
         while True:
             await self._services.clock.sleep_until(self._now() + every)
-            excused = self._services.hold.holds(self._agent.mysis_id) or bool(self._model and self._model.is_held)
+            excused = (
+                self._services.hold.holds(self._agent.mysis_id)
+                or self._services.approvals.waits_for_budget(self._opened.turn_id)
+                or bool(self._model and self._model.is_held)
+            )
             if not excused and self._now() - self._progress_at >= self._turn.rules.timeout:
                 self.post(t.Now(self._now(), self._progress_at))
 

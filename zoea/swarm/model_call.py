@@ -33,6 +33,8 @@ class ModelCall:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self.is_held = False
+        self.first_token_us: int | None = None
+        """From the moment it was sent, µs; None before the first token."""
         self._request = ModelRequest(
             model=agent.model,
             messages=messages,
@@ -56,6 +58,7 @@ class ModelCall:
         row = self._services.view.row(self._agent.mysis_id)
         row.hush()
         began = False
+        sent_at = self._services.clock.now()
         moved_at = 0.0
         try:
             async with (
@@ -67,7 +70,9 @@ class ModelCall:
                 async for item in stream:
                     match item:
                         case Delta():
-                            began = True
+                            if not began:
+                                began = True
+                                self.first_token_us = self._services.clock.now() - sent_at
                             self.is_held = False
                             now = loop.time()
                             if now - moved_at >= llm.between_tokens * _SLACK:

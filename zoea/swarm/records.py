@@ -140,8 +140,9 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
 # The newest turns are walked back to the first that is older; a stop by a person begins anew.
 _NUDGES = """
 SELECT t.mysis_id, t.opened_at FROM turn t JOIN mysis y ON y.id = t.mysis_id
-WHERE y.state <> 'stopped' AND t.id > coalesce((SELECT id FROM turn WHERE opened_at <= :since ORDER BY id DESC LIMIT 1), 0)
-  AND t.opened_by = 'nudge' AND t.session_id >
+WHERE y.state <> 'stopped' AND t.opened_by = 'nudge' AND t.id >
+    coalesce((SELECT id FROM turn WHERE opened_at <= :since ORDER BY id DESC LIMIT 1), 0)
+  AND t.session_id >
     coalesce((SELECT max(s.id) FROM session s WHERE s.mysis_id = t.mysis_id AND s.outcome = 'stopped'), 0)
 ORDER BY t.id
 """

@@ -18,6 +18,8 @@ from zoea.model.request import ToolSpec
 from zoea.model.values import Usage
 from zoea.model.words import ErrorClass, Finish
 from zoea.store import WriterConnection
+from zoea.swarm.approval_ops import BudgetAnswer, ask_for_budget
+from zoea.swarm.budgets import WARN_AT, Bound, backpressure
 
 KEPT_PLANS = 200
 _CALIBRATION_WEIGHT = 0.2
@@ -35,14 +37,24 @@ class Payer(Protocol):
     def model(self) -> str: ...
     @property
     def metered(self) -> bool: ...
+    @property
+    def first_token_us(self) -> int | None:
+        """How long the request took to its first token, µs; None where none came or nobody knows."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Token limits of the scopes above a turn; None where there is none."""
+    """What bounds a request: its turn, which has used so much, its mysis and the swarm's day.
 
-    mysis: int | None
-    swarm_per_day: int | None
+    `answer_within` is how long the commander has to answer, µs.
+    """
+
+    turn: Bound
+    turn_used: int
+    mysis: Bound
+    swarm: Bound
+    answer_within: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +72,29 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """`request_id`, and the scope that refused (`mysis`, `swarm`), with what it has used."""
+    """A `request_id` that may go after a rest; or 0, and the `scope` that refused or whose question is open.
+
+    `tokens` is what the scope would have come to.
+    """
 
     request_id: int
-    refused: str = ""
-    used: int = 0
+    rest_us: int = 0
+    scope: str = ""
+    tokens: int = 0
     limit: int = 0
+    is_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How much a scope has used, and how much of it is used or reserved."""
+
+    scope: str
+    bound: Bound
+    used: int
+    committed: int
+    is_warned: bool
+    key: tuple[str, int, str]
 
 
 def day_of(at: int) -> str:
@@ -75,34 +104,25 @@ def day_of(at: int) -> str:
 
 def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservation) -> Reserved:
     """Write the request row and reserve its tokens in every scope, or in none."""
-    refused = _refusal(conn, payer, limits, ask.tokens)
-    state = "refused" if refused else "reserved"
-    cursor = conn.execute(
-        "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
-        " estimated_tokens, state, reserved_tokens, created_at, ended_at) VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?)",
-        (
-            payer.mysis_id,
-            ask.turn_id,
-            ask.iteration,
-            ask.attempt,
-            payer.provider,
-            payer.model,
-            _compressor.compress(ask.plan),
-            ask.catalogue_hash,
-            ask.estimated_tokens,
-            state,
-            0 if refused else ask.tokens,
-            conn.now(),
-            conn.now() if refused else None,
-        ),
-    )
-    request_id = cursor.lastrowid
-    assert request_id is not None
-    conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (payer.mysis_id,))
-    if refused:
-        scope, used, limit = refused
-        conn.emit("budget.refused", payer.mysis_id, scope=scope, used=used, limit=limit)
-        return Reserved(request_id, scope, used, limit)
+    rest = 0
+    for one in _standings(conn, payer, limits):
+        limit, tokens = one.bound.limit or 0, one.committed + ask.tokens
+        if one.bound.enforcement == "soft":
+            rest = max(rest, backpressure(one.used, limit))
+        elif tokens > limit and not one.bound.is_granted:
+            found = BudgetAnswer(denied=True)
+            if one.bound.enforcement == "approve":
+                found = ask_for_budget(
+                    conn, payer.mysis_id, ask.turn_id, one.scope, tokens, limit, limits.answer_within
+                )
+            if found.denied:
+                request_id = _insert(conn, payer, ask, refused=True)
+                conn.emit("budget.refused", payer.mysis_id, scope=one.scope, used=one.committed, limit=limit)
+                return Reserved(request_id, scope=one.scope, tokens=tokens, limit=limit)
+            if not found.allowed:
+                return Reserved(0, scope=one.scope, tokens=tokens, limit=limit, is_asked=True)
+        _warn(conn, payer, one)
+    request_id = _insert(conn, payer, ask, refused=False)
     for scope, scope_id, day in _scopes(conn, payer):
         conn.execute(
             "INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES (?,?,?,?)"
@@ -116,7 +136,32 @@ def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservati
         " (SELECT id FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
         (payer.mysis_id, KEPT_PLANS),
     )
-    return Reserved(request_id)
+    return Reserved(request_id, rest)
+
+
+def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: bool) -> int:
+    cursor = conn.execute(
+        "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
+        " estimated_tokens, state, reserved_tokens, created_at, ended_at) VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?)",
+        (
+            payer.mysis_id,
+            ask.turn_id,
+            ask.iteration,
+            ask.attempt,
+            payer.provider,
+            payer.model,
+            _compressor.compress(ask.plan),
+            ask.catalogue_hash,
+            ask.estimated_tokens,
+            "refused" if refused else "reserved",
+            0 if refused else ask.tokens,
+            conn.now(),
+            conn.now() if refused else None,
+        ),
+    )
+    assert cursor.lastrowid is not None
+    conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (payer.mysis_id,))
+    return cursor.lastrowid
 
 
 def _scopes(conn: WriterConnection, payer: Payer) -> tuple[tuple[str, int, str], ...]:
@@ -124,21 +169,36 @@ def _scopes(conn: WriterConnection, payer: Payer) -> tuple[tuple[str, int, str],
     return (own, ("swarm", 0, day_of(conn.now()))) if payer.metered else (own,)
 
 
-def _refusal(conn: WriterConnection, payer: Payer, limits: Limits, tokens: int) -> tuple[str, int, int] | None:
-    asked = [("mysis", payer.mysis_id, "", limits.mysis)]
-    if payer.metered:
-        asked.append(("swarm", 0, day_of(conn.now()), limits.swarm_per_day))
-    for scope, scope_id, day, limit in asked:
-        if limit is None:
+def _standings(conn: WriterConnection, payer: Payer, limits: Limits) -> list[_Standing]:
+    """Every scope that has a bound, the narrowest first."""
+    bounds = {"mysis": limits.mysis, "swarm": limits.swarm}
+    found = []
+    if limits.turn.limit is not None:
+        # A turn has one request at a time, so nothing else of it is reserved.
+        found.append(_Standing("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
+    for key in _scopes(conn, payer):
+        bound = bounds[key[0]]
+        if bound.limit is None:
             continue
         row = conn.execute(
-            "SELECT used_tokens + reserved_tokens FROM spend WHERE scope = ? AND scope_id = ? AND day = ?",
-            (scope, scope_id, day),
+            "SELECT used_tokens, reserved_tokens, warned_at FROM spend WHERE scope = ? AND scope_id = ? AND day = ?",
+            key,
         ).fetchone()
-        used = row[0] if row else 0
-        if used + tokens > limit:
-            return scope, used, limit
-    return None
+        used, reserved, warned = (row[0], row[1], row[2] is not None) if row else (0, 0, False)
+        found.append(_Standing(key[0], bound, used, used + reserved, warned, key))
+    return found
+
+
+def _warn(conn: WriterConnection, payer: Payer, one: _Standing) -> None:
+    """One event where a mysis or the day has used 80 %; a turn's is written where its usage is settled."""
+    limit = one.bound.limit or 0
+    if one.is_warned or one.used < WARN_AT * limit:
+        return
+    changed = conn.execute(
+        "UPDATE spend SET warned_at = ? WHERE scope = ? AND scope_id = ? AND day = ?", (conn.now(), *one.key)
+    ).rowcount
+    if changed:
+        conn.emit("budget.warning", payer.mysis_id, scope=one.scope, used=one.used, limit=limit)
 
 
 def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, *, finish: Finish) -> None:
@@ -157,7 +217,7 @@ def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, 
     now = conn.now()
     conn.execute(
         "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
-        " cost_micros = ?, finish_reason = ?, duration_us = ?, ended_at = ? WHERE id = ?",
+        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ? WHERE id = ?",
         (
             "settled" if reported else "estimated",
             usage.input_tokens,
@@ -166,6 +226,7 @@ def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, 
             usage.reasoning_tokens,
             usage.cost_micros,
             finish,
+            payer.first_token_us,
             now - row["created_at"],
             now,
             request_id,
@@ -187,8 +248,16 @@ def fail(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, er
     now = conn.now()
     conn.execute(
         "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
-        " duration_us = ?, ended_at = ? WHERE id = ?",
-        (error_class, usage.input_tokens, usage.output_tokens, now - row["created_at"], now, request_id),
+        " first_token_us = ?, duration_us = ?, ended_at = ? WHERE id = ?",
+        (
+            error_class,
+            usage.input_tokens,
+            usage.output_tokens,
+            payer.first_token_us,
+            now - row["created_at"],
+            now,
+            request_id,
+        ),
     )
     if error_class is not ErrorClass.CANCELLED:
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (payer.mysis_id,))
@@ -262,6 +331,7 @@ class _Dead:
     provider: str
     model: str
     metered: bool
+    first_token_us: int | None = None
 
 
 TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swarm' AND scope_id = 0 AND day = ?"

@@ -14,7 +14,6 @@ from zoea.context import Frozen, Note
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Delivery, Memory, ToolCall, Usage
 from zoea.model.words import (
-    ApprovalAnswer,
     CallState,
     DeliveryState,
     ErrorClass,
@@ -26,7 +25,7 @@ from zoea.model.words import (
     Source,
 )
 from zoea.store import WriterConnection, put_blob
-from zoea.swarm import fingerprint, mysis_ops, room, rows, spend_ops
+from zoea.swarm import approval_ops, fingerprint, mysis_ops, room, rows, spend_ops
 from zoea.swarm import life as lf
 from zoea.swarm.turn_types import (
     BreakOff,
@@ -74,6 +73,7 @@ class Keeper:
     volatile: tuple[str, ...]
     approval_expiry: int
     prompt_room: int
+    first_token_us: int | None = None  # of the request that is being settled
 
 
 def open_turn(
@@ -315,7 +315,7 @@ def _insert_call(
         )
     )
     if state is CallState.APPROVAL:
-        _ask(conn, keeper, call_id)
+        approval_ops.ask_for_call(conn, keeper.mysis_id, call_id, prepared.schema_hash, keeper.approval_expiry)
     return ToolCall(
         id=call_id,
         position=position,
@@ -327,17 +327,6 @@ def _insert_call(
         state=state,
         started_at=now if sent else None,
     )
-
-
-def _ask(conn: WriterConnection, keeper: Keeper, call_id: int) -> None:
-    now = conn.now()
-    approval_id = _inserted(
-        conn.execute(
-            "INSERT INTO approval(tool_call_id, mysis_id, asked_at, expires_at) VALUES (?,?,?,?)",
-            (call_id, keeper.mysis_id, now, now + keeper.approval_expiry),
-        )
-    )
-    conn.emit("approval.asked", keeper.mysis_id, approval=approval_id, call=call_id)
 
 
 def _store_result(conn: WriterConnection, keeper: Keeper, op: StoreResult) -> tuple[Memory, ToolCall]:
@@ -365,10 +354,7 @@ def _store_result(conn: WriterConnection, keeper: Keeper, op: StoreResult) -> tu
     if op.state is not CallState.DONE:
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (keeper.mysis_id,))
         if op.state in (CallState.CANCELLED, CallState.DENIED):
-            conn.execute(
-                "UPDATE approval SET answer = 'expired', answered_at = ? WHERE tool_call_id = ? AND answer IS NULL",
-                (now, op.call_id),
-            )
+            approval_ops.expire_of_call(conn, op.call_id)
     memory = Memory(
         id=memory_id,
         mysis_id=keeper.mysis_id,
@@ -461,6 +447,7 @@ def _end(conn: WriterConnection, keeper: Keeper, turn_id: int, outcome: Outcome,
         "UPDATE turn SET outcome = ?, ended_at = ?, broke_off = NULL, failure = ? WHERE id = ?",
         (outcome, now, failure, turn_id),
     )
+    approval_ops.expire_of_turn(conn, turn_id)
     if outcome in (Outcome.FAILED, Outcome.TIMEOUT):
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (keeper.mysis_id,))
     conn.emit("turn.ended", keeper.mysis_id, turn=turn_id, outcome=str(outcome))
@@ -469,35 +456,9 @@ def _end(conn: WriterConnection, keeper: Keeper, turn_id: int, outcome: Outcome,
 def _resume(conn: WriterConnection, keeper: Keeper, op: Resume) -> Stored:
     pairs = [_store_result(conn, keeper, result) for result in op.results]
     conn.execute("UPDATE turn SET attempt = attempt + 1, broke_off = NULL, failure = NULL WHERE id = ?", (op.turn_id,))
-    # An approval that nobody answered is asked again, with a new deadline.
-    now = conn.now()
-    conn.execute(
-        "UPDATE approval SET asked_at = ?, expires_at = ? WHERE answer IS NULL AND tool_call_id IN"
-        " (SELECT c.id FROM tool_call c JOIN memory m ON m.id = c.memory_id WHERE m.turn_id = ?)",
-        (now, now + keeper.approval_expiry, op.turn_id),
-    )
+    approval_ops.ask_again(conn, op.turn_id, keeper.approval_expiry)
     conn.emit("turn.resumed", keeper.mysis_id, turn=op.turn_id)
-    return Stored(now, memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
-
-
-def answer_approval(
-    conn: WriterConnection, approval_id: int, answer: ApprovalAnswer, sentence: str, by: str
-) -> sqlite3.Row | None:
-    """Record a person's answer; None where it was answered already. The row names mysis, call and tool."""
-    row = conn.execute(
-        "UPDATE approval SET answer = ?, sentence = ?, answered_by = ?, answered_at = ?"
-        " WHERE id = ? AND answer IS NULL RETURNING id, tool_call_id, mysis_id",
-        (answer, clean(sentence), by, conn.now(), approval_id),
-    ).fetchone()
-    if row is None:
-        return None
-    conn.emit("approval.answered", row["mysis_id"], approval=approval_id, answer=str(answer))
-    found: sqlite3.Row = conn.execute(
-        "SELECT a.id, a.mysis_id, c.id AS call_id, c.name, c.upstream FROM approval a"
-        " JOIN tool_call c ON c.id = a.tool_call_id WHERE a.id = ?",
-        (approval_id,),
-    ).fetchone()
-    return found
+    return Stored(conn.now(), memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
 
 
 def _inserted(cursor: sqlite3.Cursor) -> int:

@@ -153,6 +153,7 @@ class Prepared:
     known: bool = True
     read_only: bool = False
     asks: bool = False
+    schema_hash: str = ""
 
     @property
     def can_run(self) -> bool:
