@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,20 +10,17 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 
-from zoea.app import transcript as stored
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
-from zoea.model.words import Activity, MysisState
-from zoea.text.control import strip
-from zoea.tui import figures
+from zoea.model.words import Activity
 from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.beside import Beside
-from zoea.tui.blocks import ASCII, Kind, Marks
+from zoea.tui.blocks import ASCII, Marks
+from zoea.tui.focus_lines import Edge, edge_pieces, who_and_what
 from zoea.tui.palette import Palette
 from zoea.tui.reading import Reading, worth
 from zoea.tui.roll import Spot
-from zoea.tui.rows import glyph, one_line
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.copying import Copying
 from zoea.tui.screens.finding import Finding
 from zoea.tui.screens.speaking import Speaking
 from zoea.tui.widgets.bars import KeyLine, Line
@@ -48,7 +44,7 @@ class Bookmark:
     cursor: str
 
 
-class Focus(Speaking, Finding, CockpitScreen[None]):
+class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
     """The screen.
 
     Args:
@@ -191,21 +187,6 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
             self._jump = 1
             self._reading.around(1, "turn")
 
-    def on_transcript_whole_wanted(self, event: Transcript.WholeWanted) -> None:
-        self.run_worker(Beside(lambda: self._read_whole(event.memory_id)))
-
-    async def _read_whole(self, memory_id: int) -> None:
-        opened = self.cockpit.opened
-        if opened is None:
-            return
-        try:
-            text = await asyncio.to_thread(lambda: strip(stored.whole(opened.database, memory_id)))
-        except StoreError as error:
-            self._failed(error)
-            return
-        if self._stands:
-            self.transcript.put_whole(memory_id, text)
-
     def on_transcript_moved(self, event: Transcript.Moved) -> None:
         self._subtitle()
         self.share_room()
@@ -286,31 +267,23 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
             return left, right
         order = self.cockpit.feed.in_order()
         place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
-        state = glyph(view)
-        words = [(f" {self.cockpit.glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
-        words.append((f"  {place} of {len(order)}" if place else "  deleted", "quiet"))
-        words.append((f"  {view.state}", state))
-        words += [(f" · {text}", role) for text, role in _doing(view, self.cockpit.now())]
-        return [left[0], *words], right
+        return [left[0], *who_and_what(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)], right
 
     def _subtitle(self) -> None:
         if not self._stands:
             return
-        talk, transcript, window = self.query_one("#talk"), self.transcript, self._reading.window
-        count = f"{window.last_number} turn{'s' * (window.last_number != 1)}"
-        if transcript.unseen:
-            edge = Content.styled(f" ↓ {transcript.unseen} new ", "bold $role-asking")
-        elif not window.turns and not window.waiting:
-            edge = Content(" nothing was said yet: press m " if self._reading.is_loaded else " reading… ")
-        elif transcript.follows:
-            edge = Content(f" following · {count} ")
-        else:
-            block = transcript.cursor
-            where = f"turn {block.turn} of {window.last_number}" if block is not None and block.turn else count
-            edge = Content(f" {where} · G to the end ")
-        if transcript.verbose:
-            edge = Content.assemble(edge, Content("· verbose "))
-        talk.border_subtitle = edge
+        transcript, window = self.transcript, self._reading.window
+        block = transcript.cursor
+        edge = Edge(
+            unseen=transcript.unseen,
+            turns=window.last_number,
+            turn=block.turn if block is not None else 0,
+            is_empty=not window.turns and not window.waiting,
+            is_loaded=self._reading.is_loaded,
+            follows=transcript.follows,
+            verbose=transcript.verbose,
+        )
+        self.query_one("#talk").border_subtitle = Content.assemble(*edge_pieces(edge))
 
     # Moving.
 
@@ -374,29 +347,6 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
         self.transcript.set_verbose(not self.transcript.verbose)
         self._subtitle()
 
-    def do_focus_copy(self) -> None:
-        block = self.transcript.cursor
-        if block is None:
-            return
-        if block.missing and block.memory_id is not None:
-            memory_id = block.memory_id
-            self.run_worker(Beside(lambda: self._copy_whole(memory_id, block.kind)))
-            return
-        self._copy(block.copy, block.kind)
-
-    async def _copy_whole(self, memory_id: int, kind: Kind) -> None:
-        source = self.source()
-        if source is None:
-            return
-        try:
-            self._copy(await asyncio.to_thread(stored.whole, source.database, memory_id), kind)
-        except StoreError as error:
-            self._failed(error)
-
-    def _copy(self, text: str, kind: Kind) -> None:
-        self.cockpit.copy_to_clipboard(text)
-        self.notify(f"{kind} copied, {figures.size(len(text))}", markup=False, timeout=2)
-
     def do_focus_inspect(self) -> None:
         from zoea.tui.screens.inspector import Inspector
 
@@ -428,15 +378,3 @@ class Focus(Speaking, Finding, CockpitScreen[None]):
 
     def on_prompt_closed(self, event: Prompt.Closed) -> None:
         self.transcript.focus()
-
-
-def _doing(view: MysisView, now: int) -> list[tuple[str, str]]:
-    """What it does this moment, and since when."""
-    if view.state is MysisState.ERRORED and view.failure is not None:
-        return [(one_line(view.failure.title), "errored")]
-    if view.activity is Activity.IDLE:
-        return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
-    if view.waiting_until is not None:
-        left = figures.span(max(0, (view.waiting_until - now) / figures.SECOND))
-        return [(f"waits {left}: {one_line(view.waiting_for) or 'as it asked'}", "waiting")]
-    return [(f"{view.activity} {figures.age(view.progress_at, now)}", str(view.activity))]

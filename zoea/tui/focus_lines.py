@@ -1,0 +1,57 @@
+"""What stands around a conversation: whose it is and what it does, and where its reader is. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zoea.model.values import MysisView
+from zoea.model.words import Activity, MysisState
+from zoea.tui import figures
+from zoea.tui.rows import Piece, glyph, one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Where the reader is: `turn` is the one under the cursor, 0 for none; `unseen` came while they read above."""
+
+    unseen: int = 0
+    turns: int = 0
+    turn: int = 0
+    is_empty: bool = False
+    is_loaded: bool = False
+    follows: bool = False
+    verbose: bool = False
+
+
+def edge_pieces(edge: Edge) -> list[tuple[str, str]]:
+    """Text and style, for the lower border."""
+    if edge.unseen:
+        said = (f" ↓ {edge.unseen} new ", "bold $role-asking")
+    elif edge.is_empty:
+        said = (" nothing was said yet: press m " if edge.is_loaded else " reading… ", "")
+    else:
+        count = f"{edge.turns} turn{'s' * (edge.turns != 1)}"
+        where = f"turn {edge.turn} of {edge.turns}" if edge.turn else count
+        said = (f" following · {count} " if edge.follows else f" {where} · G to the end ", "")
+    return [said, ("· verbose ", "")] if edge.verbose else [said]
+
+
+def who_and_what(view: MysisView, place: int, many: int, now: int, glyphs: dict[str, str]) -> list[Piece]:
+    """Name, its place in the list (0 where it was deleted), state, and what it does this moment."""
+    state = glyph(view)
+    words = [(f" {glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
+    words.append((f"  {place} of {many}" if place else "  deleted", "quiet"))
+    words.append((f"  {view.state}", state))
+    return words + [(f" · {text}", role) for text, role in doing(view, now)]
+
+
+def doing(view: MysisView, now: int) -> list[Piece]:
+    """What it does this moment, and since when."""
+    if view.state is MysisState.ERRORED and view.failure is not None:
+        return [(one_line(view.failure.title), "errored")]
+    if view.activity is Activity.IDLE:
+        return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
+    if view.waiting_until is not None:
+        left = figures.span(max(0, (view.waiting_until - now) / figures.SECOND))
+        return [(f"waits {left}: {one_line(view.waiting_for) or 'as it asked'}", "waiting")]
+    return [(f"{view.activity} {figures.age(view.progress_at, now)}", str(view.activity))]
