@@ -114,6 +114,37 @@ async def test_a_long_memory_is_read_in_parts(served: Served) -> None:
     await served.swarm.delete("longwinded")
 
 
+async def test_a_call_is_found_by_its_arguments_and_a_thought_by_its_words(served: Served) -> None:
+    await served.swarm.send("beta", "Who is there")
+    await served.swarm.wait("beta", timeout_s=30)
+    found = (await ask(served, "zoea_search_messages", query="wolframite", role="assistant"))["results"]
+    (call,) = found
+    assert (call["mysis"], call["tool"]) == ("beta", "zoea_search_messages")
+    assert "wolframite" in call["call"]
+    read = await ask(served, "zoea_read_memory", id=call["id"])
+    assert [one["name"] for one in read["calls"]] == ["zoea_search_messages"]
+    (thought, *_) = (await ask(served, "zoea_search_reasoning", query="wants it so"))["results"]
+    assert "wants it so" in thought["reasoning"]
+    part = await ask(served, "zoea_read_memory", id=thought["id"], part="reasoning", max_chars=100)
+    assert part["text"] == "The commander wants it so."
+
+
+async def test_an_answer_stays_short_and_says_how_to_go_on(served: Served) -> None:
+    for number in range(8):
+        await served.swarm.send("beta", f"{'long ' * 600}{number}")
+    await served.swarm.wait("beta", timeout_s=30)
+    page = await ask(served, "zoea_search_messages", query="long long", role="user")
+    assert len(json.dumps(page, ensure_ascii=False)) <= 12_000
+    assert "did not fit" in page["hint"]
+    assert page["next_before_id"] == page["results"][-1]["id"]
+    rest = await ask(
+        served, "zoea_search_messages", query="long long", role="user", before_id=page["next_before_id"], max_chars=100
+    )
+    assert len(page["results"]) + len(rest["results"]) == 8
+    ranked = await ask(served, "zoea_search_messages", query="long", match="ranked", role="user")
+    assert "smaller max_chars" in ranked["hint"]
+
+
 async def test_a_search_is_narrowed_and_paged(served: Served) -> None:
     (alpha,) = [view.id for view in (await served.swarm.view()).myses if view.name == "alpha"]
     page = await ask(served, "zoea_search_messages", query="e", limit=1, mysis_id=alpha)

@@ -18,7 +18,8 @@ from zoea.app.compose import Wishes, running_swarm
 from zoea.app.mcp.tokens import Scope, Tokens
 from zoea.llm.scripted import ScriptedProvider
 from zoea.model.ports import Provider, SwarmApi
-from zoea.model.request import Answer
+from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.words import Finish, Role
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 from zoea.swarm import Commander
@@ -52,9 +53,16 @@ class Served:
         return Tokens(Credentials(self.where.credentials))
 
 
+def _answer(request: ModelRequest) -> Answer:
+    last = request.messages[-1]
+    if last.role is Role.USER and "Who is there" in last.content:
+        return Answer(calls=(AnswerCall("zoea_search_messages", '{"query": "wolframite"}'),), finish=Finish.CALLS)
+    return Answer(text="Heard, and done.", reasoning="The commander wants it so.")
+
+
 def answering() -> dict[str, Provider]:
-    """A model that answers every prompt in words and calls nothing, in place of the built-in scripts."""
-    return {"scripted": ScriptedProvider(lambda request: Answer(text="Heard, and done.", reasoning="I think so."))}
+    """A model that answers in words, in place of the built-in scripts; asked who is there, it calls a tool first."""
+    return {"scripted": ScriptedProvider(_answer)}
 
 
 @asynccontextmanager

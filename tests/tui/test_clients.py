@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
@@ -53,7 +54,7 @@ async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> 
         assert stage.app.clipboard == ""
         await stage.press("tab")
         await stage.until(lambda: "also send and broadcast" in stage.text())
-        await stage.write("claude")
+        stage.one(Input).value = "claude"
         await stage.press("enter")
         await stage.until(lambda: bool(screen.token) and screen.token in stage.text())
         client = tokens(tmp_path).client_of(screen.token)
@@ -67,7 +68,7 @@ async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> 
         await stage.press("escape", "M")
         await stage.until(lambda: stage.shows(Clients) and "claude  command" in stage.text())
         assert screen.token not in stage.text()
-        await stage.write("claude")
+        stage.one(Input).value = "claude"
         await stage.press("ctrl+r")
         await stage.until(lambda: "claude  command" not in stage.text())
         assert tokens(tmp_path).rows() == ()
