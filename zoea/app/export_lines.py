@@ -91,8 +91,8 @@ _OF_TURN = (
     ),
     (
         "approval",
-        "SELECT a.* FROM approval a JOIN tool_call k ON k.id = a.tool_call_id JOIN memory m ON m.id = k.memory_id"
-        " WHERE m.turn_id = ? ORDER BY a.id",
+        "SELECT * FROM approval WHERE turn_id = ?1 OR tool_call_id IN (SELECT k.id FROM tool_call k"
+        " JOIN memory m ON m.id = k.memory_id WHERE m.turn_id = ?1) ORDER BY id",
     ),
     (
         "blob",

@@ -52,7 +52,7 @@ _REFERENCES: dict[str, dict[str, str]] = {
     "delivery": {"message_id": "message", "mysis_id": "mysis", "turn_id": "turn", "memory_id": "memory"},
     "note": {"turn_id": "turn"},
     "tool_call": {"memory_id": "memory", "result_memory_id": "memory"},
-    "approval": {"tool_call_id": "tool_call", "mysis_id": "mysis"},
+    "approval": {"tool_call_id": "tool_call", "turn_id": "turn", "mysis_id": "mysis"},
     "blob": {"memory_id": "memory"},
 }
 _HEAD = frozenset({"template", "mysis", "tag", "tally", "session", "spend", "catalogue", "removal", "sender"})

@@ -2,7 +2,7 @@
 -- One about a call keeps the tool's schema, so that a grant given while nobody waits is bound to it all the same.
 
 CREATE TABLE approval_of_any_kind (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL CHECK (kind IN ('tool','budget')),
+  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL DEFAULT 'tool' CHECK (kind IN ('tool','budget')),
   tool_call_id INTEGER REFERENCES tool_call(id), turn_id INTEGER REFERENCES turn(id), mysis_id INTEGER NOT NULL REFERENCES mysis(id),
   about TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(about)),   -- of a budget: its scope, tokens used with this request, the limit
   schema_hash TEXT NOT NULL DEFAULT '',
