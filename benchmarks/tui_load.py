@@ -176,7 +176,6 @@ async def busy(seconds: float) -> dict[str, Any]:
             resting = set(ids)
 
             async def turn(mysis_id: int) -> None:
-                resting.discard(mysis_id)
                 await swarm.turn(mysis_id, "go on")
                 resting.add(mysis_id)
 
@@ -188,7 +187,9 @@ async def busy(seconds: float) -> dict[str, Any]:
                     while (passed := time.monotonic() - begun) < seconds:
                         for _ in range(int(passed * 60) - len(turns)):
                             seen = sorted(resting & set(ids[:SEEN])) if len(turns) % 8 == 0 else None
-                            turns.add(asyncio.create_task(turn(dice.choice(seen or sorted(resting)))))
+                            chosen = dice.choice(seen or sorted(resting))
+                            resting.discard(chosen)
+                            turns.add(asyncio.create_task(turn(chosen)))
                         await asyncio.sleep(0.02)
                 events = commander._hub.last_id - heard
                 await asyncio.wait(turns)
