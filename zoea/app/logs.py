@@ -16,7 +16,7 @@ from zoea.text import redact
 
 MAX_BYTES = 5_000_000
 BACKUPS = 3
-_CHATTY = ("httpx", "httpcore", "mcp", "asyncio")
+_CHATTY = ("httpx", "httpcore", "mcp", "asyncio", "uvicorn")
 HIDDEN = "[REDACTED_SECRET]"
 
 

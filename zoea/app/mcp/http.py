@@ -36,6 +36,7 @@ PATH = "/mcp"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_BODY = 1024 * 1024
 MAX_SESSIONS = 256
+MAX_CONNECTIONS = 512
 SESSION_IDLE_S = 15 * 60.0
 STARTING_S = 10.0
 GRACE_S, CLOSING_S = 0.25, 2.0
@@ -213,6 +214,7 @@ async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
         lifespan="on",
         ws="none",
         server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=1,
     )
     server = _Listening(config)

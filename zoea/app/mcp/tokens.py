@@ -19,6 +19,7 @@ from zoea.model.errors import UsageError
 from zoea.model.values import Sender
 from zoea.model.words import SenderKind
 from zoea.settings.credentials import Credentials
+from zoea.tools.own import COMMANDER
 
 PREFIX = "zoea_"
 _KEPT_AS = "mcp-token/"
@@ -113,10 +114,10 @@ class Tokens:
 
 def check_name(name: str) -> str:
     """The name, where a client may be called so. Raises UsageError."""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name.casefold() == COMMANDER:
         raise UsageError(
             f"{name!r:.60} is no name for a client",
-            hint="Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit.",
+            hint="Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit; not commander.",
         )
     return name
 
