@@ -177,7 +177,10 @@ class BudgetSettings(Section):
     """What may be spent. The lowest of environment, settings, template and request holds."""
 
     enforcement: Literal["soft", "hard", "approve"] = item(
-        "soft", "Enforcement", "Soft slows down, hard refuses, approve asks the commander.", source=SHANNON
+        "soft",
+        "Enforcement",
+        "At a spent budget: soft warns and slows down, hard refuses, approve asks.",
+        source=SHANNON,
     )
     token_budget_per_agent: Whole = item(
         50_000, "Tokens a request", "The most tokens that one request may have.", source=SHANNON, ge=1000, le=200_000
