@@ -234,17 +234,7 @@ class Transcript(ScrollView, can_focus=True):
         if self._target is not None and (line := after.line_of(self._target)) is not None:
             self._target = None
             return line
-        spot = before.spot(top)
-        if spot is None:
-            return top
-        if (line := after.line_of(spot)) is not None:
-            return line
-        # It went: what stood nearest above it, or below.
-        place = before.places[spot.key]
-        for block in (*reversed(before.blocks[:place]), *before.blocks[place:]):
-            if (line := after.line_of(Spot(block.key))) is not None:
-                return line
-        return top
+        return after.line_like(before, top)
 
     def _look_around(self) -> None:
         """Ask for more where the reader comes near an end of what is loaded, and say where they are."""
@@ -361,22 +351,13 @@ class Transcript(ScrollView, can_focus=True):
 
     def turn_beside(self, by: int) -> bool:
         """Go to the beginning of the turn before or after; False where none is loaded there."""
-        heads = [block for block in self._roll.blocks if block.kind is Kind.TURN]
-        starts = [(self._roll.span(block.key) or (0, 0))[0] for block in heads]
-        if not heads:
-            return False
         here = self.cursor
-        at = (self._roll.span(here.key) or (0, 0))[0] if here is not None else 0
-        if here is not None and here.kind is not Kind.TURN and by < 0:
-            at += 1
-        if by < 0:
-            place = next((index for index in range(len(heads) - 1, -1, -1) if starts[index] < at), None)
-        else:
-            place = next((index for index in range(len(heads)) if starts[index] > at), None)
-        if place is None:
+        found = self._roll.turn_beside(here.key if here is not None else "", by)
+        if found is None:
             return False
-        self._move_cursor(heads[place].key)
-        self._bring(starts[place])
+        key, line = found
+        self._move_cursor(key)
+        self._bring(line)
         return True
 
     # Folding.
@@ -444,21 +425,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """What is selected, as it stands there, without the indentation of blocks."""
-        first = 0 if selection.start is None else max(0, selection.start.y - self._base)
-        last = (
-            self._roll.height - 1 if selection.end is None else min(self._roll.height - 1, selection.end.y - self._base)
-        )
-        picked: list[str] = []
-        for line in range(first, last + 1):
-            strip = self._roll.strip(line)
-            span = selection.get_span(line + self._base)
-            if strip is None or span is None:
-                continue
-            start, end = span
-            text = strip.text[start : None if end < 0 else end].rstrip()
-            indent = min(BODY, len(text) - len(text.lstrip(" "))) if start == 0 else 0
-            picked.append(text[indent:])
-        return "\n".join(picked), "\n"
+        return self._roll.picked(selection, self._base), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
