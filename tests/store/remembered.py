@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoea.store.migrate import migrate
-from zoea.store.recall.index import INDEXES
+from zoea.store.recall.index import INDEXES, catch_up
 from zoea.text import clean
 
 
@@ -71,6 +71,7 @@ def remember(
             " VALUES (?, ?, ?, ?, x'00', 'done')",
             (memory_id, position, clean(name), clean(arguments)),
         )
+    _commit(connection)
     return memory_id
 
 
@@ -88,10 +89,18 @@ def broadcast(
             "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?, ?, 'queue', 'pending', ?)",
             (cursor.lastrowid, mysis, at),
         )
+    _commit(connection)
     return cursor.lastrowid or 0
+
+
+def _commit(connection: sqlite3.Connection) -> None:
+    """What the writer does before each COMMIT; the first schema has nothing to index."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] > 1:
+        catch_up(connection)
 
 
 def check_indexes(connection: sqlite3.Connection) -> None:
     """Raises sqlite3.DatabaseError where an index is not what its rows say."""
+    _commit(connection)
     for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from tests.store.remembered import broadcast, check_indexes, database, remember
 from zoea.model.errors import UsageError
 from zoea.model.words import Role, SenderKind, Source
+from zoea.store.connection import WriterConnection
 from zoea.store.recall import (
     BroadcastQuery,
     Column,
@@ -26,7 +28,9 @@ from zoea.store.recall import (
     search_broadcasts,
     search_memories,
 )
+from zoea.store.recall.index import catch_up
 from zoea.store.recall.terms import owner_text
+from zoea.store.store import Store
 from zoea.text import clean
 
 LATIN = "abcABC ée'"
@@ -192,6 +196,7 @@ class TestExact:
         db.execute("UPDATE memory SET content = 'gone', reasoning = '' WHERE id = ?", (first,))
         db.execute("UPDATE tool_call SET arguments = 'silver' WHERE memory_id = ?", (first,))
         db.execute("UPDATE message SET content = 'stay'")
+        catch_up(db)
         assert found(db, Query("silver")) == found(db, Query("gone")) == [first]
         assert found(db, Query("ore", column=Column.ANY)) == [second]
         check_indexes(db)
@@ -339,3 +344,45 @@ def test_existing_memories_are_indexed_when_the_database_is_brought_up_to_date(t
         assert found(connection, Query("gold")) == [1]
         assert found(connection, Query("IRON", match=Match.RANKED, mysis_ids=(2,))) == [2]
         assert len(search_broadcasts(connection, BroadcastQuery("iron")).hits) == 1
+
+
+class TestIndexing:
+    """A row is indexed in the transaction that stores it, once, whoever stores it."""
+
+    async def test_an_op_that_fails_leaves_nothing_to_find(self, tmp_path: Path) -> None:
+        path = tmp_path / "zoea.db"
+        database(path).close()
+        store = await Store.open(path, clock_now=lambda: 1)
+
+        def op(connection: WriterConnection, words: str, fails: bool) -> None:
+            connection.execute(
+                "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+                " VALUES (1, 1, (SELECT count(*) FROM memory), 'user', 'direct', ?, 1, 1)",
+                (words,),
+            )
+            if fails:
+                raise UsageError("no")
+
+        both = [store.write(partial(op, words=words, fails=words == "silver")) for words in ("copper", "silver")]
+        assert [type(each) for each in await asyncio.gather(*both, return_exceptions=True)] == [type(None), UsageError]
+        assert [tuple(row) for row in await store.read("SELECT count(*) FROM unindexed")] == [(0,)]
+        await store.close()
+        with closing(sqlite3.connect(path)) as connection:
+            assert len(found(connection, Query("copper"))) == 1
+            assert found(connection, Query("silver")) == []
+            check_indexes(connection)
+
+    async def test_what_another_connection_wrote_is_found_once_the_store_is_open(self, tmp_path: Path) -> None:
+        path = tmp_path / "zoea.db"
+        with closing(database(path)) as connection:
+            connection.execute(
+                "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+                " VALUES (1, 1, 0, 'user', 'direct', 'a word of its own', 1, 1)"
+            )
+            connection.execute("UPDATE memory SET content = 'another word'")
+            assert connection.execute("SELECT count(*) FROM unindexed").fetchone() == (1,)
+        store = await Store.open(path, clock_now=lambda: 1)
+        await store.close()
+        with closing(sqlite3.connect(path)) as connection:
+            assert len(found(connection, Query("another word"))) == 1
+            check_indexes(connection)

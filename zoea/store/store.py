@@ -20,6 +20,7 @@ from zoea.store.failures import translated
 from zoea.store.identity import newest_version, read_version, require_sqlite
 from zoea.store.migrate import migrate
 from zoea.store.readers import Readers, SearchReader
+from zoea.store.recall.index import catch_up, index_rest
 from zoea.store.stats import Stats
 from zoea.store.writer import Writer
 
@@ -71,7 +72,7 @@ class Store:
             if read_only:
                 open_reader(path).close()
             else:
-                store._writer = Writer(partial(_connect, path, clock_now), store.stats, store._publish)
+                store._writer = Writer(partial(_connect, path, clock_now), store.stats, store._publish, catch_up)
                 await store._writer.open()
             await store._readers.open(READERS)
         except BaseException:
@@ -164,6 +165,7 @@ def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
             connection.execute("PRAGMA journal_size_limit = 67108864")
             migrate(connection, path)
             connection.execute("PRAGMA foreign_keys = ON")
+            index_rest(connection)
         except BaseException:
             connection.close()
             raise

@@ -53,14 +53,20 @@ class _NotBegun(Exception):
 class Writer:
     """Runs ops in the order they were given, on a connection that only its thread sees.
 
-    `connect` is called in that thread. `on_events` is called on the loop with the
-    events of each committed group.
+    `connect` is called in that thread; so is `before_commit`, in each transaction, for
+    what is cheaper done once a group than once an op. `on_events` is called on the loop
+    with the events of each committed group.
     """
 
     def __init__(
-        self, connect: Callable[[], WriterConnection], stats: Stats, on_events: Callable[[list[Event]], None]
+        self,
+        connect: Callable[[], WriterConnection],
+        stats: Stats,
+        on_events: Callable[[list[Event]], None],
+        before_commit: Callable[[WriterConnection], None],
     ) -> None:
         self._connect = connect
+        self._before_commit = before_commit
         self._stats = stats
         self._on_events = on_events
         self._queue: SimpleQueue[_Op | None] = SimpleQueue()
@@ -218,6 +224,7 @@ class Writer:
     def _commit(self) -> float:
         begun = perf_counter()
         try:
+            self._before_commit(self._connection)
             self._connection.execute("COMMIT")
         except SQLITE_ERRORS as error:
             self._drop()

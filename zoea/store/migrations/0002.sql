@@ -30,57 +30,68 @@ CREATE TRIGGER call_in_order BEFORE INSERT ON tool_call
 WHEN new.memory_id < (SELECT memory_id FROM tool_call ORDER BY id DESC LIMIT 1)
 BEGIN SELECT RAISE(ABORT, 'calls are stored in the order of the memories that make them'); END;
 
+-- FTS5 writes out what it holds at every savepoint, and each op of a group has one: indexed row by row, a turn would cost
+-- a fifth more. So a row is noted here, and the writer indexes what is noted before each COMMIT (recall.index.catch_up):
+-- a row and its index entries are still one transaction, and a row that any other connection wrote is never lost.
+CREATE TABLE unindexed (
+  kind TEXT NOT NULL CHECK (kind IN ('memory','call','broadcast')), id INTEGER NOT NULL, PRIMARY KEY (kind, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TRIGGER memory_search_insert AFTER INSERT ON memory BEGIN
-  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id, new.owner, new.content, new.reasoning);
-  INSERT INTO memory_words(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+  INSERT OR IGNORE INTO unindexed(kind, id) VALUES ('memory', new.id);
 END;
 CREATE TRIGGER memory_search_delete AFTER DELETE ON memory BEGIN
-  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id, old.owner, old.content, old.reasoning);
-  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning)
+    SELECT 'delete', old.id, old.owner, old.content, old.reasoning WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'memory' AND id = old.id);
+  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
+    SELECT 'delete', old.id * 4096, old.owner, old.content, old.reasoning WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'memory' AND id = old.id);
+  DELETE FROM unindexed WHERE kind = 'memory' AND id = old.id;
 END;
 CREATE TRIGGER memory_search_update AFTER UPDATE OF id, mysis_id, content, reasoning ON memory BEGIN
-  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning) VALUES ('delete', old.id, old.owner, old.content, old.reasoning);
-  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning) VALUES ('delete', old.id * 4096, old.owner, old.content, old.reasoning);
-  INSERT INTO memory_exact(rowid, owner, content, reasoning) VALUES (new.id, new.owner, new.content, new.reasoning);
-  INSERT INTO memory_words(rowid, owner, content, reasoning) VALUES (new.id * 4096, new.owner, new.content, new.reasoning);
+  INSERT INTO memory_exact(memory_exact, rowid, owner, content, reasoning)
+    SELECT 'delete', old.id, old.owner, old.content, old.reasoning WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'memory' AND id = old.id);
+  INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
+    SELECT 'delete', old.id * 4096, old.owner, old.content, old.reasoning WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'memory' AND id = old.id);
+  DELETE FROM unindexed WHERE kind = 'memory' AND id = old.id;
+  INSERT OR IGNORE INTO unindexed(kind, id) VALUES ('memory', new.id);
 END;
 
 CREATE TRIGGER call_search_insert AFTER INSERT ON tool_call BEGIN
-  INSERT INTO call_exact(rowid, owner, content)
-    SELECT new.id, owner, new.name || '(' || new.arguments || ')' FROM memory WHERE id = new.memory_id;
-  INSERT INTO memory_words(rowid, owner, content, reasoning)
-    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+  INSERT OR IGNORE INTO unindexed(kind, id) VALUES ('call', new.id);
 END;
 CREATE TRIGGER call_search_delete AFTER DELETE ON tool_call BEGIN
   INSERT INTO call_exact(call_exact, rowid, owner, content)
-    SELECT 'delete', old.id, owner, old.name || '(' || old.arguments || ')' FROM memory WHERE id = old.memory_id;
+    SELECT 'delete', old.id, owner, old.name || '(' || old.arguments || ')' FROM memory
+    WHERE id = old.memory_id AND NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'call' AND id = old.id);
   INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
-    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
+    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory
+    WHERE id = old.memory_id AND NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'call' AND id = old.id);
+  DELETE FROM unindexed WHERE kind = 'call' AND id = old.id;
 END;
 CREATE TRIGGER call_search_update AFTER UPDATE OF id, memory_id, position, name, arguments ON tool_call BEGIN
   INSERT INTO call_exact(call_exact, rowid, owner, content)
-    SELECT 'delete', old.id, owner, old.name || '(' || old.arguments || ')' FROM memory WHERE id = old.memory_id;
+    SELECT 'delete', old.id, owner, old.name || '(' || old.arguments || ')' FROM memory
+    WHERE id = old.memory_id AND NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'call' AND id = old.id);
   INSERT INTO memory_words(memory_words, rowid, owner, content, reasoning)
-    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory WHERE id = old.memory_id;
-  INSERT INTO call_exact(rowid, owner, content)
-    SELECT new.id, owner, new.name || '(' || new.arguments || ')' FROM memory WHERE id = new.memory_id;
-  INSERT INTO memory_words(rowid, owner, content, reasoning)
-    SELECT new.memory_id * 4096 + 1 + min(new.position, 4094), owner, new.name || '(' || new.arguments || ')', '' FROM memory WHERE id = new.memory_id;
+    SELECT 'delete', old.memory_id * 4096 + 1 + min(old.position, 4094), owner, old.name || '(' || old.arguments || ')', '' FROM memory
+    WHERE id = old.memory_id AND NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'call' AND id = old.id);
+  DELETE FROM unindexed WHERE kind = 'call' AND id = old.id;
+  INSERT OR IGNORE INTO unindexed(kind, id) VALUES ('call', new.id);
 END;
 
 CREATE TRIGGER message_search_insert AFTER INSERT ON message WHEN new.kind = 'broadcast' BEGIN
-  INSERT INTO message_exact(rowid, content) VALUES (new.id, new.content);
-  INSERT INTO message_words(rowid, content) VALUES (new.id, new.content);
+  INSERT OR IGNORE INTO unindexed(kind, id) VALUES ('broadcast', new.id);
 END;
 CREATE TRIGGER message_search_delete AFTER DELETE ON message WHEN old.kind = 'broadcast' BEGIN
-  INSERT INTO message_exact(message_exact, rowid, content) VALUES ('delete', old.id, old.content);
-  INSERT INTO message_words(message_words, rowid, content) VALUES ('delete', old.id, old.content);
+  INSERT INTO message_exact(message_exact, rowid, content) SELECT 'delete', old.id, old.content WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'broadcast' AND id = old.id);
+  INSERT INTO message_words(message_words, rowid, content) SELECT 'delete', old.id, old.content WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'broadcast' AND id = old.id);
+  DELETE FROM unindexed WHERE kind = 'broadcast' AND id = old.id;
 END;
 CREATE TRIGGER message_search_update AFTER UPDATE OF id, content ON message WHEN old.kind = 'broadcast' BEGIN
-  INSERT INTO message_exact(message_exact, rowid, content) VALUES ('delete', old.id, old.content);
-  INSERT INTO message_words(message_words, rowid, content) VALUES ('delete', old.id, old.content);
-  INSERT INTO message_exact(rowid, content) VALUES (new.id, new.content);
-  INSERT INTO message_words(rowid, content) VALUES (new.id, new.content);
+  INSERT INTO message_exact(message_exact, rowid, content) SELECT 'delete', old.id, old.content WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'broadcast' AND id = old.id);
+  INSERT INTO message_words(message_words, rowid, content) SELECT 'delete', old.id, old.content WHERE NOT EXISTS (SELECT 1 FROM unindexed WHERE kind = 'broadcast' AND id = old.id);
+  DELETE FROM unindexed WHERE kind = 'broadcast' AND id = old.id;
+  INSERT OR IGNORE INTO unindexed(kind, id) VALUES ('broadcast', new.id);
 END;
 
 CREATE TABLE removal (                                    -- who removed what, when and how much: purges, retention, redaction

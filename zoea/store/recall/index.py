@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from zoea.store.recall.terms import quoted
 
@@ -31,6 +32,43 @@ _FILL = (
 )
 
 
+_ANY_NOTED = "SELECT 1 FROM unindexed LIMIT 1"
+_NOTED = "FROM unindexed u CROSS JOIN {} ON {}.id = u.id WHERE u.kind = '{}' ORDER BY u.id"
+_CATCH_UP = (
+    "INSERT INTO memory_exact(rowid, owner, content, reasoning) SELECT m.id, m.owner, m.content, m.reasoning "
+    + _NOTED.format("memory m", "m", "memory"),
+    f"INSERT INTO memory_words(rowid, owner, content, reasoning) SELECT m.id * {DOCUMENTS}, m.owner, m.content,"
+    " m.reasoning " + _NOTED.format("memory m", "m", "memory"),
+    f"INSERT INTO call_exact(rowid, owner, content) SELECT k.id, m.owner, {_CALL} "
+    + _NOTED.format("tool_call k", "k", "call").replace("WHERE", "CROSS JOIN memory m ON m.id = k.memory_id WHERE"),
+    "INSERT INTO memory_words(rowid, owner, content, reasoning)"
+    f" SELECT k.memory_id * {DOCUMENTS} + 1 + min(k.position, {DOCUMENTS - 2}), m.owner, {_CALL}, '' "
+    + _NOTED.format("tool_call k", "k", "call").replace("WHERE", "CROSS JOIN memory m ON m.id = k.memory_id WHERE"),
+    "INSERT INTO message_exact(rowid, content) SELECT b.id, b.content "
+    + _NOTED.format("broadcast b", "b", "broadcast"),
+    "INSERT INTO message_words(rowid, content) SELECT b.id, b.content "
+    + _NOTED.format("broadcast b", "b", "broadcast"),
+    "DELETE FROM unindexed",
+)
+
+
+def catch_up(connection: sqlite3.Connection) -> None:
+    """Index what was written since, in a transaction of the caller's: the writer does so before each COMMIT.
+
+    Raises sqlite3.Error; the transaction is then of no use any more.
+    """
+    if connection.execute(_ANY_NOTED).fetchone() is not None:
+        for statement in _CATCH_UP:
+            connection.execute(statement)
+
+
+def index_rest(connection: sqlite3.Connection) -> None:
+    """Index what a connection wrote that was not the writer's, in a transaction of its own."""
+    if connection.execute(_ANY_NOTED).fetchone() is not None:
+        with _transaction(connection):
+            catch_up(connection)
+
+
 def fill(connection: sqlite3.Connection, progress: Progress) -> None:
     """Index every stored row, in a transaction of the caller's; the indexes are empty before.
 
@@ -48,6 +86,7 @@ def fill(connection: sqlite3.Connection, progress: Progress) -> None:
         progress(done, total)
     for index in ("message_exact", "message_words"):
         connection.execute(f"INSERT INTO {index}(rowid, content) SELECT id, content FROM broadcast ORDER BY id")
+    connection.execute("DELETE FROM unindexed")
 
 
 def empty(connection: sqlite3.Connection) -> None:
@@ -58,10 +97,16 @@ def empty(connection: sqlite3.Connection) -> None:
 
 def rebuild(connection: sqlite3.Connection, progress: Progress) -> None:
     """Make the indexes anew from what is stored, all or nothing, in a transaction of its own."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(connection):
         empty(connection)
         fill(connection, progress)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
