@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,6 @@ from zoea.model.ports import Clock, Ids, Outside, ToolFactory
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
-    Delivery,
     Event,
     Lagged,
     Mysis,
@@ -33,20 +31,20 @@ from zoea.model.values import (
 from zoea.model.words import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
-from zoea.swarm import configuring, message_ops, mysis_ops, records, rows, spend_ops
+from zoea.swarm import configuring, message_ops, mysis_ops, revival, rows, spend_ops
 from zoea.swarm import life as lf
-from zoea.swarm.agent import Character, Providers, character, life_rules, stored_character
+from zoea.swarm.agent import Character, Providers, character, stored_character
 from zoea.swarm.approvals import ApprovalDesk
 from zoea.swarm.desk import Desk
 from zoea.swarm.endings import failure_of
 from zoea.swarm.events import EventHub
 from zoea.swarm.gate import TurnGate
 from zoea.swarm.hold import HoldSwitch
-from zoea.swarm.mysis import MysisRunner, pending_of
+from zoea.swarm.mysis import MysisRunner
 from zoea.swarm.naming import meant
 from zoea.swarm.outside import Beyond, Nothing
 from zoea.swarm.services import DISK_FULL, Services
-from zoea.swarm.view import LiveMysis, LiveView
+from zoea.swarm.view import LiveView
 
 _log = logging.getLogger(__name__)
 
@@ -141,59 +139,25 @@ class Commander(Beyond):
             self._hold.set_swarm(value["on"] and value["reason"] != DISK_FULL, value["reason"])
         for row in await self._store.read("SELECT hash, body FROM template"):
             self._bodies[row["hash"]] = row["body"]
-        open_turns = {row[0] for row in await self._store.read("SELECT mysis_id FROM turn WHERE outcome IS NULL")}
-        inbox: dict[int, list[Delivery]] = {}
-        for delivery in await records.pending(self._store):
-            inbox.setdefault(delivery.mysis_id, []).append(delivery)
-        found = await self._store.read(f"{rows.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
-        tallies = {row["mysis_id"]: row for row in await self._store.read("SELECT * FROM tally")}
-        nudged = await records.nudges(self._store, self._clock.now() - _HOUR)
-        for row in found:
-            mysis = rows.mysis(row)
-            damage = self._character(mysis.template_hash).damage
-            if damage is not None and mysis.state is MysisState.IDLE:
-                mysis = await self._store.write(partial(mysis_ops.fail, mysis_id=mysis.id, failure=failure_of(damage)))
-            waiting, broken_off = inbox.get(mysis.id, []), mysis.id in open_turns
-            self._revive(mysis, tallies[mysis.id], waiting, broken_off, nudged.get(mysis.id, ()))
+        for one in await revival.all_kept(self._store, self._clock.now()):
+            damage = self._character(one.mysis.template_hash).damage
+            if damage is not None and one.mysis.state is MysisState.IDLE:
+                fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_of(damage))
+                one = replace(one, mysis=await self._store.write(fail))
+            self._revive(one)
         for row in await self._store.read(rows.LAST_SAID):
             live = self._view.row(row["mysis_id"])
             if live.mysis.failure is None:
                 live.say(row["content"], row["created_at"])
             live.progress_at = row["created_at"]
 
-    def _revive(
-        self,
-        mysis: Mysis,
-        tally: sqlite3.Row,
-        inbox: list[Delivery],
-        broken_off: bool,
-        nudged_at: tuple[int, ...] = (),
-    ) -> MysisRunner:
-        live = LiveMysis(mysis, text_at=mysis.state_at)
-        live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
-        live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
-        live.turn_number = live.turns
-        live.pending = len(inbox)
-        live.set_failure(mysis.failure, mysis.state_at)
+    def _revive(self, found: revival.Kept) -> MysisRunner:
+        mysis, now = found.mysis, self._clock.now()
         if mysis.held:
             self._hold.set_mysis(mysis.id, True)
-        now = self._clock.now()
         known = self._character(mysis.template_hash)
-        life = lf.Life(
-            rules=life_rules(known.settings, known.template),
-            state=mysis.state,
-            broken_off=broken_off,
-            pending=tuple(pending_of(delivery) for delivery in inbox),
-            encouragement=mysis.encouragement,
-            quiet_since=now,
-            wait_until=mysis.wait_until,
-            wait_reason=mysis.wait_reason,
-            held_since=now if self._hold.holds(mysis.id) else None,
-            retry_at=mysis.retry_at,
-            retry_count=mysis.retry_count,
-            nudged_at=nudged_at,
-        )
-        self._view.add(live)
+        life = revival.life_of(found, known, now=now, held=self._hold.holds(mysis.id))
+        self._view.add(revival.live_row(found))
         runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], known, life)
         self._runners[mysis.id] = runner
         if mysis.retry_at is not None:
@@ -233,29 +197,22 @@ class Commander(Beyond):
             model=model or found.model or self._default_model(chosen),
             tags=tags,
         )
-        mysis, deliveries = await self._command(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
+        mysis = await self._command(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
         self._bodies[found.hash] = found.text
-        tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
-        runner = self._revive(mysis, tally[0], deliveries, broken_off=False)
+        runner = self._revive(await revival.kept(self._store, mysis))
         if start:
             await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
 
-    def _create_op(
-        self, conn: WriterConnection, new: mysis_ops.NewMysis, template: Template, inherit: bool
-    ) -> tuple[Mysis, list[Delivery]]:
+    def _create_op(self, conn: WriterConnection, new: mysis_ops.NewMysis, template: Template, inherit: bool) -> Mysis:
         mysis = mysis_ops.create(conn, new, self._settings.swarm.max_myses)
-        deliveries: list[Delivery] = []
         if template.opening.strip():
             saying = message_ops.Saying(message_ops.checked(template.opening), COMMANDER, DeliveryMode.QUEUE)
-            said = message_ops.send(conn, mysis.id, saying, self._settings.swarm.max_hops, 0)
-            deliveries.extend(said.deliveries)
+            message_ops.send(conn, mysis.id, saying, self._settings.swarm.max_hops, 0)
         hours = self._settings.swarm.inherit_broadcast_hours
         if inherit and hours:
-            inherited = message_ops.inherit(conn, mysis.id, conn.now() - int(hours * _HOUR))
-            if inherited is not None:
-                deliveries.append(inherited)
-        return mysis, deliveries
+            message_ops.inherit(conn, mysis.id, conn.now() - int(hours * _HOUR))
+        return mysis
 
     def _default_model(self, provider: str) -> str:
         settings = self._settings.provider_named(provider)
@@ -323,10 +280,7 @@ class Commander(Beyond):
         if mysis.template_hash not in self._bodies:
             found = await self._store.read("SELECT body FROM template WHERE hash = ?", (mysis.template_hash,))
             self._bodies[mysis.template_hash] = found[0]["body"]
-        tally = await self._store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
-        turns = await self._store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
-        inbox = await records.pending(self._store, mysis.id)
-        self._revive(mysis, tally[0], inbox, broken_off=bool(turns))
+        self._revive(await revival.kept(self._store, mysis))
 
     async def dismiss(self, ref: str) -> MysisView:
         runner = self._runner(ref)
