@@ -16,11 +16,13 @@ ODD = '{"note":"a|b:c \\"d\\" | call_9:login:{}","at":"12:30:00"}'
 _SCHEMA = """
 CREATE TABLE schema_version (version INTEGER PRIMARY KEY);
 CREATE TABLE myses (
-  id TEXT PRIMARY KEY, name TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL, temperature REAL NOT NULL DEFAULT 0.7,
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
+  temperature REAL NOT NULL DEFAULT 0.7,
   state TEXT NOT NULL DEFAULT 'idle', created_at DATETIME NOT NULL, updated_at DATETIME NOT NULL DEFAULT ''
 );
 CREATE TABLE memories (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, mysis_id TEXT NOT NULL, role TEXT NOT NULL, source TEXT NOT NULL DEFAULT 'direct',
+  id INTEGER PRIMARY KEY AUTOINCREMENT, mysis_id TEXT NOT NULL, role TEXT NOT NULL,
+  source TEXT NOT NULL DEFAULT 'direct',
   sender_id TEXT, content TEXT NOT NULL, reasoning TEXT, created_at DATETIME NOT NULL
 );
 CREATE TABLE accounts (username TEXT PRIMARY KEY, password TEXT NOT NULL, in_use BOOLEAN NOT NULL DEFAULT 0);
