@@ -22,7 +22,7 @@ from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, Tool
 from zoea.model.values import Memory, Mysis
 from zoea.model.words import Activity, ApprovalAnswer, Outcome
 from zoea.store import WriterConnection
-from zoea.swarm import budgets, fingerprint, records, room, spend_ops, turn_ops
+from zoea.swarm import budgets, fingerprint, memory_ops, records, room, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
 from zoea.swarm.agent import Agent
 from zoea.swarm.endings import end_of, failure_of
@@ -103,7 +103,7 @@ class TurnDriver:
         self._progress_at = services.clock.now()
         self._end: t.End | None = None
         self._turn: t.Turn
-        self._keeper = turn_ops.Keeper(
+        self._keeper = memory_ops.Keeper(
             mysis_id=agent.mysis_id,
             turn_number=opened.number,
             provider=agent.provider.name,
