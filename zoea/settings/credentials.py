@@ -104,6 +104,14 @@ class Credentials:
         """What the file holds, by name. A keyring cannot be listed."""
         return tuple(sorted(self._read()))
 
+    def under(self, prefix: str) -> dict[str, SecretStr]:
+        """The file's values whose names begin so, by the rest of the name, in one reading."""
+        return {
+            name.removeprefix(prefix): SecretStr(value)
+            for name, value in sorted(self._read().items())
+            if name.startswith(prefix)
+        }
+
     def set_in_keyring(self, name: str, value: str | SecretStr) -> None:
         """Store a value in the system's keyring. Raises SettingsError where there is none."""
         plain = value.get_secret_value() if isinstance(value, SecretStr) else value

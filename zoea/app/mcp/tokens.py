@@ -101,15 +101,8 @@ class Tokens:
         return found
 
     def _kept(self) -> list[tuple[TokenRow, str]]:
-        rows: list[tuple[TokenRow, str]] = []
-        for name in self._credentials.names():
-            if not name.startswith(_KEPT_AS):
-                continue
-            value = self._credentials.get(name)
-            row = _read(name.removeprefix(_KEPT_AS), value.get_secret_value() if value is not None else "")
-            if row is not None:
-                rows.append(row)
-        return rows
+        kept = self._credentials.under(_KEPT_AS).items()
+        return [row for name, value in kept if (row := _read(name, value.get_secret_value())) is not None]
 
 
 def check_name(name: str) -> str:
