@@ -42,7 +42,7 @@ HERE = Path(__file__).parent
 BY_HAND = {
     "app.back", "app.command", "app.find", "app.help", "app.palette", "app.quit",
     "screen.clients", "screen.log", "screen.search", "screen.settings", "screen.upstreams", "screen.welcome",
-    "swarm.attention", "swarm.broadcast", "swarm.hold", "swarm.stop-all", "swarm.tab",
+    "swarm.attention", "swarm.broadcast", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
     "mysis.new", "mysis.relaunch", "mysis.stop", "mysis.undo",
     "focus.copy", "focus.export", "focus.inspect", "focus.message", "focus.next-hit", "focus.next-mysis",
@@ -145,7 +145,6 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
         assert not stage.app.marks
         await drive("swarm.attention")
         await drive("swarm.attention")
-        await drive("swarm.tab")
         for action_id, kind in (
             ("mysis.new", NewMysis), ("mysis.configure", Configuring), ("app.command", CommandLine),
             ("app.help", Help), ("screen.upstreams", Upstreams), ("screen.settings", SettingsScreen),

@@ -25,7 +25,7 @@ from zoea.tui.said_lines import ONE_LINE_FROM, said_lines
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.commanding import Commanding
 from zoea.tui.screens.speaking import Speaking
-from zoea.tui.widgets.bars import KeyLine, Line, key_name
+from zoea.tui.widgets.bars import KeyLine, Line
 from zoea.tui.widgets.filter_line import FilterLine
 from zoea.tui.widgets.mysis_detail import MysisDetail
 from zoea.tui.widgets.prompt import Prompt
@@ -46,6 +46,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.DASHBOARD)
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(of(Place.DASHBOARD)),
+        Binding("tab,shift+tab", "part", show=False),
         Binding("j,down", "cursor(1)", show=False),
         Binding("k,up", "cursor(-1)", show=False),
         Binding("g,home", "edge(0)", show=False),
@@ -229,15 +230,15 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         """One place for two: those that need you while there are any, else the broadcasts, or what was chosen."""
         shows_needs = bool(needing) and self._wants_needs is not False
         self.set_class(shows_needs, "-tab-needs")
-        tabs = [("BROADCASTS", "quiet" if shows_needs else "title", "swarm.tab" if shows_needs else "")]
+        tabs = [("BROADCASTS", "quiet" if shows_needs else "title", "screen.part" if shows_needs else "")]
         if needing:
             tabs.append(
-                (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "swarm.tab")
+                (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part")
             )
-        key = key_name(self.cockpit.keys["swarm.tab"])
-        self._feed_rule.put(tabs, [(f"{key} the other", "quiet", "swarm.tab")] if needing else [])
+        self._feed_rule.put(tabs, [("tab the other", "quiet", "screen.part")] if needing else [])
 
-    def do_swarm_tab(self) -> None:
+    def action_part(self) -> None:
+        """The other one of two that share a place."""
         if not self._feed_rule.display:
             self.notify("both are shown already", markup=False)
             return
@@ -266,7 +267,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def _draw_detail(self) -> None:
         view = self.table.cursor
         self._detail.show(view, self._nobody() if view is None else [])
-        self._detail_rule.put([(one_line(view.name), "title", "mysis.focus")] if view is not None else [])
+        self._detail_rule.put([(one_line(view.name), "title", "app.do('mysis.focus')")] if view is not None else [])
 
     def on_mysis_detail_failed(self, event: MysisDetail.Failed) -> None:
         self.cockpit.show_error(event.error)

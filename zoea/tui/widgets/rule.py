@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -15,13 +14,7 @@ from zoea.text.control import strip
 from zoea.tui.styles import styles_of
 
 Word = tuple[str, str, str]
-"""A text, its role, and the id of the action that a click on it is; empty for none."""
-
-
-class _Doing(Protocol):
-    """An app that carries out actions: the cockpit."""
-
-    def action_do(self, action_id: str) -> None: ...
+"""A text, its role, and what a click on it does, as Textual names actions; empty for nothing."""
 
 
 class Rule(Widget):
@@ -69,7 +62,7 @@ class Rule(Widget):
         segments += [Segment("─" * max(0, self.size.width - at - 1), plain), Segment("┤", plain)]
         return Strip(segments).adjust_cell_length(self.size.width, plain)
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         for start, (text, _, action) in self._placed():
             if action and start <= event.x < start + cell_len(text):
-                cast(_Doing, self.app).action_do(action)
+                await self.run_action(action)
