@@ -1,0 +1,52 @@
+"""The dashboard where there is little room: one frame, two things in one place, and what goes first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tui.cockpit import asks_when_told, cockpit
+from tests.tui.test_approvals import ask
+from zoea.tui.screens.focus import Focus
+
+
+async def test_broadcasts_and_who_needs_you_share_a_place_and_rows_go_by_their_worth(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told, size=(80, 24)) as stage:
+        await stage.api.broadcast("Mine iron")
+        await stage.until(lambda: "answered" in stage.text())
+        assert "Mine iron" in stage.text()
+        assert "NEEDS YOU" not in stage.text()
+        await ask(stage, "gamma")
+        await stage.until(lambda: "BROADCASTS ─ NEEDS YOU 1" in stage.text() and "o answer" in stage.text())
+        assert "you → 3" not in stage.text()
+        await stage.press("tab")
+        await stage.until(lambda: "you → 3" in stage.text())
+        assert "o answer" not in stage.text()
+        lines = stage.text().splitlines()
+        row, column = next((y, line.index("NEEDS YOU")) for y, line in enumerate(lines) if "NEEDS YOU" in line)
+        await stage.pilot.click(offset=(column, row))
+        await stage.until(lambda: "o answer" in stage.text())
+        await stage.pilot.resize_terminal(80, 23)
+        await stage.until(lambda: "NEEDS YOU" not in stage.text())
+        assert "├─ alpha" in stage.text()
+        await stage.pilot.resize_terminal(80, 20)
+        await stage.until(lambda: "├─ alpha" not in stage.text())
+        assert "1 needs you" in stage.text()
+        await stage.pilot.resize_terminal(120, 40)
+        await stage.until(lambda: "╭─ NEEDS YOU" in stage.text() and "╭─ BROADCASTS" in stage.text())
+        await stage.press("tab")
+        assert stage.notices[-1] == "both are shown already"
+
+
+async def test_the_end_of_the_conversation_stands_beside_its_newest_request(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told, size=(120, 40)) as stage:
+        await stage.until(lambda: "no request yet" in stage.text())
+        await stage.api.send("alpha", "Look [/] around")
+        await stage.until(lambda: "from you  Look [/] around" in stage.text())
+        await stage.until(lambda: "situation" in stage.text() and "tokens so far" in stage.text())
+        await stage.press("j")
+        await stage.until(lambda: "no request yet" in stage.text())
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.until(lambda: "├─ beta" in stage.text())
+        row = next(y for y, line in enumerate(stage.text().splitlines()) if "├─ beta" in line)
+        await stage.pilot.click(offset=(4, row))
+        await stage.until(lambda: stage.shows(Focus))
