@@ -5,18 +5,22 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual import events
 from textual.widgets import TextArea
 
+from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.words import DeliveryMode, MysisState
 from zoea.tui.app import Cockpit
 from zoea.tui.editor import command, edit
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.quitting import Quitting
+from zoea.tui.screens.search import Search
+from zoea.tui.screens.speaking import round_cost
 from zoea.tui.widgets.folds import FOLD_OVER, Folds
 from zoea.tui.widgets.prompt import Prompt, Target
 
@@ -271,3 +275,28 @@ async def test_ctrl_c_twice_quits_and_once_only_says_so(tmp_path: Path) -> None:
         assert stage.shows(Quitting)
         await stage.press("escape")
         assert stage.shows(Dashboard)
+
+
+async def test_what_a_round_costs_is_about_what_it_cost_so_far() -> None:
+    api = FakeSwarm()
+    fresh = await api.create("fresh")
+    used = replace(fresh, context_used=10_000, tokens=100_000, cost_micros=400_000)
+    assert round_cost([]) == []
+    assert round_cost([fresh]) == ["what a round costs is not known yet"]
+    assert round_cost([used]) == ["~10k tokens, ~$0.04 a round"]
+    assert round_cost([replace(used, cost_micros=40)]) == ["~10k tokens, under $0.01 a round"]
+    assert round_cost([replace(used, cost_micros=0)]) == ["~10k tokens a round"]
+    assert round_cost([replace(used, cost_micros=None)]) == ["~10k tokens a round"]
+    assert round_cost([used, replace(used, cost_micros=None)]) == ["~20k tokens, $? a round"]
+    assert round_cost([used, fresh]) == ["~10k tokens, ~$0.04 a round, 1 not known yet"]
+
+
+async def test_a_key_of_text_editing_is_the_search_at_the_end_of_a_text_alone(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("half a thought")
+        await stage.press("home", "ctrl+f")
+        assert stage.one(Prompt).text.strip() == "a thought"
+        await stage.press("end", "ctrl+f")
+        assert stage.shows(Search)
+        assert stage.app.screen_stack[-2].query_one(Prompt).text.strip() == "a thought"

@@ -186,13 +186,14 @@ def round_cost(views: Sequence[MysisView]) -> list[str]:
 
 
 def _price(views: Sequence[MysisView]) -> str:
-    """` tokens, ~$0.02`; without a price where none of them has one, unknown where some have not."""
+    """` tokens, ~$0.02`; no price where none has one or all cost nothing, unknown where only some have one."""
     rates = [view.cost_micros / view.tokens if view.cost_micros is not None and view.tokens else None for view in views]
-    if all(rate is None for rate in rates):
+    known = [rate for rate in rates if rate is not None]
+    if not known or (len(known) == len(rates) and not any(known)):
         return " tokens"
-    if any(rate is None for rate in rates):
+    if len(known) < len(rates):
         return " tokens, $?"
-    micros = sum(view.context_used * (rate or 0.0) for view, rate in zip(views, rates, strict=True))
+    micros = sum(view.context_used * rate for view, rate in zip(views, known, strict=True))
     return f" tokens, ~{figures.money(round(micros))}" if micros >= 5_000 else " tokens, under $0.01"
 
 
