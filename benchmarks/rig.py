@@ -206,16 +206,20 @@ async def rig(
     with tempfile.TemporaryDirectory(prefix="zoea-bench-") as place:
         where = folder or Path(place)
         store = await Store.open(where / "zoea.db", clock_now=clock.now)
-        commander = await Commander.open(
-            store=store,
-            clock=clock,
-            ids=SystemIds(),
-            settings=Settings.model_validate(settings),
-            templates=GivenTemplates(*templates),
-            providers=OneProvider(provider),
-            tools=tools or PlainTools(),
-            on_shutdown=lambda: None,
-        )
+        try:
+            commander = await Commander.open(
+                store=store,
+                clock=clock,
+                ids=SystemIds(),
+                settings=Settings.model_validate(settings),
+                templates=GivenTemplates(*templates),
+                providers=OneProvider(provider),
+                tools=tools or PlainTools(),
+                on_shutdown=lambda: None,
+            )
+        except BaseException:
+            await store.close()  # its threads would keep the process
+            raise
         if tools is not None:
             tools.serve(commander.desk)
             tools.open()
