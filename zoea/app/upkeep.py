@@ -145,4 +145,7 @@ def _alone(places: Places) -> Iterator[sqlite3.Connection]:
     open_reader(places.database).close()  # there is one, of this version
     lock = OwnerLock(places.data, places.socket, since=SystemClock().now())
     with lock, closing(sqlite3.connect(places.database, isolation_level=None)) as connection:
+        with translated(), connection:
+            connection.execute("BEGIN IMMEDIATE")
+            index.catch_up(connection)
         yield connection
