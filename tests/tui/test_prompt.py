@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from textual.widgets import TextArea
+from textual.binding import Binding
+from textual.widgets import Input, TextArea
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.words import DeliveryMode, MysisState
+from zoea.tui.actions import BY_ID
 from zoea.tui.app import Cockpit
 from zoea.tui.editor import command, edit
 from zoea.tui.screens.dashboard import Dashboard
@@ -291,12 +293,15 @@ async def test_what_a_round_costs_is_about_what_it_cost_so_far() -> None:
     assert round_cost([used, fresh]) == ["~10k tokens, ~$0.04 a round, 1 not known yet"]
 
 
-async def test_a_key_of_text_editing_is_the_search_at_the_end_of_a_text_alone(tmp_path: Path) -> None:
+async def test_the_search_is_reached_from_wherever_something_is_written(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("half a thought")
         await stage.press("home", "ctrl+f")
-        assert stage.one(Prompt).text.strip() == "a thought"
-        await stage.press("end", "ctrl+f")
         assert stage.shows(Search)
-        assert stage.app.screen_stack[-2].query_one(Prompt).text.strip() == "a thought"
+        assert stage.app.screen_stack[-2].query_one(Prompt).text == "half a thought"
+
+
+def test_no_kind_of_input_takes_the_key_of_the_search() -> None:
+    taken = {one.key for kind in (Input, TextArea) for one in Binding.make_bindings(kind.BINDINGS)}
+    assert BY_ID["screen.search"].key not in taken

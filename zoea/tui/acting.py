@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from textual.events import Key
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from zoea.model.values import MysisView, Receipt
@@ -145,22 +144,6 @@ class Acting:
             return
         if cockpit.arming.press("quit", "press ctrl+c again to quit"):
             cockpit.do_app_quit()
-
-
-def is_search_at_the_end(cockpit: Cockpit, event: Key) -> bool:
-    """Whether this key of text editing has nothing left to do, so that it may mean the search it also stands for.
-
-    `ctrl+f` deletes the word on the right wherever something is written; at the
-    end of the text there is none.
-    """
-    if event.key not in cockpit.keys["screen.search"].split(",") or event.is_printable:
-        return False
-    focused = cockpit.focused
-    if isinstance(cockpit.screen, ModalScreen) or not isinstance(focused, Input | TextArea) or focused.selected_text:
-        return False
-    if isinstance(focused, Input):
-        return focused.cursor_position == len(focused.value)
-    return focused.cursor_location == focused.document.end
 
 
 def _selected(cockpit: Cockpit) -> str:

@@ -36,7 +36,7 @@ from zoea.settings.paths import Places
 from zoea.text.control import strip
 from zoea.tui import keymap as keymaps
 from zoea.tui import looks
-from zoea.tui.acting import Acting, is_search_at_the_end
+from zoea.tui.acting import Acting
 from zoea.tui.actions import BY_ID, Place, Situation, bindings, of
 from zoea.tui.arming import Arming
 from zoea.tui.asked import Asked
@@ -285,9 +285,6 @@ class Cockpit(Visiting, Acting, App[str]):
     async def on_event(self, event: TextualEvent) -> None:
         if isinstance(event, Key) and not event.is_forwarded:
             self.arming.saw(event.key)
-            if is_search_at_the_end(self, event):
-                self.action_do("screen.search")
-                return
         if isinstance(event, Paste):
             # What is pasted is shown in inputs as it is: nothing in it may move the cursor.
             event.text = strip(event.text)
