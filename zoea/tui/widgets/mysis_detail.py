@@ -139,7 +139,9 @@ class MysisDetail(Horizontal):
         view = self._view
         if view is None:
             self._put_titles(Content(""), Content(""))
-            self._line.put(self._nobody[0] if self._nobody else ())
+            # Where there is one line only, it says all of it, as far as there is room.
+            in_one = [piece for line in self._nobody for piece in (*line, ("  ", ""))]
+            self._line.put(cut(in_one, self._line.size.width))
             self._recent.put(self._nobody)
             self._request.put(())
             return
