@@ -53,7 +53,7 @@ def file_stem(mysis_id: int, name: str) -> str:
 
 
 def _safe(name: str) -> str:
-    return re.sub(r"[^\w-]+", "-", name).strip("-") or "mysis"
+    return re.sub(r"\W+", "-", name).strip("-") or "mysis"
 
 
 def everybody(database: Path, *, archived: bool = False) -> dict[int, str]:

@@ -44,7 +44,9 @@ TABLES = {
 }
 """The table of each kind of line. A line `sender` names a mysis that the conversation speaks of."""
 
-JSON_TEXTS = frozenset({"overrides", "error", "wait", "frozen", "failure", "native", "recipients_filter", "body"})
+JSON_TEXTS = frozenset(
+    {"overrides", "error", "wait", "frozen", "failure", "native", "recipients_filter", "body", "about"}
+)
 """Columns whose text is JSON, which must stay so whatever is taken out."""
 
 SAID = frozenset(

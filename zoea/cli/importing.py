@@ -26,7 +26,7 @@ def import_(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="nova PATH | FILE...",
+            metavar="nova PATH | FILE",
             help="A Zoea Nova database after the word nova; or files of `zoea export --format jsonl`,"
             " or folders of such files.",
         ),

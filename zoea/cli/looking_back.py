@@ -23,7 +23,7 @@ from zoea.text.control import strip
 
 def export(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="The name of a mysis in any case, or #ID; or --all.")
+        str, typer.Argument(metavar="NAME", help="The name of a mysis in any case, or #ID; or --all.")
     ] = "",
     form: Annotated[Format, typer.Option("--format", "-f", help="What to write it as.")] = Format.MARKDOWN,
     output: Annotated[

@@ -84,6 +84,10 @@ def _picture(conn: WriterConnection) -> None:
         "INSERT INTO message(kind, sender_kind, content, created_at) VALUES ('direct', 'client', 'wait for it', 5)"
     )
     conn.execute(
+        "INSERT INTO approval(kind, turn_id, mysis_id, about, answer, asked_at, expires_at)"
+        """ VALUES ('budget', 1, 1, '{"scope": "mysis", "used": 7, "limit": 5}', 'once', 5, 6)"""
+    )
+    conn.execute(
         "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at)"
         " VALUES ((SELECT max(id) FROM message), 1, 'queue', 'pending', 5)"
     )

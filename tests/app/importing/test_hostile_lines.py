@@ -163,6 +163,7 @@ _HOSTILE = st.one_of(
 )
 
 
+@pytest.mark.timeout(900)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_whatever_a_value_is_it_is_refused_or_can_be_read(

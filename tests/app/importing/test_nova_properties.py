@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ _ID = st.from_regex(r"[A-Za-z0-9_.-]{1,12}", fullmatch=True)
 _NAME = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
 
 
+@pytest.mark.timeout(900)
 @given(st.lists(st.tuples(_ID, _NAME, _ARGUMENTS, st.booleans()), min_size=1, max_size=4))
 def test_calls_are_read_as_they_were_whatever_their_arguments_hold(
     stored: list[tuple[str, str, dict[str, Any], bool]],
@@ -40,6 +42,7 @@ def test_calls_are_read_as_they_were_whatever_their_arguments_hold(
     assert not any(one.is_mended or one.is_broken for one in found)
 
 
+@pytest.mark.timeout(900)
 @given(st.text(max_size=60))
 def test_of_a_message_that_cannot_be_read_no_word_is_lost(text: str) -> None:
     found = calls_in(f"[TOOL_CALLS]{text}")
@@ -48,6 +51,7 @@ def test_of_a_message_that_cannot_be_read_no_word_is_lost(text: str) -> None:
     assert set("".join(char for char in text if char.isalnum())) <= set(kept) | set(UNKNOWN_TOOL)
 
 
+@pytest.mark.timeout(900)
 @given(_ID, _ODD, st.lists(_ID, max_size=3))
 def test_a_result_belongs_to_the_longest_id_that_fits(call_id: str, content: str, others: list[str]) -> None:
     found, said = result_in(f"{call_id}:{content}", [*others, call_id])
@@ -93,6 +97,7 @@ def _stories(draw: st.DrawFn) -> list[NovaMemory]:
     return found
 
 
+@pytest.mark.timeout(900)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(story=_stories())
 def test_every_word_of_a_story_is_there_paired_and_survives_export(story: list[NovaMemory], tmp_path: Path) -> None:

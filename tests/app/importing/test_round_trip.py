@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,10 @@ from zoea.store.blobs import get_blob
 from zoea.store.direct import open_reader
 
 
-@pytest.fixture
-async def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    return await lived(folder)
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database that is only read."""
+    return asyncio.run(lived(tmp_path_factory.mktemp("source")))
 
 
 async def test_a_swarm_that_went_out_and_came_in_is_the_same_in_every_row(source: Path, tmp_path: Path) -> None:

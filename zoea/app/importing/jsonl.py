@@ -29,8 +29,13 @@ from zoea.swarm.mysis_ops import check_name
 
 _UID = re.compile(r"[0-9A-Za-z_.:-]{1,80}")
 _TAG = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
-_JSON = {"mysis": ("error", "wait", "overrides"), "turn": ("failure",), "memory": ("native",)}
-_ALSO_JSON = {"message": ("recipients_filter",)}
+_JSON = {
+    "mysis": ("error", "wait", "overrides"),
+    "turn": ("failure",),
+    "memory": ("native",),
+    "message": ("recipients_filter",),
+    "approval": ("about",),
+}
 
 # Which column names a row of which kind. `person` is the mysis itself or one of the senders.
 _REFERENCES: dict[str, dict[str, str]] = {
@@ -323,7 +328,7 @@ class _Conversation:
 
     def _shaped(self, line: Line, row: dict[str, Any]) -> None:
         try:
-            for name in (*_JSON.get(line.kind, ()), *_ALSO_JSON.get(line.kind, ())):
+            for name in _JSON.get(line.kind, ()):
                 shapes.checked(name, row.get(name))
         except shapes.Misshapen as wrong:
             line.place.refuse(f"{wrong} in this {line.kind}")
