@@ -72,17 +72,13 @@ def install() -> bool:
     """The two programs, once for each environment; False where they cannot be had."""
     if all((PROGRAMS / name.replace("@", "_").replace("/", "_")).exists() for name in (SUITE, INSPECTOR)):
         return True
-    npm = [
-        str(Path(NODE).with_name("npm")),
-        "install",
-        "--prefix",
-        str(PROGRAMS),
-        "--silent",
-        "--no-audit",
-        "--no-fund",
-    ]
+    npm = [str(Path(NODE).with_name("npm")), "install", "--prefix", str(PROGRAMS), "--silent", "--no-audit"]
+    npm += ["--no-fund", "--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "30000"]
     PROGRAMS.mkdir(exist_ok=True)
-    done = subprocess.run([*npm, SUITE, INSPECTOR], env=environment(), capture_output=True, text=True, timeout=300)
+    try:
+        done = subprocess.run([*npm, SUITE, INSPECTOR], env=environment(), capture_output=True, text=True, timeout=240)
+    except subprocess.TimeoutExpired:
+        return False
     if done.returncode != 0:
         sys.stdout.write(done.stderr[-2000:])
         return False
