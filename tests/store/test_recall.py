@@ -25,6 +25,7 @@ from zoea.store.recall import (
     Query,
     Spot,
     memories,
+    narrow,
     search_broadcasts,
     search_memories,
 )
@@ -386,3 +387,33 @@ class TestIndexing:
         with closing(sqlite3.connect(path)) as connection:
             assert len(found(connection, Query("another word"))) == 1
             check_indexes(connection)
+
+
+class TestChoosingTerms:
+    @pytest.fixture
+    def many(self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> sqlite3.Connection:
+        """Sixty memories of iron, every tenth of silver iron, one of gold."""
+        monkeypatch.setattr(narrow, "LARGE", 0)
+        monkeypatch.setattr(narrow, "PROBE", 3)
+        monkeypatch.setattr(narrow, "_LOOK", 2)
+        for number in range(60):
+            remember(db, "gold" if number == 7 else "silver iron" if number % 10 == 0 else "iron")
+        return db
+
+    def test_the_rarest_are_asked_for_and_others_only_while_they_help(self, many: sqlite3.Connection) -> None:
+        asked = ['"iro"', '"ron"', '"sil"', '"ilv"']
+        assert narrow.narrowed(many, "memory_exact", asked, 60) == ['"ilv"', '"sil"']
+
+    def test_one_that_hardly_any_row_has_is_enough(self, many: sqlite3.Connection) -> None:
+        assert narrow.narrowed(many, "memory_exact", ['"iro"', '"old"', '"sil"'], 60) == ['"old"']
+
+    def test_all_are_asked_for_where_rows_are_few(
+        self, many: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(narrow, "LARGE", 61)
+        assert narrow.narrowed(many, "memory_exact", ['"iro"', '"sil"'], 60) == ['"iro"', '"sil"']
+
+    @pytest.mark.usefixtures("always_indexed")
+    def test_what_is_found_is_the_same(self, many: sqlite3.Connection) -> None:
+        assert found(many, Query("silver iron")) == [51, 41, 31, 21, 11, 1]
+        assert found(many, Query("silver iron", mysis_ids=(2,))) == []
