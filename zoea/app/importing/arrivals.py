@@ -34,9 +34,11 @@ class Arrivals:
         self._living = {row[0].casefold() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
 
     def known(self, uid: str) -> str | None:
-        """The name of the mysis with this uid, unless it is known only as a sender; None where there is none."""
-        row = self.conn.execute("SELECT name, state_reason FROM mysis WHERE uid = ?", (uid,)).fetchone()
-        return None if row is None or row["state_reason"] == ONLY_A_SENDER else str(row["name"])
+        """What the mysis with this uid is called, unless it is known only as a sender; None where there is none."""
+        row = self.conn.execute("SELECT name, state_reason, deleted_at FROM mysis WHERE uid = ?", (uid,)).fetchone()
+        if row is None or row["state_reason"] == ONLY_A_SENDER:
+            return None
+        return str(row["name"]) + (", which is deleted" if row["deleted_at"] is not None else "")
 
     def free_name(self, wanted: str) -> str:
         """The name, or with the lowest number behind it that nobody living has."""

@@ -36,7 +36,13 @@ class Arrival:
 
     def lines(self) -> list[str]:
         """What a person reads."""
-        numbers = f"{_many(self.turns, 'turn')}, {self.memories:,} memories, {_many(self.calls, 'tool call')}"
+        numbers = ", ".join(
+            (
+                _many(self.turns, "turn"),
+                f"{self.memories:,} {'memory' if self.memories == 1 else 'memories'}",
+                _many(self.calls, "tool call"),
+            )
+        )
         head = f"imported {self.name}: {numbers}"
         if self.name != self.wanted:
             head += f" (there it is called {self.wanted}, a name that is taken here or cannot be one)"
