@@ -19,7 +19,8 @@ from zoea.text import clean
 LATEST = 253_370_764_800_000_000
 """The year 9999 in µs: no later time can be shown."""
 
-_MOST = (1 << 63) - 1
+_MOST = 1 << 47
+"""Of whatever is counted: sums over many rows stay whole numbers to SQLite."""
 _ALSO = {"blob": frozenset({"hash", "size", "data"}), "request": frozenset({"plan"}), "memory": frozenset({"owner"})}
 """What a line holds that is no column of its table, or is read by somebody else."""
 

@@ -338,6 +338,8 @@ class _Conversation:
         old = row.pop("id")
         self._shaped(line, row)
         self._moved(line, row)
+        if not row.get("sender_name", "").isprintable():
+            line.place.refuse("the sender's name is none")  # it stands in the line that speaks for the sender
         if old in self._ids.get("message", {}):
             return  # it was answered in one turn, and stands with its other deliveries too
         known = self._in.messages.get(old)

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from zoea.app.importing.columns import LATEST
 from zoea.context import Frozen
 from zoea.model.errors import PlanError
 from zoea.model.words import OpenedBy
+
+_MOST_RATIO = 1000.0
 
 Ids = Mapping[int, int]
 """Ids of the file to ids of this workspace."""
@@ -34,7 +37,9 @@ def checked(name: str, text: str | None) -> None:
             case "wait":
                 value = json.loads(text)
                 until = value.get("until")
-                sound = (until is None or _is_int(until)) and isinstance(value.get("reason", ""), str)
+                sound = (until is None or (_is_int(until) and 0 <= until <= LATEST)) and isinstance(
+                    value.get("reason", ""), str
+                )
             case _:
                 sound = isinstance(json.loads(text), dict)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -72,7 +77,7 @@ def _fits(value: Any, default: Any, name: str) -> bool:
         case bool():
             return isinstance(value, bool)
         case float():
-            return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+            return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MOST_RATIO
         case str():
             return isinstance(value, str)
         case tuple():
