@@ -1,0 +1,293 @@
+"""Every screen at three sizes in a dark and a light theme is the picture that somebody looked at and kept.
+
+All of it comes from one database that a scripted model played (`tests/tui/played.py`).
+`make snapshots` keeps what the screens show now; look at the pictures before committing them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import Input
+
+from tests.fakes.llm_clock import HandClock
+from tests.fakes.swarm import FakeSwarm
+from tests.swarm.harness import swarm
+from tests.tui.album import ACCEPTS, Album, picture
+from tests.tui.cockpit import Stage, cockpit_over
+from tests.tui.played import MORNING, played
+from zoea.model.values import ProviderView, ToolView, UpstreamView
+from zoea.tui.app import Opened
+from zoea.tui.feed import SPARK_POINTS, Feed
+from zoea.tui.screens.approvals import ApprovalPanel
+from zoea.tui.screens.connect import Connect
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.trying import TryTool
+from zoea.tui.screens.welcome import Welcome
+from zoea.tui.widgets.pick_list import PickList
+
+SIZES = ((80, 24), (120, 40), (200, 60))
+THEMES = ("nova", "tide")
+PATIENCE_S = 10.0
+LOOK_S = 0.1 if ACCEPTS else 0.02
+STILL_S = 0.5
+
+ONE_BELT = json.dumps(
+    {"type": "object", "properties": {"belt": {"type": "string", "description": "Its name."}}, "required": ["belt"]}
+)
+TOOLS = (
+    ToolView("scan", "Look for belts and stations around the ship.", "{}", read_only=True),
+    ToolView("mine", "Take ore from a belt into the hold.", ONE_BELT, injected=("session_id",)),
+    ToolView("travel", "Set a course; the answer names the tick of arrival.", "{}"),
+    ToolView("sell", "Sell from the hold at the station you are docked at.", "{}", destructive=True),
+)
+UPSTREAMS = (
+    UpstreamView("reef", "stdio", "open", TOOLS, 3, 1, 412, 3, 3.2, 410.0, server="Reef 1.0"),
+    UpstreamView("notes", "http", "lost", last_error="connection refused", errors=2),
+)
+PROVIDERS = (
+    ProviderView("ollama", "ollama", "Ollama at 127.0.0.1:11434", 12.0, ("qwen3:8b", "llama3.2"), is_default=True),
+    ProviderView("openai", "openai", "OpenAI", problem="401 no key", hint="Set OPENAI_API_KEY, then press r."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A screen of the cockpit: the keys that open it, and what holds once it is whole.
+
+    `is_box` stands over another screen, which is laid out anew only while nothing
+    stands over it: a box is opened at each size.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    is_whole: Callable[[Stage], Any]
+    then: Callable[[Stage], Awaitable[None]] | None = None
+    is_box: bool = False
+
+
+def says(*words: str) -> Callable[[Stage], bool]:
+    return lambda stage: all(word in stage.text() for word in words)
+
+
+async def write_broadcast(stage: Stage) -> None:
+    await stage.write("All of you: ")
+
+
+async def write_search(stage: Stage) -> None:
+    stage.one(Input, "#words").value = "iron"
+
+
+async def write_command(stage: Stage) -> None:
+    await stage.write("st")
+
+
+async def choose_themes(stage: Stage) -> None:
+    sections = stage.one(PickList, "#sections")
+    await stage.until(lambda: "look" in sections.ids)
+    sections.select("look")
+    await stage.pilot.pause()
+    await stage.press("enter")
+
+
+async def try_tool(stage: Stage) -> None:
+    await stage.until(lambda: "openai" in stage.text())
+    await stage.press("tab")
+    await stage.until(lambda: "mine" in stage.text())
+    await stage.press("down", "t")
+
+
+async def choose_budgets(stage: Stage) -> None:
+    await stage.until(lambda: "budget" in stage.one(PickList, "#sections").ids)
+    stage.one(PickList, "#sections").select("budget")
+    await stage.pilot.pause()
+    await stage.press("enter")
+
+
+async def listen(stage: Stage) -> None:
+    panel = stage.screen
+    assert isinstance(panel, ApprovalPanel)
+    await stage.until(lambda: panel.is_listening)
+
+
+SCENES = (
+    Scene("dashboard", (), says("epsilon")),
+    Scene("dashboard-marked", ("space", "space"), says("▌")),
+    Scene("broadcast", ("b",), says("All of you:"), write_broadcast),
+    Scene("new-mysis", ("n",), says("template", "Mines ore"), is_box=True),
+    Scene("confirm", ("d",), says("Delete"), is_box=True),
+    Scene("approvals", ("o",), says("gamma asks", "iron ore"), listen, is_box=True),
+    Scene("quitting", ("q",), says("end the swarm"), is_box=True),
+    Scene("palette", ("ctrl+p",), says("broadcast"), is_box=True),
+    Scene("command", ("colon",), says("st"), write_command, is_box=True),
+    Scene("help", ("question_mark",), says("HELP")),
+    Scene("settings", ("comma",), says("Tokens a day"), choose_budgets),
+    Scene("themes", ("comma",), says("Nova"), choose_themes),
+    Scene("log", ("l",), says("events")),
+    Scene("search", ("ctrl+f",), says("iron"), write_search),
+    Scene("upstreams", ("u",), says("reef", "openai")),
+    Scene("upstreams-try", ("u",), lambda stage: stage.shows(TryTool), try_tool, is_box=True),
+    Scene("focus", ("g", "enter"), says("Port Vesper: 11", "turn 5")),
+    Scene("focus-verbose", ("g", "enter", "v"), says("belt-2")),
+    Scene("focus-error", ("G", "k", "enter"), says("401")),
+    Scene("exporting", ("g", "enter", "e"), says("Markdown"), is_box=True),
+    Scene("inspector", ("g", "i"), says("PACKS")),
+)
+ALONE = ("welcome", "connect")
+NAMES = [scene.name for scene in SCENES] + list(ALONE)
+
+
+class Still:
+    """The swarm's api, but with connections of its own: those of a test are measured and never fail."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]:
+        return UPSTREAMS
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        return PROVIDERS
+
+
+@pytest.fixture(autouse=True)
+def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One time zone, one encoding, and no measuring against a real clock."""
+
+    async def never(self: Feed) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Feed, "_measure", never)
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setenv("TZ", "UTC")
+    for name in ("LC_ALL", "LC_CTYPE", "NO_COLOR", "COLORTERM", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+async def look(stage: Stage, album: Album, name: str) -> None:
+    """Look at the screen until it is the kept picture, or keep it once it stands still."""
+    drawn = ""
+    since, ends = time.monotonic(), time.monotonic() + (PATIENCE_S if not album.failed else 1.0)
+    while time.monotonic() < ends:
+        await asyncio.sleep(LOOK_S)
+        before, drawn = drawn, picture(stage.app)
+        if not ACCEPTS and drawn == album.kept(name):
+            return
+        if drawn != before:
+            since = time.monotonic()
+        elif ACCEPTS and time.monotonic() - since > STILL_S:
+            album.keep(name, drawn)
+            return
+    album.differs(name, drawn)
+
+
+async def look_at(stage: Stage, album: Album, theme: str, scene: str, is_whole: Callable[[], Any]) -> None:
+    """Look at a scene once it is whole."""
+    width, height = stage.app.size
+    try:
+        await stage.until(is_whole, within=PATIENCE_S)
+    except TimeoutError:
+        raise AssertionError(f"{scene} at {width}x{height} never was whole:\n{stage.text()}") from None
+    await look(stage, album, f"{theme}/{width}x{height}/{scene}")
+
+
+async def open_scene(stage: Stage, scene: Scene) -> None:
+    """From the dashboard as it was at the beginning."""
+    await home(stage)
+    await stage.press(*scene.keys)
+    if scene.then is not None:
+        await scene.then(stage)
+
+
+async def home(stage: Stage) -> None:
+    """Back to the dashboard as it was at the beginning."""
+    for _ in range(12):
+        if stage.shows(Dashboard):
+            break
+        await stage.press("escape")
+    await stage.press("escape", "escape", "g")
+    assert stage.shows(Dashboard)
+
+
+async def spent(stage: Stage) -> None:
+    """The sparklines: what each mysis's requests came to, one after the other, instead of in real time."""
+    rows = await stage.swarm.rows("SELECT mysis_id, input_tokens + output_tokens AS tokens FROM request ORDER BY id")
+    for row in rows:
+        points = stage.app.feed._spent.setdefault(row["mysis_id"], deque(maxlen=SPARK_POINTS))
+        points.append(row["tokens"] or 0)
+
+
+@asynccontextmanager
+async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
+    """The cockpit over the played swarm."""
+    async with played(folder) as morning:
+        inner = morning.inner
+        api: Any = Still(inner.commander)
+        async with cockpit_over(api, inner.path, clock=inner.clock, inner=inner, theme=theme, size=SIZES[0]) as stage:
+            await stage.until(lambda: stage.has("alpha", "epsilon") and stage.app.asked.open)
+            await spent(stage)
+            stage.app._feed_changed(frozenset())
+            yield stage
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("theme", THEMES)
+async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, theme: str) -> None:
+    album = Album()
+    async with the_morning(tmp_path, theme) as stage:
+        for scene in SCENES:
+            for size in SIZES:
+                await stage.pilot.resize_terminal(*size)
+                if scene.is_box or size == SIZES[0]:
+                    await open_scene(stage, scene)
+                if scene.is_box:
+                    stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
+                await look_at(stage, album, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
+            assert stage.app.look.name == theme
+    assert not album.complaint(), album.complaint()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("theme", THEMES)
+async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path: Path, theme: str) -> None:
+    album = Album()
+
+    @asynccontextmanager
+    async def with_world() -> AsyncIterator[Opened]:
+        yield Opened(FakeSwarm(), tmp_path / "no.db", True, "reef-run")
+
+    clock = HandClock(MORNING)
+    async with (
+        swarm(tmp_path, clock=clock) as inner,
+        cockpit_over(
+            inner.commander, inner.path, clock=clock, theme=theme, size=SIZES[0], opener_with_world=with_world
+        ) as stage,
+    ):
+        for width, height in SIZES:
+            await stage.pilot.resize_terminal(width, height)
+            await look_at(stage, album, theme, "welcome", lambda: stage.shows(Welcome) and says("config.toml")(stage))
+            await stage.press("c")
+            await look_at(stage, album, theme, "connect", lambda: stage.shows(Connect))
+            await stage.press("escape")
+    assert not album.complaint(), album.complaint()
+
+
+def test_no_picture_is_kept_that_nothing_draws() -> None:
+    names = [f"{theme}/{width}x{height}/{name}" for theme in THEMES for width, height in SIZES for name in NAMES]
+    assert Album().strangers(names) == []
