@@ -146,7 +146,7 @@ class TestOwning:
         monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         assert "runs on without a screen" in zoea("run", "--world", "reef").out
-        assert started[0][1:] == ["-m", "zoea", "run", "--headless", "--world", "reef"]
+        assert started[0][1:] == ["-P", "-m", "zoea", "run", "--headless", "--world", "reef"]
 
     def test_two_ways_to_show_the_same_are_refused(self, zoea: Zoea) -> None:
         assert zoea("run", "--plain", "--json").code == 2

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.store.remembered import broadcast, check_indexes, database, remember
-from zoea.model.errors import UsageError
+from zoea.model.errors import StoreError, UsageError
 from zoea.model.words import Role, SenderKind, Source
 from zoea.store.connection import WriterConnection
 from zoea.store.recall import (
@@ -417,3 +417,16 @@ class TestChoosingTerms:
     def test_what_is_found_is_the_same(self, many: sqlite3.Connection) -> None:
         assert found(many, Query("silver iron")) == [51, 41, 31, 21, 11, 1]
         assert found(many, Query("silver iron", mysis_ids=(2,))) == []
+
+    async def test_what_cannot_be_indexed_is_not_stored_and_its_writer_hears_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(_: sqlite3.Connection) -> None:
+            raise ValueError("no such alphabet")
+
+        monkeypatch.setattr("zoea.store.store.catch_up", fails)
+        store = await Store.open(tmp_path / "zoea.db", clock_now=lambda: 1)
+        with pytest.raises(StoreError, match="no such alphabet"):
+            await store.write(lambda connection: connection.emit("hold.lifted", None))
+        assert [tuple(row) for row in await store.read("SELECT count(*) FROM event")] == [(0,)]
+        await store.close()

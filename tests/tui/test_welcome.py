@@ -245,7 +245,7 @@ async def started(where: Places) -> AsyncIterator[Cockpit]:
 async def test_from_an_empty_directory_to_five_miners_who_are_all_there_again(tmp_path: Path) -> None:
     where = places(configured=False)
     async with started(where) as app:
-        stage = Stage(app, None, HandClock(START))  # type: ignore[arg-type]  # nothing is typed by name here
+        stage = Stage(app, SteadyPilot(app), HandClock(START))
         await stage.until(lambda: isinstance(app.screen, Welcome))
         app.action_do("welcome.sandbox")
         await stage.until(lambda: isinstance(app.screen, Dashboard) and len(app.feed.myses) == 5, within=30)
@@ -253,7 +253,7 @@ async def test_from_an_empty_directory_to_five_miners_who_are_all_there_again(tm
     calls = {view.name: view.tool_calls for view in app.feed.myses.values()}
     # Opened again without a word about the world: the workspace has it.
     async with started(where) as app:
-        stage = Stage(app, None, HandClock(START))  # type: ignore[arg-type]  # nothing is typed by name here
+        stage = Stage(app, SteadyPilot(app), HandClock(START))
         await stage.until(lambda: len(app.feed.myses) == 5)
         assert isinstance(app.screen, Dashboard)
         await app.api.start_all()

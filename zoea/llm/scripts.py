@@ -203,9 +203,10 @@ def _call(tools: Sequence[ToolSpec], seed: str) -> AnswerCall:
 
 
 def _pick(tools: Sequence[ToolSpec], seed: str) -> ToolSpec:
-    """One of the tools, by hash: Zoea's own and those that wait for a person only where there is no other."""
+    """One of the tools, by hash: Zoea's own only where there is no other, and last those that wait for a person."""
     usual = [tool for tool in tools if not tool.asks and not tool.name.startswith("zoea_")]
-    choice = sorted(usual or tools, key=lambda tool: tool.name)
+    prompt = [tool for tool in tools if not tool.asks and tool.name != "zoea_ask"]
+    choice = sorted(usual or prompt or tools, key=lambda tool: tool.name)
     return choice[_number(seed, "tool") % len(choice)]
 
 

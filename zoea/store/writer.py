@@ -229,6 +229,9 @@ class Writer:
         except SQLITE_ERRORS as error:
             self._drop()
             raise _TransactionLost(str(error)) from translate(error)
+        except Exception as error:  # noqa: BLE001 - this thread goes on; whoever wrote hears it
+            self._drop()
+            raise _TransactionLost(str(error)) from StoreError(f"what was written cannot be indexed: {error!r}")
         return perf_counter() - begun
 
     def _drop(self) -> None:

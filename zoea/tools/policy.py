@@ -58,7 +58,9 @@ def decide(spec: ToolSpec, policy: ToolPolicy) -> ToolSpec | None:
     if matches(policy.deny, spec.origin, spec.upstream) or not matches(policy.allow, spec.origin, spec.upstream):
         return None
     is_question = spec.asks and not spec.upstream  # Zoea's own: its approval is the answer
-    asks = is_question or matches(policy.ask, spec.origin, spec.upstream) or (
-        policy.ask_destructive and spec.destructive and not spec.read_only
+    asks = (
+        is_question
+        or matches(policy.ask, spec.origin, spec.upstream)
+        or (policy.ask_destructive and spec.destructive and not spec.read_only)
     )
     return replace(spec, asks=asks) if asks != spec.asks else spec
