@@ -14,8 +14,8 @@ from tests.fakes.toolboxes import Faulty, asked, meta, wait_until
 from tests.tools.conftest import Opener
 from zoea.model.errors import SettingsError
 from zoea.model.request import AnswerCall
+from zoea.model.words import MASK
 from zoea.tools import Login, Toolbox, UpstreamConfig
-from zoea.tools.identity import MASK
 
 CANARIES = ("canary-password", "canary-session")
 

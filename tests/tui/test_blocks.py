@@ -12,7 +12,7 @@ from tests.tui.conversations import HOSTILE, SECOND, START, answer, call, noted,
 from zoea.model.values import Failure, Sender
 from zoea.model.words import CallState, MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.tui import looks, markdown_lines
-from zoea.tui.blocks import ASCII, Block, Kind, Marks, Shape, arguments, of_turn
+from zoea.tui.blocks import ASCII, Block, Kind, Marks, Shape, of_turn
 from zoea.tui.paint import LINES, Manner, paint
 from zoea.tui.palette import Palette
 
@@ -139,23 +139,6 @@ class TestBlocks:
     def test_copying_gives_the_words_without_decoration(self) -> None:
         blocks = of_turn(turn(prompt(1, "Mine"), answer(2, "**ok**", call(5)), result(3, 5, "r")), START, MARKS)
         assert [block.copy for block in blocks] == ["Mine", "Mine", "**ok**", 'mine({"belt": "b-2"})\nr']
-
-    @pytest.mark.parametrize(
-        ("text", "shown"),
-        [
-            ('{"k": "v", "n": 40}', 'k="v", n=40'),
-            ("{}", ""),
-            ("[1]", "[1]"),
-            ("{broken", "{broken"),
-            ('{"long": "' + "x" * 100 + '"}', 'long="' + "x" * 59 + "…"),
-            ("[" * 50_000, "[" * 400),
-        ],
-    )
-    def test_arguments_are_shown_as_people_read_them(self, text: str, shown: str) -> None:
-        assert arguments(text, MARKS) == shown
-
-    def test_huge_arguments_are_not_read_as_json(self) -> None:
-        assert len(arguments(json.dumps({"x": "y" * 200_000}), MARKS)) == 401
 
 
 class TestPainting:

@@ -152,6 +152,8 @@ class Finish(StrEnum):
     UNKNOWN = "unknown"
 
 
+MASK = "‹account›"
+"""Stands wherever something is stored or shown in which Zoea filled in an argument that no model may see."""
 ASK_TOOL = "zoea_ask"
 """Zoea's own tool by which a mysis asks the commander: its approval is the answer, in words."""
 

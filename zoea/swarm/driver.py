@@ -20,7 +20,7 @@ from zoea.model.errors import PlanError, ProviderError, ZoeaError
 from zoea.model.ports import ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.model.values import Memory, Mysis
-from zoea.model.words import Activity, ApprovalAnswer, Outcome
+from zoea.model.words import MASK, Activity, ApprovalAnswer, Outcome
 from zoea.store import WriterConnection
 from zoea.swarm import budgets, fingerprint, memory_ops, records, room, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
@@ -31,6 +31,7 @@ from zoea.swarm.model_call import ModelCall
 from zoea.swarm.services import Services
 from zoea.swarm.turn import step
 from zoea.swarm.view import LiveMysis
+from zoea.text.calls import spoken
 
 _log = logging.getLogger(__name__)
 
@@ -381,7 +382,7 @@ class TurnDriver:
 
     async def _run_tool(self, call_id: int) -> None:
         call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
-        self._live.say(f"⚙ {call.name}({call.arguments})", self._now())
+        self._live.say(f"⚙ {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
         self._services.view.touch(self._agent.mysis_id)
         await self._services.hold.lifted(self._agent.mysis_id)
         seconds = self._agent.settings.tool.timeout
@@ -407,7 +408,7 @@ class TurnDriver:
 
     async def _ask(self, call_id: int) -> None:
         call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
-        self._live.say(f"asks: {call.name}({call.arguments})", self._now())
+        self._live.say(f"asks: {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(
             call_id, self._agent.mysis_id, lambda answer, sentence: self._approved(call_id, answer, sentence)

@@ -29,3 +29,8 @@ def strip(text: str) -> str:
     if _SUSPECT.search(text) is None:
         return text
     return _CONTROL.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))
+
+
+def one_line(text: str) -> str:
+    """Whatever a model wrote, as one harmless line: no control characters, no runs of blanks."""
+    return " ".join(strip(text).split())

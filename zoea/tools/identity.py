@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 from zoea.model.errors import ToolError
 from zoea.model.request import Blob, ToolResult
+from zoea.model.words import MASK
 from zoea.tools.config import Login, UpstreamConfig
 from zoea.tools.results import as_result, fields_of
 
-MASK = "‹account›"
 _PUBLIC = frozenset({"account", "name", "username", "user", "player", "id", "email"})
 _SHORTEST = 4
 _REMEMBERED = 8

@@ -13,8 +13,8 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from zoea.model.values import MysisView, Receipt
+from zoea.text.control import one_line
 from zoea.tui.receipts import receipt_line
-from zoea.tui.rows import one_line
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit

@@ -6,7 +6,6 @@ Source: spec tui.md, "Focus".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,13 +13,11 @@ from enum import StrEnum
 from zoea.app.transcript import Entry, Page, Turn
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.model.words import CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
-from zoea.text.control import strip
+from zoea.text.calls import spoken_arguments
+from zoea.text.control import one_line, strip
 from zoea.tui import figures
 
 Piece = tuple[str, str]
-
-ARGUMENTS_CHARS = 400
-VALUE_CHARS = 60
 
 
 class Kind(StrEnum):
@@ -280,7 +277,7 @@ def _call(
         head=(
             (f"{marks.tool} ", "tool"),
             (one_line(call.name), "called"),
-            (f"({arguments(call.arguments, marks)})", "quiet"),
+            (f"({spoken_arguments(call.arguments, more=marks.more)})", "quiet"),
         ),
         right=_state(call, result, now, marks),
         body=content,
@@ -313,30 +310,6 @@ def _state(call: ToolCall, result: Entry | None, now: int, marks: Marks) -> tupl
             return ((f"{marks.bad} its fate is unknown", "waiting"),)
         case _:
             return ((f"{marks.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
-
-
-def arguments(text: str, marks: Marks) -> str:
-    """`k="v", n=40`: a call's arguments as people read them; what is no object stands as it is."""
-    if len(text) > 100_000:
-        return one_line(text[:ARGUMENTS_CHARS]) + marks.more
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return one_line(text[:ARGUMENTS_CHARS])
-    if not isinstance(value, dict):
-        return one_line(text[:ARGUMENTS_CHARS])
-    parts: list[str] = []
-    for key, item in value.items():
-        shown = one_line(json.dumps(item, ensure_ascii=False))
-        if len(shown) > VALUE_CHARS:
-            shown = shown[:VALUE_CHARS] + marks.more
-        parts.append(f"{one_line(str(key))}={shown}")
-    joined = ", ".join(parts)
-    return joined if len(joined) <= ARGUMENTS_CHARS else joined[:ARGUMENTS_CHARS] + marks.more
-
-
-def one_line(text: str) -> str:
-    return " ".join(strip(text).split())
 
 
 def _may_be_json(text: str) -> bool:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import MysisView
+from zoea.text.control import one_line
 from zoea.tui.actions import ACTIONS, Action
-from zoea.tui.rows import one_line
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit

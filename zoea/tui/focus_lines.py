@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from zoea.model.values import MysisView
 from zoea.model.words import Activity, MysisState
+from zoea.text.control import one_line
 from zoea.tui import figures
-from zoea.tui.rows import Piece, glyph, one_line
+from zoea.tui.rows import Piece, glyph
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from zoea.model.values import ApprovalView, MysisView
 from zoea.model.words import ASK_TOOL
+from zoea.text.calls import spoken
+from zoea.text.control import one_line
 from zoea.tui import attention, figures
 from zoea.tui.asked import Asked
-from zoea.tui.rows import cells, cut, fit, glyph, one_line
+from zoea.tui.rows import cells, cut, fit, glyph
 
 Piece = tuple[str, str]
 SHOWN = 8
-_ARGUMENTS = 200
 
 
 def needs_lines(views: Sequence[MysisView], asked: Asked, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:
@@ -55,7 +56,7 @@ def needs_briefly(
 
 def asked_line(asked: ApprovalView) -> str:
     """What is asked, on one line: the question itself, or the call that waits."""
-    return question_of(asked) or call_line(asked.tool, asked.arguments)
+    return question_of(asked) or spoken(asked.tool, asked.arguments)
 
 
 def question_of(asked: ApprovalView) -> str:
@@ -67,18 +68,6 @@ def question_of(asked: ApprovalView) -> str:
     except (ValueError, RecursionError):
         return ""
     return str(given.get("question", "")) if isinstance(given, dict) else ""
-
-
-def call_line(tool: str, arguments: str) -> str:
-    """A call as people write one: `sell(item="ore", n=40)`; what is no short JSON object stands as it is."""
-    try:
-        given = json.loads(arguments) if len(arguments) <= _ARGUMENTS * 10 else None
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        return one_line(f"{tool}({arguments[:_ARGUMENTS]})")
-    inner = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())
-    return one_line(f"{tool}({inner[:_ARGUMENTS]})")
 
 
 def _of(view: MysisView, asked: Asked, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:

@@ -8,9 +8,10 @@ from zoea.app.inspect import Inspection, OfferedTool, Request, Sent
 from zoea.context import Decision, Plan, Reason, Status, Step, Variant, done, why
 from zoea.context.forms import FormKind
 from zoea.model.words import RequestState, Role
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.blocks import Marks
-from zoea.tui.rows import fit, one_line
+from zoea.tui.rows import fit
 from zoea.tui.widgets.folding_list import Item
 from zoea.tui.widgets.line_list import Piece
 from zoea.tui.wrapping import wrap

@@ -10,9 +10,10 @@ from rich.cells import cell_len
 from zoea.app.sight import Seen, Sight
 from zoea.model.values import MysisView
 from zoea.model.words import MysisState
+from zoea.text.control import one_line
 from zoea.tui import figures, sight_lines
 from zoea.tui.blocks import Block, Kind
-from zoea.tui.rows import Piece, cut, fit, one_line
+from zoea.tui.rows import Piece, cut, fit
 from zoea.tui.wrapping import wrap
 
 TEXT_CHARS = 2000

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from zoea.model.values import MysisView
 from zoea.model.words import Activity, MysisState
-from zoea.text.control import strip
+from zoea.text.control import one_line
 from zoea.tui import figures
 
 Piece = tuple[str, str]
@@ -101,11 +101,6 @@ def said(view: MysisView, now: int) -> str:
     if view.state is MysisState.IDLE and view.failure is not None:
         text = view.failure.title
     return one_line(text)
-
-
-def one_line(text: str) -> str:
-    """Whatever a model wrote, as one harmless line."""
-    return " ".join(strip(text).split())
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:

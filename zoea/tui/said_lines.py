@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from zoea.app.broadcasts import Broadcast
+from zoea.text.control import one_line
 from zoea.tui import figures
-from zoea.tui.rows import Piece, cells, fit, one_line
+from zoea.tui.rows import Piece, cells, fit
 
 ONE_LINE_FROM = 60
 """Where a panel is this wide, a broadcast and its receipt share a line."""

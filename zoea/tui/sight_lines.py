@@ -7,8 +7,9 @@ import json
 from rich.cells import cell_len
 
 from zoea.app.sight import PackSeen, Seen, Sight, Snapshot
+from zoea.text.control import one_line
 from zoea.tui import figures
-from zoea.tui.rows import Piece, fit, one_line
+from zoea.tui.rows import Piece, fit
 
 BAR = 14
 NAME = 10

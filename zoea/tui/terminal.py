@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zoea.model.values import MysisView
+from zoea.text.control import one_line
 from zoea.tui import attention
-from zoea.tui.rows import one_line
 
 PUSH_TITLE = "\x1b[22;2t"
 POP_TITLE = "\x1b[23;2t"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoea.model.values import ToolView
-from zoea.tui.rows import one_line
+from zoea.text.control import one_line
 from zoea.tui.widgets.folding_list import Item
 from zoea.tui.widgets.line_list import Piece
 

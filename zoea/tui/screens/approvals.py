@@ -19,10 +19,10 @@ from textual.widgets import Input
 
 from zoea.model.values import ApprovalView
 from zoea.model.words import ApprovalAnswer
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Place, bindings, of
 from zoea.tui.needs import question_of
-from zoea.tui.rows import one_line
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.bars import KeyLine
 from zoea.tui.widgets.text_block import Piece, TextBlock

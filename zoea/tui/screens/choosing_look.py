@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 from zoea.model.errors import SettingsError
 from zoea.settings.origin import DEFAULT, Layer
+from zoea.text.control import one_line
 from zoea.tui import looks
 from zoea.tui.beside import Beside
 from zoea.tui.form import save
-from zoea.tui.rows import fit, one_line
+from zoea.tui.rows import fit
 from zoea.tui.widgets.pick_list import Choice, PickList
 from zoea.tui.widgets.text_block import Piece
 

@@ -15,10 +15,11 @@ from zoea.app.mcp.tokens import Scope, TokenRow, Tokens
 from zoea.model.errors import ZoeaError
 from zoea.model.values import McpView
 from zoea.settings import Credentials
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.beside import Beside
 from zoea.tui.clickable import hints
-from zoea.tui.rows import Piece, one_line
+from zoea.tui.rows import Piece
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.text_block import TextBlock
 

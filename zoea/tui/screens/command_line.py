@@ -11,9 +11,10 @@ from textual.types import CSSPathType
 from textual.widgets import Input, Static
 
 from zoea.model.errors import ZoeaError
+from zoea.text.control import one_line
 from zoea.tui.actions import Situation
 from zoea.tui.commands import Completion, complete, run
-from zoea.tui.rows import fit, one_line
+from zoea.tui.rows import fit
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.text_block import Piece, TextBlock
 

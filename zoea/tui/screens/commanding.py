@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from zoea.model.errors import ZoeaError
 from zoea.model.values import MysisView
 from zoea.model.words import MysisState
-from zoea.tui.rows import one_line
+from zoea.text.control import one_line
 
 if TYPE_CHECKING:
     from zoea.tui.screens.base import CockpitScreen

@@ -13,9 +13,10 @@ from textual.widgets import Input
 
 from zoea.app.export import Format, file_name, write
 from zoea.model.errors import ZoeaError
+from zoea.text.control import one_line
 from zoea.tui.beside import Beside
 from zoea.tui.clickable import hints
-from zoea.tui.rows import Piece, one_line
+from zoea.tui.rows import Piece
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.text_block import TextBlock
 

@@ -15,10 +15,10 @@ from zoea.app.inspect import Inspection, Request, inspected, requests_from, requ
 from zoea.context import explain
 from zoea.model.errors import StoreError, UsageError
 from zoea.model.request import RequestMessage
+from zoea.text.control import one_line
 from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.blocks import ASCII, Marks
 from zoea.tui.plan_lines import head_lines, message_items, plan_lines, request_line, tool_items
-from zoea.tui.rows import one_line
 from zoea.tui.screens.parted import PartedScreen
 from zoea.tui.widgets.bars import KeyLine, Line
 from zoea.tui.widgets.folding_list import FoldingList
@@ -132,12 +132,12 @@ class Inspector(PartedScreen):
         since = next((each.id for each in reversed(self._requests) if each.state == "reserved"), None)
         if since is None:
             since = self._requests[0].id if self._requests else 0
-        shown = self.request
         try:
             fresh = await asyncio.to_thread(requests_from, opened.database, self.mysis_id, since)
         except StoreError as error:
             self.cockpit.show_error(error)
             return
+        shown = self.request  # now, not before: a key may have moved on while this was read
         self._requests = [*fresh, *(each for each in self._requests if each.id < since)]
         if shown is not None:
             self._at = next((place for place, each in enumerate(self._requests) if each.id == shown.id), self._at)
@@ -153,7 +153,8 @@ class Inspector(PartedScreen):
         except (StoreError, UsageError) as error:
             self.cockpit.show_error(error)
             return
-        if request is self.request and self.is_mounted:
+        now = self.request  # the row may have been read anew meanwhile
+        if now is not None and now.id == request.id and self.is_mounted:
             self._requests[self._at] = found.request
             self._show(found)
 

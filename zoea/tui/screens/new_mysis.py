@@ -16,11 +16,10 @@ from textual.widgets.option_list import Option
 from zoea.app.choices import Choices, choices
 from zoea.model.errors import ZoeaError
 from zoea.model.values import MysisView
-from zoea.text.control import strip
+from zoea.text.control import one_line, strip
 from zoea.tui import figures
 from zoea.tui.beside import Beside
 from zoea.tui.clickable import hints
-from zoea.tui.rows import one_line
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.choice import Choice
 from zoea.tui.widgets.text_block import Piece, TextBlock

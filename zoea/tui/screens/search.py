@@ -13,9 +13,10 @@ from textual.widgets import Input
 from zoea.app.search import Hit, Hits, Searcher, Spot, Wish, wish_of
 from zoea.model.errors import StoreError
 from zoea.model.words import Role
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Place, bindings, of
-from zoea.tui.rows import fit, one_line
+from zoea.tui.rows import fit
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.bars import KeyLine, Line
 from zoea.tui.widgets.line_list import LineList, Piece

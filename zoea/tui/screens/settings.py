@@ -18,10 +18,11 @@ from textual.widgets import Input
 from zoea.model.errors import SettingsError
 from zoea.settings.layers import Loaded, load
 from zoea.settings.origin import DEFAULT, Layer, SettingsInvalid
+from zoea.text.control import one_line
 from zoea.tui.actions import BY_ID, Place, bindings, of
 from zoea.tui.beside import Beside
 from zoea.tui.form import KEYS, LOOK, Field, Group, groups, parsed, save
-from zoea.tui.rows import fit, one_line
+from zoea.tui.rows import fit
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.capturing import Capturing
 from zoea.tui.screens.choosing_look import TITLE_WIDTH, ChoosingLook

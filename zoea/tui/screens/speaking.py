@@ -15,10 +15,10 @@ from zoea.app.broadcasts import said_by_commander
 from zoea.model.errors import StoreError, ZoeaError
 from zoea.model.values import MysisView, Recipients
 from zoea.model.words import DeliveryMode, MysisState
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.beside import Beside
 from zoea.tui.editor import edit
-from zoea.tui.rows import one_line
 from zoea.tui.widgets.prompt import Prompt, Target
 
 if TYPE_CHECKING:

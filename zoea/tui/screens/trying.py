@@ -13,8 +13,8 @@ from textual.widgets import TextArea
 
 from zoea.model.errors import ZoeaError
 from zoea.model.values import ToolTrial, ToolView
+from zoea.text.control import one_line
 from zoea.tui import figures
-from zoea.tui.rows import one_line
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.tool_text import hints, skeleton
 from zoea.tui.widgets.text_block import Piece, TextBlock

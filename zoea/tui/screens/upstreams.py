@@ -15,10 +15,11 @@ from textual.containers import Container, Vertical
 from zoea.app.event_log import log_tail
 from zoea.model.errors import ZoeaError
 from zoea.model.values import ProviderView, UpstreamView
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Place, bindings, of
 from zoea.tui.blocks import ASCII, Marks
-from zoea.tui.rows import fit, one_line
+from zoea.tui.rows import fit
 from zoea.tui.screens.parted import PartedScreen
 from zoea.tui.tool_text import tool_item
 from zoea.tui.widgets.bars import KeyLine, Line

@@ -13,9 +13,10 @@ from textual.containers import Vertical
 
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.settings.origin import SettingsInvalid
+from zoea.text.control import one_line
 from zoea.tui.actions import BY_ID, Place, bindings, of
 from zoea.tui.beside import Beside
-from zoea.tui.rows import fit, one_line
+from zoea.tui.rows import fit
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.bars import KeyLine, Line, key_name
 from zoea.tui.widgets.pick_list import Choice, PickList

@@ -12,7 +12,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from zoea.tui.rows import fit, one_line
+from zoea.text.control import one_line
+from zoea.tui.rows import fit
 from zoea.tui.styles import styles_of
 
 

@@ -20,9 +20,10 @@ from textual.timer import Timer
 
 from zoea.model.errors import StoreError
 from zoea.model.values import MysisView
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.beside import Beside
-from zoea.tui.rows import Piece, cells, cut, glyph, one_line, said
+from zoea.tui.rows import Piece, cells, cut, glyph, said
 from zoea.tui.widgets.bars import Line
 from zoea.tui.widgets.text_block import TextBlock
 
