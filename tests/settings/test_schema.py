@@ -54,6 +54,7 @@ from zoea.settings.tree import look
         ("context.keep_tools", ("login", "register", "*_login")),
         ("context.context_window", 8192),
         ("budget.enforcement", "soft"),
+        ("budget.swarm_enforcement", "hard"),
         ("budget.token_budget_per_agent", 50_000),
         ("budget.token_budget_per_task", 200_000),
         ("budget.swarm_per_day", 2_000_000),

@@ -93,9 +93,7 @@ async def test_a_stop_in_backpressure_gives_back_what_was_reserved_and_is_no_err
 
 
 async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: Path) -> None:
-    settings = Settings.model_validate(
-        {"budget": {"swarm_per_day": 100, "enforcement": "hard"}, "swarm": {"active_turns": 1}}
-    )
+    settings = Settings.model_validate({"budget": {"swarm_per_day": 100}, "swarm": {"active_turns": 1}})
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
@@ -110,7 +108,7 @@ async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: P
 
 
 async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothing(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"budget": {"swarm_per_day": 1000}})
+    settings = Settings.model_validate({"budget": {"swarm_per_day": 1000, "swarm_enforcement": "soft"}})
     used = Answer(text="costly", usage=Usage(input_tokens=900, output_tokens=0))
     async with swarm(tmp_path, script(used), settings=settings) as s:
         await s.commander.create("alpha", start=False)
@@ -214,7 +212,7 @@ async def test_a_mysis_whose_own_budget_is_spent_asks_and_is_stopped_where_it_ma
 
 
 async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifted(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"budget": {"enforcement": "approve", "swarm_per_day": 100}})
+    settings = Settings.model_validate({"budget": {"swarm_enforcement": "approve", "swarm_per_day": 100}})
     async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")

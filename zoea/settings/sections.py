@@ -179,7 +179,7 @@ class BudgetSettings(Section):
     enforcement: Literal["soft", "hard", "approve"] = item(
         "soft",
         "Enforcement",
-        "At a spent budget: soft warns and slows down, hard refuses, approve asks.",
+        "At a turn's or a mysis's spent budget: soft warns and slows down, hard refuses, approve asks.",
         source=SHANNON,
     )
     token_budget_per_agent: Whole = item(
@@ -195,6 +195,11 @@ class BudgetSettings(Section):
     )
     swarm_per_day: Bound = item(
         2_000_000, "Tokens a day", 'Tokens that the whole swarm may use on one local day; "none" lifts it.'
+    )
+    swarm_enforcement: Literal["soft", "hard", "approve"] = item(
+        "hard",
+        "Enforcement of the day",
+        "At the day's spent budget: hard holds the swarm, approve asks, soft warns and slows down.",
     )
     mysis: Bound = item(None, "Tokens a mysis", 'Tokens that one mysis may ever use; "none" is no bound.')
     max_output_tokens: Whole = item(

@@ -304,7 +304,7 @@ class TurnDriver:
             turn=bound("turn", own.token_budget_per_task, own.enforcement),
             turn_used=self._used,
             mysis=bound("mysis", own.mysis, own.enforcement),
-            swarm=bound("swarm", swarm.swarm_per_day, swarm.enforcement),
+            swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
             answer_within=APPROVAL_US,
         )
 
