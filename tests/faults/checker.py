@@ -117,7 +117,9 @@ ALWAYS = {
         JOIN memory m ON m.turn_id = t.id JOIN tool_call c ON c.memory_id = m.id
         WHERE c.name = 'zoea_wait' AND c.state = 'done' AND t.outcome = 'answered' AND y.wait IS NULL
           AND y.state = 'running' AND y.state_at < t.ended_at
-          AND m.seq = (SELECT max(seq) FROM memory WHERE turn_id = t.id AND id IN (SELECT memory_id FROM tool_call))""",
+          AND m.seq = (SELECT max(seq) FROM memory WHERE turn_id = t.id AND id IN (SELECT memory_id FROM tool_call))
+          AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.mysis_id = y.id
+                          AND (d.state = 'pending' OR d.created_at >= t.opened_at))""",
     "nudges in vain are counted from the one that was sent last": """
         SELECT y.id, y.encouragement, t.nudge_level, t.outcome FROM mysis y LEFT JOIN turn t ON t.mysis_id = y.id
           AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)
