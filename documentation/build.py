@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from zoea.__main__ import BROKEN_PIPE, INTERRUPTED
+from zoea.__main__ import BROKEN_PIPE, INTERRUPTED, UNWRITABLE
 from zoea.app.owner import FORCED
 from zoea.cli.dispatch import COMMANDS, load, overview
 from zoea.model.errors import ZoeaError
@@ -69,6 +69,7 @@ def exit_codes() -> str:
         names = ", ".join(f"`{error.__name__}`" for error in errors)
         also = "; or the swarm did not end within 10 s and was ended" if code == FORCED else ""
         table.append(f"| {code} | {errors[0].title}{also} | {names} |")
+    table.append(f"| {UNWRITABLE} | The output could not be written: a full disk behind it | |")
     table.append(f"| {INTERRUPTED} | Interrupted with ctrl+c while a command ran | |")
     table.append(f"| {BROKEN_PIPE} | Whoever read the output closed it | |")
     return "\n\n".join(rows) + "\n" + "\n".join(table) + "\n"

@@ -6,6 +6,7 @@ anything else, so it imports nothing that a command may not need.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+UNWRITABLE = 74
 
 
 def main() -> int:
     """Run the command line of this process; its exit code."""
+    _open_streams()
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
         from zoea import __version__
@@ -53,6 +56,20 @@ def run(arguments: list[str]) -> int:
         # Whoever read us has what it wanted. The interpreter flushes once more at its end: give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        # What was to be said cannot be: a full device behind stdout. Anything else nobody foresaw is told as it is.
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"The output cannot be written: {error.strerror}\n")
+        return UNWRITABLE
+
+
+def _open_streams() -> None:
+    """Standard streams that were closed before the start lead nowhere instead of being None."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  for the life of the process
 
 
 def _offer_screen() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from zoea.app.lock import Holder, OwnerLock, holder, read_note
-from zoea.model.errors import WorkspaceHeld
+from zoea.app.lock import LOCK_NAME, Holder, OwnerLock, holder, read_note
+from zoea.model.errors import StoreError, WorkspaceHeld
 
 HOLD = """
 import sys
@@ -74,3 +75,24 @@ def test_giving_up_twice_is_fine(tmp_path: Path) -> None:
     lock.release()
     lock.release()
     assert (tmp_path / "zoea.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_where_nothing_can_be_written_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("zoea.app.lock.os.open", refuse)
+    with pytest.raises(StoreError, match=r"zoea\.lock cannot be written: Read-only file system"):
+        OwnerLock(tmp_path, tmp_path / "socket").acquire()
+
+
+def test_a_full_disk_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("zoea.app.lock.os.pwrite", full)
+        with pytest.raises(StoreError, match="No space left on device"):
+            OwnerLock(tmp_path, tmp_path / "socket").acquire()
+    with OwnerLock(tmp_path, tmp_path / "socket"):
+        assert read_note(tmp_path / LOCK_NAME) is not None

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
-from zoea.model.errors import WorkspaceHeld
+from zoea.model.errors import StoreError, WorkspaceHeld
 
 LOCK_NAME = "zoea.lock"
 
@@ -46,15 +46,23 @@ class OwnerLock:
 
         Raises:
             WorkspaceHeld: naming the process that has it.
+            StoreError: nothing can be written there.
         """
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise _unwritable(self.path, problem) from problem
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             raise WorkspaceHeld(_who(read_note(self.path)), hint="Attach to it with `zoea run`, or end it.") from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
+        except OSError as problem:
+            os.close(descriptor)
+            raise _unwritable(self.path, problem) from problem
         self._descriptor = descriptor
 
     def release(self) -> None:
@@ -102,3 +110,9 @@ def read_note(path: Path) -> Holder | None:
 
 def _who(note: Holder | None) -> str:
     return f"process {note.pid} is running this workspace" if note else "another process is running this workspace"
+
+
+def _unwritable(path: Path, problem: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be written: {problem.strerror}", hint=f"Check the space and the rights of {path.parent}."
+    )

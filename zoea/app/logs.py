@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -53,4 +53,5 @@ def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) 
     finally:
         root.handlers[:], logging.raiseExceptions = before[0], before[2]
         root.setLevel(before[1])
-        handler.close()
+        with suppress(OSError):  # the last lines may find no room; what ends here has ended well or ill without them
+            handler.close()

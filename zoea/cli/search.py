@@ -86,7 +86,8 @@ def search(
     ranked: Annotated[bool, typer.Option("--ranked", help="Any of the words in any form, the best first.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=LIMIT_RANGE[0], max=LIMIT_RANGE[1])] = 20,
     before: Annotated[
-        int | None, typer.Option("--before", metavar="ID", min=1, help="Only older than this memory: the next page.")
+        int | None,
+        typer.Option("--before", metavar="ID", min=1, max=2**62, help="Only older than this memory: the next page."),
     ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -20,6 +20,10 @@ from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Native, Usage
 from zoea.model.words import ErrorClass, Finish
 
+MOST_TOKENS = 10**12
+MOST_MONEY = 10**6
+"""What one request can have used or cost, with room to spare: what is beyond does not fit into a database's sums."""
+
 _FINISH: dict[str, Finish] = {
     "stop": Finish.STOP,
     "eos": Finish.STOP,
@@ -257,12 +261,21 @@ def usage_of(usage: dict[str, Any] | None) -> Usage:
         cached_tokens=whole_number(cached),
         output_tokens=whole_number(usage.get("completion_tokens")),
         reasoning_tokens=whole_number(completion.get("reasoning_tokens")),
-        cost_micros=round(cost * 1_000_000) if isinstance(cost, (int, float)) and not isinstance(cost, bool) else None,
+        cost_micros=micros(cost),
     )
 
 
 def whole_number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """The number, where it is one that tokens can be; nonsense counts as not reported, and costs no answer."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= MOST_TOKENS else None
+
+
+def micros(cost: Any) -> int | None:
+    """A reported price in money as millionths, where it is one."""
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= MOST_MONEY:
+        return None
+    return round(cost * 1_000_000)
 
 
 def _no_answer(provider: str, text: str, secrets: tuple[str, ...]) -> Exception:

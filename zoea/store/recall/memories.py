@@ -182,7 +182,7 @@ def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) ->
 
 def _far_enough(connection: sqlite3.Connection, query: Query) -> int:
     """The id at which a search without the index stops: 0 where it goes through everything."""
-    before = query.before_id or _NEWEST
+    before = min(query.before_id or _NEWEST, _NEWEST)
     if query.mysis_ids is not None and len(query.mysis_ids) == 1:
         sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
         found = connection.execute(sql, (query.mysis_ids[0], before, SCANNED)).fetchone()
