@@ -84,6 +84,7 @@ def test_a_toml_file_keeps_its_comments(tmp_path: Path) -> None:
         ("vscode", '{\n// mine\n"servers": {}}', "would lose its comments"),
         ("cursor", '{"mcpServers": []}', "holds something else"),
         ("cursor", "[]", "holds something else"),
+        ("cursor", '{"z": 1e400}', "cannot say again"),
         ("codex", "mcp_servers = 3", "holds something else"),
         ("codex", "= broken", "is no TOML"),
     ],
@@ -118,3 +119,13 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     install.write(client, ENTRY, tmp_path, NOW)
     assert file.is_symlink()
     assert json.loads(real.read_text(encoding="utf-8")) == {"mcpServers": {"zoea": ENTRY}}
+
+
+def test_a_link_that_leads_nowhere_stays_a_link(tmp_path: Path) -> None:
+    client = install.known("cursor")
+    file = client.path(tmp_path)
+    file.parent.mkdir(parents=True)
+    file.symlink_to(tmp_path / "not mounted.json")
+    with pytest.raises(SettingsError, match="which is not there"):
+        install.write(client, ENTRY, tmp_path, NOW)
+    assert file.is_symlink()

@@ -218,3 +218,10 @@ class TestWords:
 
     def test_a_state_is_what_words_say(self) -> None:
         assert {state.value for state in MysisState} == {"idle", "running", "stopped", "errored"}
+
+
+def test_an_empty_name_makes_nobody(zoea: Zoea) -> None:
+    for name in ("", "  "):
+        ran = zoea("new", name)
+        assert ran.code == 2
+        assert "names nobody" in ran.err

@@ -120,3 +120,11 @@ def test_hits_stand_out_on_a_terminal_only() -> None:
     excerpt = Excerpt("an iron\x07 ore", 5, 100, ((3, 4),))
     assert search_command._shown(excerpt, bright=True) == "… an \x1b[1;7miron\x1b[0m ore …"
     assert search_command._shown(excerpt, bright=False) == "… an iron ore …"
+
+
+def test_exact_and_ranked_exclude_each_other_and_no_id_is_too_large(zoea: Zoea, said: None) -> None:
+    ran = zoea("search", "iron", "--exact", "--ranked")
+    assert ran.code == 2
+    assert "exclude each other" in ran.err
+    assert zoea("search", "a", "--before", str(2**63)).code == 2
+    assert zoea("search", "a", "--before", str(2**62)).code == 0

@@ -19,7 +19,10 @@ from zoea.model.values import MysisView
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="1 to 40 letters, digits, - _ . or spaces.")] = "",
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="1 to 40 letters, digits, - _ . or spaces.", show_default=False),
+    ] = None,
     template: Annotated[str, typer.Option(help="What it is; see `zoea config show`.")] = "",
     provider: Annotated[str, typer.Option(help="Where its model is.")] = "",
     model: Annotated[str, typer.Option(help="The model's name.")] = "",
@@ -30,10 +33,12 @@ def new(
     workspace: Workspace = "",
 ) -> None:
     """Create a mysis and start it. Without a name Zoea chooses one."""
+    if name is not None and not name.strip():
+        raise UsageError("an empty name names nobody", hint="give a name, or none at all and Zoea chooses one")
     made = command(
         workspace,
         lambda swarm: swarm.create(
-            name,
+            name or "",
             template=template,
             provider=provider,
             model=model,

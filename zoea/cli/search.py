@@ -93,6 +93,8 @@ def search(
     workspace: Workspace = "",
 ) -> None:
     """Find what was said, newest first: in messages, tool calls, results and reasoning."""
+    if exact and ranked:
+        raise UsageError("--exact and --ranked exclude each other", hint="words are ranked whatever their case")
     database = places(workspace).database
     text = " ".join(words)
     asked: dict[str, Any] = {

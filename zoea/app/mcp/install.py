@@ -121,6 +121,8 @@ def write(client: KnownClient, made: Mapping[str, Any], home: Path, now: float) 
         SettingsError: the file is not what it should be, or cannot be written; it is as it was.
     """
     file = client.path(home)
+    if file.is_symlink() and not file.exists():
+        raise _not_ours(file, f"is a link to {file.readlink()}, which is not there")
     file = file.resolve() if file.exists() else file
     before = _read(file)
     after = (_into_toml if client.is_toml else _into_json)(file, before or "", client.table, made)
@@ -150,7 +152,10 @@ def _into_json(file: Path, text: str, table: tuple[str, ...], made: Mapping[str,
     if not isinstance(place, dict):
         raise _not_ours(file, f"holds something else under {'.'.join(table)}")
     place[NAME] = dict(made)
-    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+    try:
+        return json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError:
+        raise _not_ours(file, "holds a number that JSON cannot say again") from None
 
 
 def _into_toml(file: Path, text: str, table: tuple[str, ...], made: Mapping[str, Any]) -> str:
