@@ -117,7 +117,7 @@ def test_it_ends_with_the_swarm_that_it_is_attached_to(
     zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "HANDED_ON_S", 0.2)
-    then(lambda: beside.do(beside.end()))
+    then(beside.end)
     ran = zoea("serve", "--port", "0")
     assert ran.code == 0, ran.err
     assert ran.out.endswith("The running swarm has ended.\n")
@@ -143,7 +143,7 @@ def test_it_goes_on_with_whoever_takes_the_swarm_over(
     monkeypatch.setattr(WebDoor, "end_cockpits", end_cockpits)
     successor = threading.Thread(target=take_over)
     successor.start()
-    then(lambda: beside.do(beside.end()))
+    then(beside.end)
     ran = zoea("serve", "--port", "0")
     is_over.set()
     successor.join(timeout=20)

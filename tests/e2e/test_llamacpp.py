@@ -184,7 +184,8 @@ async def test_requests_back_to_back_all_succeed_though_the_server_ends_each_con
 
 
 async def test_a_server_that_would_drop_tools_without_a_word_is_found_out(server: LlamaServer) -> None:
-    provider = make_openai("local", ProviderConfig("openai", f"{server.address}/v1", server.key), SystemClock())
+    config = ProviderConfig("openai", f"{server.address}/v1", server.key, temperature=0.0)
+    provider = make_openai("local", config, SystemClock())
     answer = (await items(provider, asked("Use the tool mine now: 3 gold.", tools=TOOLS)))[-1]
     assert isinstance(answer, Answer)
     valid_call(answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from tests.fakes.swarm import FakeSwarm
@@ -37,10 +37,12 @@ class OwnerThread:
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self.loop.call_later, seconds, callback)
 
-    async def end(self) -> None:
-        """Wish for the end, on the swarm's own loop."""
+    def end(self) -> None:
+        """Wish for the end. Nothing is waited for: the loop may end, or have ended, before an answer came back."""
         assert self.owner is not None
-        self.owner.end()
+        assert self.loop is not None
+        with suppress(RuntimeError):  # of a loop that is closed: it has ended
+            self.loop.call_soon_threadsafe(self.owner.end)
 
     def _run(self) -> None:
         try:
@@ -73,7 +75,6 @@ def fake_owner(swarm: FakeSwarm | None = None) -> Iterator[OwnerThread]:
     try:
         yield running
     finally:
-        if running.thread.is_alive() and running.owner is not None:
-            running.do(running.end())
+        running.end()
         running.thread.join(timeout=10)
         assert not running.thread.is_alive()
