@@ -47,6 +47,27 @@ async def test_as_many_as_there_are_places_do_not_wait() -> None:
         assert gate.waiting == 0
 
 
+async def test_new_prompts_have_places_of_their_own_when_all_others_are_taken() -> None:
+    gate, order = TurnGate(1, for_new_prompts=1), list[str]()
+    async with gate.place(Rank.OTHER):
+        other = await queued(gate, Rank.PERSON, "other", order)
+        async with gate.place(Rank.NEW_PROMPT):
+            second = await queued(gate, Rank.NEW_PROMPT, "second prompt", order)
+        await second
+        assert order == ["second prompt"]
+    await other
+    assert order == ["second prompt", "other"]
+
+
+async def test_a_new_prompts_place_given_back_is_no_place_for_others() -> None:
+    gate, order = TurnGate(1, for_new_prompts=1), list[str]()
+    async with gate.place(Rank.OTHER):
+        async with gate.place(Rank.NEW_PROMPT):
+            other = await queued(gate, Rank.OTHER, "other", order)
+        assert gate.waiting == 1
+    await other
+
+
 async def test_who_is_cancelled_while_queued_takes_no_place() -> None:
     gate, order = TurnGate(1), list[str]()
     await gate.enter(Rank.OTHER)

@@ -93,7 +93,7 @@ class Commander(Beyond):
             settings=settings,
             providers=providers,
             tools=tools,
-            gate=TurnGate(settings.swarm.active_turns),
+            gate=TurnGate(settings.swarm.active_turns, for_new_prompts=max(1, settings.swarm.active_turns // 4)),
             hold=self._hold,
             view=self._view,
             approvals=self._approvals,

@@ -44,7 +44,10 @@ _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a fe
 
 @dataclass(frozen=True, slots=True)
 class OpenedTurn:
-    """What a driver is given: the turn as it stands in the store, and what the mysis may call."""
+    """What a driver is given: the turn as it stands in the store.
+
+    `before` is what the op that opened it read for its plans; None where the turn is resumed.
+    """
 
     turn_id: int
     number: int
@@ -52,6 +55,7 @@ class OpenedTurn:
     frozen: Frozen
     used_tokens: int
     by_person: bool
+    before: records.Before | None = None
 
 
 class Owner(Protocol):
@@ -122,7 +126,8 @@ class TurnDriver:
         self._turn = turn
         watch = asyncio.create_task(self._watch())
         try:
-            async with self._services.gate.place(self._rank):
+            is_new_prompt = self._opened.by_person and self._opened.before is not None
+            async with self._services.gate.place(Rank.NEW_PROMPT if is_new_prompt else self._rank):
                 await self._carry(deque(effects))
             while self._end is None:
                 given = await self._next()
@@ -233,7 +238,10 @@ class TurnDriver:
     # Planning and budgets.
 
     async def _fetch(self) -> t.Input:
-        found = await records.before_turn(self._services.store, self._agent.mysis_id, needs(self._opened.frozen))
+        found = self._opened.before
+        if found is None:
+            wanted = needs(self._opened.frozen)
+            found = await records.before_turn(self._services.store, self._agent.mysis_id, wanted)
         self._before = found.answers
         return t.Answers(self._now(), found.calls, found.texts)
 

@@ -1,7 +1,8 @@
 """How many turns advance at once. The rest queue: opened by a person, then steered, then oldest.
 
 Without it a thousand runnable tasks delay a key press by seconds. A place is held
-while a turn plans and stores, never while it waits for a model or a tool.
+while a turn plans and stores, never while it waits for a model or a tool. A few more
+places are for new prompts of persons alone: who writes to a busy swarm waits for nobody.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from enum import IntEnum
 class Rank(IntEnum):
     """Who goes first when places are short."""
 
-    PERSON = 0
-    STEERED = 1
-    OTHER = 2
+    NEW_PROMPT = 0  # a person's prompt that has had no reaction yet
+    PERSON = 1
+    STEERED = 2
+    OTHER = 3
 
 
 class TurnGate:
-    """`places` turns at once."""
+    """`places` turns at once, and `for_new_prompts` more that a person has just opened."""
 
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self, places: int, *, for_new_prompts: int = 0) -> None:
+        self._free = places  # below zero: so many of the places for new prompts are taken
+        self._for_new_prompts = for_new_prompts
         self._queue: list[tuple[Rank, int, asyncio.Future[None]]] = []
         self._count = 0
 
@@ -43,7 +46,7 @@ class TurnGate:
             self.leave()
 
     async def enter(self, rank: Rank) -> None:
-        if self._free > 0:
+        if self._has_room(rank):
             self._free -= 1
             return
         self._count += 1
@@ -58,9 +61,12 @@ class TurnGate:
             raise
 
     def leave(self) -> None:
-        while self._queue:
+        self._free += 1
+        while self._queue and self._has_room(self._queue[0][0]):
             _, _, turn = heapq.heappop(self._queue)
             if not turn.done():
+                self._free -= 1
                 turn.set_result(None)
-                return
-        self._free += 1
+
+    def _has_room(self, rank: Rank) -> bool:
+        return self._free > (-self._for_new_prompts if rank is Rank.NEW_PROMPT else 0)

@@ -368,7 +368,7 @@ class MysisRunner:
             tick_length=self._tick_length,
         )
         by_person = any(prompt.from_person for prompt in effect.prompts)
-        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person)
+        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
         return await self._drive(agent, self._session, catalogue, about, turn, (t.Fetch(),)), ()
 
     async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:

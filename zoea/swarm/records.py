@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Memory
 from zoea.model.words import ErrorClass, Finish, OpenedBy
-from zoea.store import Store
+from zoea.store import Store, WriterConnection
 from zoea.swarm import guard, rows
 from zoea.swarm.turn_types import PastCall, PastRequest
 
@@ -55,22 +57,36 @@ class Before:
 
 async def before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> Before:
     """Answer every need from before the turn, in one read; `TurnSoFar` is the machine's own."""
-    slice_need = next((need for need in wanted if isinstance(need, LatestSlice)), None)
+    asked = _asked(mysis_id, wanted)
+    return _before(wanted, await store.read(_BEFORE, asked) if asked else ())
+
+
+def before_opened(conn: WriterConnection, mysis_id: int, wanted: tuple[Need, ...]) -> Before:
+    """The same within the op that opens the turn, which saves the first plan a way to a reader and back."""
+    asked = _asked(mysis_id, wanted)
+    return _before(wanted, conn.execute(_BEFORE, asked) if asked else ())
+
+
+def _asked(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
+    """The query's parameters; none where there is nothing before the turn."""
     before = max((need.before for need in wanted if not isinstance(need, TurnSoFar)), default=0)
-    answers: dict[Need, Answer] = {need: () for need in wanted if not isinstance(need, TurnSoFar)}
     if not before:
-        return Before(answers, (), ())
-    parameters = {
+        return {}
+    return {
         "mysis": mysis_id,
         "before": before,
-        "window": slice_need.window if slice_need else 0,
+        "window": next((need.window for need in wanted if isinstance(need, LatestSlice)), 0),
         "order": any(isinstance(need, StandingOrder) for need in wanted),
     }
+
+
+def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> Before:
     by_need: dict[str, list[Memory]] = {}
-    for row in await store.read(_BEFORE, parameters):
+    for row in found:
         by_need.setdefault(row["need"], []).append(rows.memory(row))
     previous = by_need.get("previous", [])
-    for need in answers:
+    answers: dict[Need, Answer] = {}
+    for need in wanted:
         match need:
             case LatestSlice():
                 answers[need] = tuple(by_need.get("slice", ()))
@@ -78,7 +94,7 @@ async def before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> 
                 answers[need] = tuple(by_need.get("order", ()))
             case LastAnswer():
                 answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
-            case _:
+            case TurnSoFar():
                 continue
     calls = guard.calls_of(tuple(previous))[-_LAST_CALLS:]
     return Before(answers, calls, guard.texts_of(tuple(previous))[-_LAST_CALLS:])

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zoea.context import Frozen, Note
+from zoea.context import Frozen, Note, needs
 from zoea.model.request import ToolResult
 from zoea.model.values import Memory, ToolCall, Usage
 from zoea.model.words import (
@@ -22,7 +22,7 @@ from zoea.model.words import (
     Source,
 )
 from zoea.store import WriterConnection
-from zoea.swarm import approval_ops, memory_ops, mysis_ops, room, rows, spend_ops
+from zoea.swarm import approval_ops, memory_ops, mysis_ops, records, room, rows, spend_ops
 from zoea.swarm import life as lf
 from zoea.swarm.turn_types import (
     BreakOff,
@@ -46,7 +46,10 @@ _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools
 
 @dataclass(frozen=True, slots=True)
 class TurnOpened:
-    """A turn as it now stands in the store; `left` are pending deliveries that it had no room for."""
+    """A turn as it now stands in the store; `left` are pending deliveries that it had no room for.
+
+    `before` is what its first plan needs from before it.
+    """
 
     turn_id: int
     number: int
@@ -55,6 +58,7 @@ class TurnOpened:
     frozen: Frozen
     memories: tuple[Memory, ...]
     left: tuple[int, ...]
+    before: records.Before
 
 
 def open_turn(
@@ -96,7 +100,8 @@ def open_turn(
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
-    return TurnOpened(turn_id, number, hop, now, frozen, memories, left)
+    known = records.before_opened(conn, mysis_id, needs(frozen))
+    return TurnOpened(turn_id, number, hop, now, frozen, memories, left, known)
 
 
 def carry_out(conn: WriterConnection, keeper: memory_ops.Keeper, op: TurnOp) -> Stored:
