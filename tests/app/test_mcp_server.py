@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,6 +19,8 @@ from mcp_types import TextResourceContents
 
 from tests.fakes.mcp_client import NOW, Served, let_in, rpc, said, served_swarm, structured
 from tests.fakes.mcp_noise import malformed
+from zoea.app.mcp import http as doors
+from zoea.app.mcp import sessions
 from zoea.app.mcp.client_tools import ClientTools
 from zoea.app.mcp.door import Address, McpDoor
 from zoea.app.mcp.library import Library
@@ -340,7 +344,69 @@ async def test_a_session_belongs_to_the_client_that_opened_it(served: Served, ht
 
 
 async def test_other_paths_hold_nothing(served: Served, http: httpx.AsyncClient) -> None:
-    assert (await http.get(served.url.replace("/mcp", "/.well-known/oauth-protected-resource"))).status_code == 404
+    for path in ("/.well-known/oauth-protected-resource", "/mcp/", "/"):
+        assert (await http.get(served.url.replace("/mcp", path))).status_code == 404
+
+
+async def test_the_oldest_session_of_a_client_ends_for_its_next_and_nobody_elses(
+    served: Served, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "PER_CLIENT", 2)
+    greedy = {"Authorization": f"Bearer {served.tokens.new('greedy', Scope.READ, NOW)}"}
+    modest = {"Authorization": f"Bearer {served.tokens.new('modest', Scope.READ, NOW)}"}
+
+    async def opened(token: dict[str, str]) -> str:
+        return (await http.post(served.url, json=HELLO, headers=token)).headers["mcp-session-id"]
+
+    async def pinged(token: dict[str, str], session: str) -> int:
+        headers = {**token, "Mcp-Session-Id": session, "Mcp-Protocol-Version": "2025-11-25"}
+        return (await http.post(served.url, json=rpc("ping"), headers=headers)).status_code
+
+    stays = await opened(modest)
+    first, second = await opened(greedy), await opened(greedy)
+    assert await pinged(greedy, first) == 200  # the second is now the one least recently used
+    third = await opened(greedy)
+    assert [await pinged(greedy, session) for session in (first, second, third)] == [200, 404, 200]
+    assert await pinged(modest, stays) == 200
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(
+    served: Served, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "RECHECK_S", 0.05)
+    token = {"Authorization": f"Bearer {served.tokens.new('listening', Scope.READ, NOW)}"}
+    opened = await http.post(served.url, json=HELLO, headers=token)
+    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-11-25"}
+    async with asyncio.timeout(20), http.stream("GET", served.url, headers={**token, **session}) as stream:
+        assert stream.status_code == 200
+        served.tokens.revoke("listening")
+        assert [line async for line in stream.aiter_lines() if line.startswith("data: {")] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (b"", b""),
+        (b"POST /mcp HTTP/1.1\r\nHost: loc", b""),
+        (
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %b\r\nContent-Length: 9\r\n\r\n{",
+            b"HTTP/1.1 408",
+        ),
+    ],
+    ids=["nothing", "half a head", "half a body"],
+)
+async def test_whoever_is_too_slow_is_not_waited_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch, said: bytes, answer: bytes
+) -> None:
+    monkeypatch.setattr(doors, "HEAD_S", 0.05)
+    monkeypatch.setattr(doors, "BODY_S", 0.05)
+    address = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(said.replace(b"%b", served.reader.encode()))
+    async with asyncio.timeout(20):
+        heard = await (reader.read(12) if answer else reader.read())
+    writer.close()
+    assert heard.startswith(answer) if answer else heard == b""
 
 
 async def test_a_body_too_large_is_refused(served: Served, http: httpx.AsyncClient) -> None:

@@ -107,6 +107,27 @@ async def test_what_is_let_go_goes_in_steps(store: Store, monkeypatch: pytest.Mo
     assert (await let_go(store, Keep(memories=1))).turns == 0
 
 
+async def test_what_was_removed_before_a_kill_leaves_the_indexes_afterwards(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SECONDS", 0.01)
+    keep = Keep(memories=1)
+    removed = await store.write(lambda connection: retention.forget(connection, 1, keep, now=CLOCK.now(), who="a test"))
+    assert removed.memories == 100
+    # Killed here; whoever comes next has no rule any more.
+    async with looked_after(store, CLOCK, Keep()):
+        await until(store, f"SELECT count(*) FROM ({retention.IS_UNMERGED})", 0)
+    assert (await store.read("SELECT count(DISTINCT segid) FROM memory_exact_idx"))[0][0] == 1
+
+
+async def test_a_message_that_nobody_remembers_goes_once_it_is_old_though_nothing_else_goes(store: Store) -> None:
+    said = "INSERT INTO message(content, sender_kind, kind, created_at) VALUES (?, 'commander', 'broadcast', ?)"
+    await store.write(lambda connection: connection.execute(said, ("old", 1)))
+    await store.write(lambda connection: connection.execute(said, ("young", CLOCK.now())))
+    assert (await let_go(store, Keep(memories=1000))).turns == 0
+    assert [row["content"] for row in await store.read("SELECT content FROM message")] == ["young"]
+
+
 def names(where: Places) -> list[str]:
     return [finding.name for finding in upkeep.examine(where, lambda what: None)]
 

@@ -180,3 +180,27 @@ class TestRetention:
         assert Keep().is_everything
         assert forget(told, 1, Keep(), now=90 * DAY, who="a test") == Removed()
         assert forget(told, 2, Keep(days=1), now=90 * DAY, who="a test") == Removed()
+
+    def test_no_row_that_goes_is_looked_for_in_a_whole_table(self, told: sqlite3.Connection) -> None:
+        goes = {
+            "approval",
+            "tool_call",
+            "memory_blob",
+            "delivery",
+            "turn_note",
+            "memory",
+            "request",
+            "turn",
+            "message",
+            "blob",
+        }
+        tables = [row[0] for row in told.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        asked = 0
+        for table in tables:
+            for reference in told.execute(f"SELECT * FROM pragma_foreign_key_list('{table}')").fetchall():
+                parent, column = reference[2:4]
+                if parent in goes:
+                    asked += 1
+                    (step,) = told.execute(f"EXPLAIN QUERY PLAN SELECT 1 FROM {table} WHERE {column} = 1").fetchall()
+                    assert step[3].startswith("SEARCH"), f"{table}.{column}: {step[3]}"
+        assert asked > 10

@@ -24,7 +24,7 @@ from zoea.store.checkup import Finding, checkup, unused_files
 from zoea.store.direct import open_reader
 from zoea.store.failures import translated
 from zoea.store.recall import index
-from zoea.store.retention import Keep, Removed, forget, sweep
+from zoea.store.retention import IS_UNMERGED, Keep, Removed, forget, merged, sweep
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ async def _look_after(store: Store, clock: Clock, keep: Keep) -> None:
             if not keep.is_everything and clock.now() - kept_at >= KEEP_SECONDS * 1_000_000:
                 kept_at = clock.now()
                 await let_go(store, keep)
+            await _merge_removed(store)
             if store.stats.ops == seen:
                 await _merge(store)
         except StoreError as problem:
@@ -82,14 +83,22 @@ async def let_go(store: Store, keep: Keep, *, who: str = "memory.keep") -> Remov
 
         while (removed := await store.write(step)).turns:
             total += removed
+    # Also where nothing went now: a message may have been too young, and an earlier process killed before its sweep.
+    await store.write(lambda connection: sweep(connection, keep, now=connection.now()))
+    await _merge_removed(store)
     if total.turns:
-        await store.write(lambda connection: sweep(connection, keep, now=connection.now()))
-        await store.write(lambda connection: index.merge(connection, PAGES, whole=True))
-        is_more = True  # what was removed leaves the indexes only when they are merged whole
-        while is_more:
-            is_more = await store.write(lambda connection: index.merge(connection, PAGES))
         log.info("%s removed %d turns with %d memories", who, total.turns, total.memories)
     return total
+
+
+async def _merge_removed(store: Store) -> None:
+    """Merge the indexes whole, in steps, where they still hold what was removed: only that takes it out of the file."""
+    if not await store.read(IS_UNMERGED):
+        return
+    await store.write(lambda connection: index.merge(connection, PAGES, whole=True))
+    while await store.write(lambda connection: index.merge(connection, PAGES)):
+        continue
+    await store.write(merged)
 
 
 def examine(places: Places, say: Say) -> Iterator[Finding]:
@@ -112,7 +121,7 @@ def rebuild(places: Places, say: Say) -> None:
 
         index.rebuild(connection, progress)
         say("Merging the indexes")
-        index.optimize(connection)
+        _optimize(connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +138,7 @@ def vacuum(places: Places, say: Say) -> Vacuumed:
     with _alone(places) as connection, translated():
         before = places.database.stat().st_size
         say("Merging the indexes")
-        index.optimize(connection)
+        _optimize(connection)
         files = unused_files(connection, places.data)
         for file in files:
             file.unlink(missing_ok=True)
@@ -137,6 +146,11 @@ def vacuum(places: Places, say: Say) -> Vacuumed:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return Vacuumed(before, places.database.stat().st_size, len(files))
+
+
+def _optimize(connection: sqlite3.Connection) -> None:
+    index.optimize(connection)
+    merged(connection)
 
 
 @contextmanager

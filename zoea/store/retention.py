@@ -72,6 +72,12 @@ _UNHEARD = """
 DELETE FROM message WHERE created_at < :before AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id)
 AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.message_id = message.id)
 """
+# Set with every removal, until the indexes are merged: what was removed leaves their files only then.
+_MARK = """
+INSERT INTO setting(key, value, updated_at) VALUES ('unmerged', 'true', :now)
+ON CONFLICT(key) DO UPDATE SET updated_at = excluded.updated_at
+"""
+IS_UNMERGED = "SELECT 1 FROM setting WHERE key = 'unmerged'"
 _BLOB_USERS = """
 SELECT s.name, f."from" FROM sqlite_schema s JOIN pragma_foreign_key_list(s.name) f
 WHERE s.type = 'table' AND f."table" = 'blob'
@@ -82,7 +88,8 @@ def forget(connection: sqlite3.Connection, mysis_id: int, keep: Keep, *, now: in
     """Remove the oldest turns of a mysis that the rule lets go, at most `TURNS` of them. For use in an op.
 
     `now` is µs UTC; `who` asked for it. Nothing removed is an empty `Removed`; call
-    again until then, and `optimize` the indexes at last.
+    again until then, then `sweep`, and merge the indexes at last: `IS_UNMERGED` says so
+    until `merged` is called, also to the process after this one.
     """
     floor = _floor(connection, mysis_id, keep, now)
     if floor <= 0:
@@ -95,6 +102,7 @@ def forget(connection: sqlite3.Connection, mysis_id: int, keep: Keep, *, now: in
             connection.execute(statement, {"turn": turn})
         removed += Removed(1, memories, characters)
     if removed.turns:
+        connection.execute(_MARK, {"now": now})
         connection.execute(
             "INSERT INTO removal(kind, who, why, mysis_id, turns, memories, characters, created_at)"
             " VALUES ('keep', ?, ?, ?, ?, ?, ?, ?)",
@@ -105,12 +113,18 @@ def forget(connection: sqlite3.Connection, mysis_id: int, keep: Keep, *, now: in
 
 def sweep(connection: sqlite3.Connection, keep: Keep, *, now: int) -> None:
     """Remove old messages that nobody's memory holds any more, and blobs that nothing shows. For use in an op."""
-    connection.execute(_UNHEARD, {"before": now - int(max(keep.days, 1) * _DAY)})
+    if connection.execute(_UNHEARD, {"before": now - int(max(keep.days, 1) * _DAY)}).rowcount:
+        connection.execute(_MARK, {"now": now})
     unused = [
         f"NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = blob.id)"
         for table, column in map(tuple, connection.execute(_BLOB_USERS).fetchall())
     ]
     connection.execute(f"DELETE FROM blob WHERE {' AND '.join(unused)}")
+
+
+def merged(connection: sqlite3.Connection) -> None:
+    """The indexes hold nothing any more of what was removed. For use in an op."""
+    connection.execute("DELETE FROM setting WHERE key = 'unmerged'")
 
 
 def _floor(connection: sqlite3.Connection, mysis_id: int, keep: Keep, now: int) -> int:

@@ -3,7 +3,8 @@
 A request passes three doors before it reaches the protocol: its Host and Origin must
 be this server's own (a web page elsewhere must not reach it through the person's
 browser), its bearer token must be known, and a token that may only read must not
-name a tool that commands. Source: MCP specification, "Transports" and "Authorization".
+name a tool that commands. Whoever is slow to say what he wants is not waited for, so
+that silence shuts nobody out. Source: MCP specification, "Transports" and "Authorization".
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from zoea.app.mcp.server import Context
+from zoea.app.mcp.sessions import Sessions
 from zoea.app.mcp.tokens import Client
 from zoea.app.mcp.tokens import Scope as May
 from zoea.model.errors import OwnerError, ZoeaError
@@ -35,9 +38,13 @@ log = logging.getLogger(__name__)
 PATH = "/mcp"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_BODY = 1024 * 1024
-MAX_SESSIONS = 256
+MAX_SESSIONS = 1024
 MAX_CONNECTIONS = 512
 SESSION_IDLE_S = 15 * 60.0
+HEAD_S, BODY_S = 10.0, 30.0
+"""How long a client may take to say what it wants."""
+RECHECK_S = 2.0
+"""How often a request under way, or a stream, is asked whether its token still is one."""
 STARTING_S = 10.0
 GRACE_S, CLOSING_S = 0.25, 2.0
 _CLIENT = "zoea.client"
@@ -54,6 +61,10 @@ def client_of(context: Context) -> Client:
     return client
 
 
+class _TooSlow(Exception):
+    """A request's body did not come in time."""
+
+
 class Guard:
     """The three doors, as ASGI around the protocol's own app.
 
@@ -66,6 +77,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, admit: Admit, hosts: Iterable[str], commands: frozenset[str]) -> None:
         self._app = app
+        self._sessions = Sessions(app)
         self._scoped = RequestBodyLimitMiddleware(self._within_scope, MAX_BODY)
         self._admit = admit
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -81,7 +93,7 @@ class Guard:
         elif (origin := headers.get("origin")) is not None and not self._is_ours(origin):
             await _refuse(403, "invalid_origin", "This server answers no pages of other sites")(scope, receive, send)
         elif scope["path"] != PATH:
-            await self._app(scope, receive, send)
+            await _refuse(404, "not_found", f"Everything is at {PATH}")(scope, receive, send)
         else:
             await self._let_in(headers.get("authorization", ""), scope, receive, send)
 
@@ -109,12 +121,54 @@ class Guard:
         known = AccessToken(token="", client_id=client.name, scopes=[client.scope.value])
         scope["user"] = AuthenticatedUser(known)
         scope[_CLIENT] = client
-        await self._scoped(scope, receive, send)
+        await self._while_let_in(token.strip(), client, scope, receive, send)
+
+    async def _while_let_in(self, token: str, client: Client, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and stop where the token is revoked meanwhile: a stream stays open for hours."""
+        answering = asyncio.create_task(self._in_time(scope, receive, send))
+        try:
+            while not (await asyncio.wait({answering}, timeout=RECHECK_S))[0]:
+                if self._is_revoked(token):
+                    log.info("the token of %s was revoked: what it has open ends", client.name)
+                    await self._sessions.end_all(client.name)
+                    await asyncio.wait({answering}, timeout=CLOSING_S)
+                    return
+            await answering
+        finally:
+            answering.cancel()
+
+    def _is_revoked(self, token: str) -> bool:
+        try:
+            return self._admit(token) is None
+        except ZoeaError as error:
+            log.warning("nobody can tell whether a client is still let in: %s", error)
+            return False
+
+    async def _in_time(self, scope: Scope, receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        due: float | None = loop.time() + BODY_S
+
+        async def hurried() -> Message:
+            nonlocal due
+            try:
+                async with asyncio.timeout_at(due):
+                    message = await receive()
+            except TimeoutError:
+                raise _TooSlow from None
+            if not message.get("more_body", False):
+                due = None  # the body is whole; what comes now is the end of the connection, whenever it comes
+            return message
+
+        try:
+            await self._scoped(scope, hurried, send)
+        except _TooSlow:
+            said = f"The body of the request did not come within {BODY_S:g} s"
+            await _refuse(408, "too_slow", said)(scope, receive, send)
 
     async def _within_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
         client: Client = scope[_CLIENT]
         if scope["method"] != "POST" or client.may_command:
-            await self._app(scope, receive, send)
+            await self._sessions.handle(client.name, scope, receive, send)
             return
         whole = await receive()  # the limit before this one has collected it
         if _tool_in(whole) in self._commands:
@@ -127,7 +181,7 @@ class Guard:
         async def replay() -> Message:
             return again.pop() if again else await receive()
 
-        await self._app(scope, replay, send)
+        await self._sessions.handle(client.name, scope, replay, send)
 
 
 def _tool_in(message: Message) -> str:
@@ -166,6 +220,27 @@ def guarded(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return Guard(app, admit, (*LOOPBACK, *hosts), commands)
+
+
+class _Punctual(HttpToolsProtocol):
+    """uvicorn's protocol that waits for the head of a request, but not for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn says the same
+        super().connection_made(transport)
+        self._head_due = self.loop.call_later(HEAD_S, transport.close)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_due.cancel()
+        self._head_due = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        self._head_due.cancel()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_due.cancel()
+        super().connection_lost(exc)
 
 
 class _Listening(uvicorn.Server):
@@ -211,6 +286,7 @@ async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
         app,
         log_config=None,
         access_log=False,
+        http=_Punctual,
         lifespan="on",
         ws="none",
         server_header=False,
