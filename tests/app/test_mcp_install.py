@@ -63,6 +63,10 @@ def test_what_stands_in_a_json_file_stays_and_is_copied(tmp_path: Path) -> None:
     assert after == {"mcpServers": {"git": {"command": "uvx"}, "zoea": ENTRY}, "theme": "größer"}
     assert written.backup is not None
     assert json.loads(written.backup.read_text(encoding="utf-8")) == before
+    again = install.write(client, ENTRY, tmp_path, NOW)  # within the same second
+    assert again.backup is not None
+    assert json.loads(again.backup.read_text(encoding="utf-8")) == after
+    assert json.loads(written.backup.read_text(encoding="utf-8")) == before
 
 
 def test_a_toml_file_keeps_its_comments(tmp_path: Path) -> None:

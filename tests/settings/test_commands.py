@@ -125,7 +125,7 @@ def test_trust_shows_what_the_file_would_run_then_records_it() -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "sh\\u001b[31m"\nargs = ["-c", "x"]\nenv = { PATH = "/x" }\n')
     before = CliRunner().invoke(app(), ["config", "show", "upstream.a", "--json"])
     assert isinstance(before.exception, UsageError)
-    shown = run("trust").output
+    shown = run("trust", "--yes").output
     assert "upstream.a.command" in shown
     assert "\x1b" not in shown
     assert 'upstream.a.args = ["-c", "x"]' in shown
@@ -148,7 +148,7 @@ def test_trust_of_a_file_that_wants_nothing_records_nothing() -> None:
 
 def test_trust_is_listed_and_revoked_and_a_change_is_marked() -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
-    run("trust", ".")
+    run("trust", ".", "--yes")
     assert "(changed)" not in run("trust", "--list").output
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "y"\n')
     assert "(changed)" in run("trust", "--list").output
@@ -160,7 +160,7 @@ def test_trust_takes_the_project_s_templates_along() -> None:
     Path("zoea.toml").touch()
     Path(".zoea/templates").mkdir(parents=True)
     Path(".zoea/templates/loose.toml").write_text('search = "swarm"\n')
-    assert "search" in run("trust").output
+    assert "search" in run("trust", "--yes").output
     assert "(changed)" not in run("trust", "--list").output
 
 
@@ -180,6 +180,15 @@ def test_at_a_terminal_trust_asks(monkeypatch: pytest.MonkeyPatch, answer: str, 
     monkeypatch.setattr("zoea.cli.trust._at_a_terminal", lambda: True)
     run("trust", stdin=answer)
     assert bool(run("trust", "--list").output) is recorded
+
+
+def test_where_nobody_can_be_asked_trust_shows_and_wants_to_be_told() -> None:
+    Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
+    done = CliRunner().invoke(app(), ["trust"])
+    assert 'upstream.a.command = "x"' in done.output
+    assert isinstance(done.exception, UsageError)
+    assert "--yes" in done.exception.hint
+    assert run("trust", "--list").output == ""
 
 
 def test_a_credential_is_read_from_stdin_and_never_shown() -> None:

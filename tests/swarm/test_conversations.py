@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,17 @@ async def test_an_empty_message_is_refused(tmp_path: Path) -> None:
         await s.commander.create("alpha", start=False)
         with pytest.raises(UsageError, match="cannot be empty"):
             await s.commander.send("alpha", "  \n ")
+
+
+async def test_a_message_that_fits_in_no_request_is_refused_and_stores_nothing(tmp_path: Path) -> None:
+    async with swarm(tmp_path) as s:
+        await s.commander.create("alpha", start=False)
+        for say in (partial(s.commander.send, "alpha"), s.commander.broadcast):
+            with pytest.raises(
+                UsageError, match="a message of about [0-9,]+ tokens fits in no request: that has 50,000"
+            ):
+                await say("ore " * 250_000)
+        assert await s.value("SELECT count(*) FROM message") == 0
 
 
 async def test_a_broadcast_is_stored_once_and_tells_who_got_it(tmp_path: Path) -> None:

@@ -69,7 +69,13 @@ class Line:
                 named = {"client": speaking_as} if speaking_as else {}
                 await line.write(line.number(), "hello", {"protocol": PROTOCOL, "version": __version__, **named})
                 hello = _part(await line.read(), "result")
-        except (OSError, TimeoutError):
+        except TimeoutError:
+            await cls._give_up(line)
+            raise NoRunningSwarm(
+                f"the swarm's process has not answered for {CONNECT_TIMEOUT_S:g} s",
+                hint="It may be stopped (ctrl+z) or stuck: let it go on, or end it. What is stored is safe.",
+            ) from None
+        except OSError:
             await cls._give_up(line)
             raise NoRunningSwarm("nobody answers for this workspace", hint="Start one with `zoea run`.") from None
         except BaseException:

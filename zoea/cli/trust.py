@@ -70,7 +70,9 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     typer.echo(f"{file} wants:")
     for line in wanted:
         typer.echo(f"  {line}")
-    if not yes and _at_a_terminal() and not typer.confirm("Trust exactly this?"):
+    if not yes and not _at_a_terminal():
+        raise UsageError("not trusted: nobody can be asked here", hint="Read the above, then say so with --yes.")
+    if not yes and not typer.confirm("Trust exactly this?"):
         typer.echo("Not trusted.")
         return
     _record(record, file, document)

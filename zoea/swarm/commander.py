@@ -207,7 +207,8 @@ class Commander(Beyond):
     def _create_op(self, conn: WriterConnection, new: mysis_ops.NewMysis, template: Template, inherit: bool) -> Mysis:
         mysis = mysis_ops.create(conn, new, self._settings.swarm.max_myses)
         if template.opening.strip():
-            saying = message_ops.Saying(message_ops.checked(template.opening), COMMANDER, DeliveryMode.QUEUE)
+            text = message_ops.checked(template.opening, self._settings.budget.token_budget_per_agent)
+            saying = message_ops.Saying(text, COMMANDER, DeliveryMode.QUEUE)
             message_ops.send(conn, mysis.id, saying, self._settings.swarm.max_hops, 0)
         hours = self._settings.swarm.inherit_broadcast_hours
         if inherit and hours:
@@ -330,8 +331,10 @@ class Commander(Beyond):
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> Receipt:
-        saying = message_ops.Saying(message_ops.checked(text), sender, mode, 0, idempotency_key)
-        return await self._say(saying, self._runner(ref).mysis.id)
+        runner = self._runner(ref)
+        room = self._character(runner.mysis.template_hash).settings.budget.token_budget_per_agent
+        saying = message_ops.Saying(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
+        return await self._say(saying, runner.mysis.id)
 
     async def broadcast(
         self,
@@ -346,13 +349,15 @@ class Commander(Beyond):
             self._runner(name)
         names = tuple(self._runner(name).mysis.name for name in to.names)
         audience = Recipients(names, to.tag, to.state)
-        saying = message_ops.Saying(message_ops.checked(text), sender, mode, 0, idempotency_key)
+        room = self._settings.budget.token_budget_per_agent
+        saying = message_ops.Saying(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
         return await self._say(saying, None, audience)
 
     async def _say_for_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
         assert sender.id is not None
         allowed = self._character(self._runners[sender.id].mysis.template_hash).template.send
-        saying = message_ops.Saying(message_ops.checked(text), sender, DeliveryMode.QUEUE, hop)
+        room = self._settings.budget.token_budget_per_agent
+        saying = message_ops.Saying(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
         if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
             per_hour = self._settings.swarm.messages_per_hour
             said = await self._command(lambda conn: message_ops.tell_commander(conn, saying, per_hour))

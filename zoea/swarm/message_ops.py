@@ -15,7 +15,7 @@ from zoea.model.values import Delivery, Receipt, ReceiptLine, Recipients, Sender
 from zoea.model.words import DeliveryMode, DeliveryState, MessageKind, MysisState, SenderKind
 from zoea.store import WriterConnection
 from zoea.swarm import rows
-from zoea.text import clean
+from zoea.text import clean, estimate
 
 NOBODY = "no myses available to receive broadcast (all stopped or errored)"
 TO_COMMANDER = "commander"
@@ -41,9 +41,19 @@ class Said:
     deliveries: tuple[Delivery, ...]
 
 
-def checked(text: str) -> str:
-    """The text as it will be stored. Raises UsageError where there is nothing to say."""
+def checked(text: str, room: int) -> str:
+    """The text as it will be stored. Raises UsageError where there is nothing to say, or more than a request holds.
+
+    Args:
+        room: Tokens of a whole request: what is longer could never be read, and would only end its mysis's turn.
+    """
     text = clean(text)
+    tokens = estimate.tokens(text)
+    if tokens > room:
+        raise UsageError(
+            f"a message of about {tokens:,} tokens fits in no request: that has {room:,}",
+            hint="shorten it, say it in parts, or raise budget.token_budget_per_agent",
+        )
     if not text.strip():
         raise UsageError("a message cannot be empty", hint="write what the mysis should do or know")
     return text

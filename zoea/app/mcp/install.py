@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,9 @@ def _not_ours(file: Path, why: str) -> SettingsError:
 
 
 def _backup(file: Path, now: float) -> Path:
-    copy = file.with_name(f"{file.name}.before-zoea-{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}")
+    name = f"{file.name}.before-zoea-{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}"
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    copy = next(path for path in map(file.with_name, names) if not path.exists())
     try:
         shutil.copy2(file, copy)
     except OSError as problem:
