@@ -126,9 +126,7 @@ async def test_a_message_that_fits_in_no_request_is_refused_and_stores_nothing(t
     async with swarm(tmp_path) as s:
         await s.commander.create("alpha", start=False)
         for say in (partial(s.commander.send, "alpha"), s.commander.broadcast):
-            with pytest.raises(
-                UsageError, match="a message of about [0-9,]+ tokens fits in no request: that has 50,000"
-            ):
+            with pytest.raises(UsageError, match="tokens fits in no request: that has 50,000"):
                 await say("ore " * 250_000)
         assert await s.value("SELECT count(*) FROM message") == 0
 
