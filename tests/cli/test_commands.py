@@ -142,10 +142,13 @@ class TestBeside:
     ) -> None:
         beside.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", '{"ore":"iron"}', 1, 2)
         assert '4  alpha asks: sell({"ore":"iron"})' in zoea("approvals").out
+        beside.swarm.asked[5] = ApprovalView(5, 1, "alpha", "zoea_ask", "", '{"question":"Sell?"}', 1, 2)
+        assert "5  alpha asks: Sell?  until" in zoea("approvals").out
+        del beside.swarm.asked[5]
         assert zoea("approvals", "--json").json[0]["tool"] == "sell"
         assert zoea(*arguments).code == 0
         assert beside.swarm.answers[0][:2] == (4, answer)
-        assert zoea("approvals").out == "No tool call waits for you\n"
+        assert zoea("approvals").out == "Nothing waits for your answer\n"
         assert zoea(*arguments).code == 2
 
     def test_an_answer_is_json_too(self, zoea: Zoea, beside: OwnerThread) -> None:

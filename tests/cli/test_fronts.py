@@ -78,7 +78,7 @@ class TestPlain:
             ("message.sent", 1, {"message": 4, "said": "broadcast"}, "alpha         to all: message 4"),
             ("hold.set", None, {"reason": "lunch"}, "swarm         on hold: lunch"),
             ("hold.set", None, {}, "swarm         on hold"),
-            ("approval.asked", 1, {"approval": 4}, "alpha         asks for approval 4"),
+            ("approval.asked", 1, {"approval": 4}, "alpha         waits for your answer to 4: "),
             ("new.fact", 9, {"a": 1}, "#9            new.fact a=1"),
         ],
     )

@@ -37,14 +37,14 @@ async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> Non
         await stage.until(lambda: set(stage.view().tags) == {"deep", "south"})
         after = stage.view()
         assert (after.model, after.provider, after.template) == (before.model, before.provider, before.template)
-        found = configured(None, stage.swarm.path, after.id, stage.clock.now())
+        found = configured(None, stage.swarm.path, [after.id], stage.clock.now())
         assert found.own == {"budget.mysis": 90_000, "nudge.enabled": False}
         await form(stage)
         assert stage.one(Input, "#budget-mysis").value == "90000"
         stage.one(Input, "#budget-mysis").value = ""
         await stage.press("enter")
         await stage.until(lambda: stage.shows(Dashboard))
-        found = configured(None, stage.swarm.path, after.id, stage.clock.now())
+        found = configured(None, stage.swarm.path, [after.id], stage.clock.now())
         assert found.own == {"nudge.enabled": False}
 
 
@@ -66,3 +66,25 @@ async def test_a_running_mysis_is_stopped_first(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("c")
         assert "stop it first" in stage.notices[-1]
+
+
+async def test_the_marked_are_configured_together_and_keep_what_is_their_own(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        ids = [view.id for view in (await stage.api.view()).myses][:2]
+        await stage.api.configure(f"#{ids[0]}", tags=("deep",), settings={"budget.mysis": 5000, "loop.same_call": 4})
+        await stage.api.configure(f"#{ids[1]}", tags=("south",), settings={"budget.mysis": 5000})
+        await stage.press("space", "space")
+        await form(stage)
+        assert "CONFIGURE 2 myses" in stage.text()
+        assert stage.one(Input, "#budget-mysis").value == "5000"
+        assert (stage.one(Input, "#tags").value, stage.one(Input, "#tags").placeholder) == ("", "as they are")
+        stage.one(Input, "#model").value = "another"
+        stage.one(Input, "#budget-mysis").value = "7000"
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(Dashboard))
+        assert "2 myses are configured" in stage.notices[-1]
+        found = {view.id: view for view in (await stage.api.view()).myses}
+        assert [(found[one].model, found[one].tags) for one in ids] == [("another", ("deep",)), ("another", ("south",))]
+        assert [found[one].model == "another" for one in found if one not in ids] == [False]
+        own = [configured(None, stage.swarm.path, [one], stage.clock.now()).own for one in ids]
+        assert own == [{"budget.mysis": 7000, "loop.same_call": 4}, {"budget.mysis": 7000}]

@@ -1,9 +1,9 @@
-"""What one mysis is now, and what its settings say where it says nothing itself: what a form begins with."""
+"""What myses are now, and what the settings say where they say nothing themselves: what a form begins with."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,17 @@ from zoea.store.direct import open_reader
 BUDGETS = ("budget.token_budget_per_agent", "budget.token_budget_per_task", "budget.mysis")
 _WHAT = """
 SELECT y.provider, y.model, p.name, p.body,
-  (SELECT group_concat(tag, ' ') FROM mysis_tag WHERE mysis_id = y.id) AS tags
+  (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM mysis_tag WHERE mysis_id = y.id ORDER BY tag)) AS tags
 FROM mysis y JOIN template p ON p.hash = y.template_hash WHERE y.id = ?
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """`own` holds what its template sets, by dotted key; `general` what the settings say of each budget."""
+    """What all of them are: empty, or missing in `own`, where they differ.
+
+    `own` holds what the template sets, by dotted key; `general` what the settings say of each budget.
+    """
 
     template: str
     provider: str
@@ -37,18 +40,33 @@ class Configured:
     choices: Choices
 
 
-def configured(places: Places | None, database: Path, mysis_id: int, now: int) -> Configured:
+def configured(places: Places | None, database: Path, mysis_ids: Sequence[int], now: int) -> Configured:
     """Read it; synchronous. Raises MysisMissing, SettingsError, StoreError, TemplateError."""
     with closing(open_reader(database)) as reader:
-        row = reader.execute(_WHAT, (mysis_id,)).fetchone()
-    if row is None:
-        raise MysisMissing(f"there is no mysis #{mysis_id}")
+        found = [(mysis_id, reader.execute(_WHAT, (mysis_id,)).fetchone()) for mysis_id in mysis_ids]
+    missing = [mysis_id for mysis_id, row in found if row is None]
+    if missing:
+        raise MysisMissing(f"there is no mysis #{missing[0]}")
+    rows = [row for _, row in found]
     settings = load(places).settings if places is not None else Settings()
-    overrides = from_text(row["body"]).overrides()
-    own = {f"{section}.{key}": value for section, values in overrides.items() for key, value in values.items()}
+    owns = [_own(body) for body in dict.fromkeys(row["body"] for row in rows)]
+    own = {path: value for path, value in owns[0].items() if all(path in o and o[path] == value for o in owns)}
     general = {path: getattr(settings.budget, path.partition(".")[2]) for path in BUDGETS}
     offered = choices(places, database, now)
-    return Configured(row["name"], row["provider"], row["model"], row["tags"] or "", own, general, offered)
+    name, provider, model, tags = (
+        _shared(row[key] or "" for row in rows) for key in ("name", "provider", "model", "tags")
+    )
+    return Configured(name, provider, model, tags, own, general, offered)
+
+
+def _own(body: str) -> dict[str, Any]:
+    overrides = from_text(body).overrides()
+    return {f"{section}.{key}": value for section, values in overrides.items() for key, value in values.items()}
+
+
+def _shared(words: Iterable[str]) -> str:
+    different = set(words)
+    return different.pop() if len(different) == 1 else ""
 
 
 def written(own: Mapping[str, Any]) -> str:

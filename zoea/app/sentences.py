@@ -1,4 +1,4 @@
-"""Events as sentences for people: what happened, to whom, and how bad it is. Pure.
+"""Events and questions as sentences for people: what happened, to whom, how bad it is, and what is asked. Pure.
 
 Events hold ids, never texts, so a sentence is made in two steps: `text_of` says
 which text it needs, and `sentence` is given that text by whoever can read it.
@@ -6,11 +6,13 @@ which text it needs, and `sentence` is given that text by whoever can read it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 
-from zoea.model.values import Event
-from zoea.model.words import Outcome
+from zoea.model.values import ApprovalView, Event
+from zoea.model.words import ASK_TOOL, Outcome
+from zoea.text.calls import spoken
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Events that another line already says."""
@@ -30,8 +32,8 @@ _WORDS = {
     "hold.lifted": "hold lifted",
     "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
-    "approval.asked": "asks for approval {approval}: `zoea approve {approval}` or `zoea deny {approval}`",
-    "approval.answered": "approval {approval}: {answer}",
+    "approval.asked": "waits for your answer to {approval}: o in the cockpit, or `zoea approvals`",
+    "approval.answered": "answer to {approval}: {answer}",
 }
 
 _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
@@ -86,3 +88,19 @@ def is_trouble(event: Event) -> bool:
         case "turn.ended":
             return event.data.get("outcome") not in _GOOD_ENDS
     return event.kind in ("turn.broke_off", "budget.refused")
+
+
+def asked_line(asked: ApprovalView) -> str:
+    """What is asked, on one line: the question itself, or the call that waits."""
+    return question_of(asked) or spoken(asked.tool, asked.arguments)
+
+
+def question_of(asked: ApprovalView) -> str:
+    """What a mysis asks in words; empty where it asks to run a tool."""
+    if asked.tool != ASK_TOOL or asked.upstream:
+        return ""
+    try:
+        given = json.loads(asked.arguments)
+    except (ValueError, RecursionError):
+        return ""
+    return str(given.get("question", "")) if isinstance(given, dict) else ""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from zoea.app.sentences import question_of
 from zoea.app.stored import open_approvals
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.reach import ask, command
@@ -37,16 +38,17 @@ def hold(
 
 
 def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Tool calls that wait for your answer."""
+    """What waits for your answer: questions, tool calls, spent budgets."""
     waiting = ask(workspace, lambda swarm: swarm.approvals(), _stored)
     if as_json:
         write_json(waiting)
         return
     if not waiting:
-        typer.echo("No tool call waits for you")
-    for call in waiting:
-        until = moment(call.expires_at)
-        typer.echo(strip(f"{call.id}  {call.mysis} asks: {call.tool}({call.arguments})  until {until}"))
+        typer.echo("Nothing waits for your answer")
+    for asked in waiting:
+        question = question_of(asked)
+        what, how = (question, "answer") if question else (f"{asked.tool}({asked.arguments})", "approve or deny")
+        typer.echo(strip(f"{asked.id}  {asked.mysis} asks: {what}  until {moment(asked.expires_at)}  ({how})"))
 
 
 def _stored(where: Places) -> tuple[ApprovalView, ...]:
@@ -66,7 +68,7 @@ def approve(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Allow a tool call: once, or for more."""
+    """Allow a tool call, or going on beyond a budget: once, or for more."""
     answer = ApprovalAnswer.ONCE
     if session:
         answer = ApprovalAnswer.SESSION
@@ -86,7 +88,7 @@ def answer(
 
 
 def deny(approval: ApprovalId, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Refuse a tool call; the mysis goes on without it."""
+    """Refuse what a mysis asks for; it goes on without it."""
     _answer(workspace, approval, ApprovalAnswer.DENIED, sentence, as_json)
 
 

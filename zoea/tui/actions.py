@@ -89,9 +89,9 @@ def _startable(situation: Situation) -> str:
 
 
 def _configurable(situation: Situation) -> str:
-    if why := _one_mysis(situation):
+    if why := _some_mysis(situation):
         return why
-    running = situation.targets[0].state is MysisState.RUNNING
+    running = any(view.state is MysisState.RUNNING for view in situation.targets)
     return "stop it first: what it is changes between two runs" if running else ""
 
 
@@ -209,7 +209,7 @@ ACTIONS: tuple[Action, ...] = (
         _D,
         "c",
         "configure",
-        "Change what it is: model, tags, budgets",
+        "Change what it is, or the marked: model, tags, budgets",
         _configurable,
         command="configure",
     ),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from zoea.model.values import ApprovalView, MysisView
-from zoea.model.words import ASK_TOOL
-from zoea.text.calls import spoken
+from zoea.app.sentences import asked_line, question_of
+from zoea.model.values import MysisView
 from zoea.text.control import one_line
 from zoea.tui import attention, figures
 from zoea.tui.asked import Asked
@@ -52,22 +50,6 @@ def needs_briefly(
     if len(views) > SHOWN:
         lines.append([(f"and {len(views) - SHOWN} more: a shows them first", "quiet")])
     return lines
-
-
-def asked_line(asked: ApprovalView) -> str:
-    """What is asked, on one line: the question itself, or the call that waits."""
-    return question_of(asked) or spoken(asked.tool, asked.arguments)
-
-
-def question_of(asked: ApprovalView) -> str:
-    """What a mysis asks in words; empty where it asks to run a tool."""
-    if asked.tool != ASK_TOOL or asked.upstream:
-        return ""
-    try:
-        given = json.loads(asked.arguments)
-    except (ValueError, RecursionError):
-        return ""
-    return str(given.get("question", "")) if isinstance(given, dict) else ""
 
 
 def _of(view: MysisView, asked: Asked, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:

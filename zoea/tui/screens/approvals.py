@@ -17,12 +17,12 @@ from textual.timer import Timer
 from textual.types import CSSPathType
 from textual.widgets import Input
 
+from zoea.app.sentences import question_of
 from zoea.model.values import ApprovalView
 from zoea.model.words import ApprovalAnswer
 from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Place, bindings, of
-from zoea.tui.needs import question_of
 from zoea.tui.screens.modal import CockpitModal
 from zoea.tui.widgets.bars import KeyLine
 from zoea.tui.widgets.text_block import Piece, TextBlock

@@ -34,7 +34,7 @@ class Commanding:
     def do_mysis_configure(self) -> None:
         from zoea.tui.screens.configuring import Configuring
 
-        self._commander.cockpit.push_screen(Configuring(self.targets()[0]))
+        self._commander.cockpit.push_screen(Configuring(self.targets()))
 
     def do_mysis_stop(self) -> None:
         for view in self.targets():

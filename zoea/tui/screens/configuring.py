@@ -1,11 +1,13 @@
-"""Changing what a mysis is: template, provider, model, tags, budgets, and any setting that is one mysis's.
+"""Changing what a mysis is, or the marked: template, provider, model, tags, budgets, any setting that is one mysis's.
 
-Every field begins with what holds now; only what was changed is sent.
+Every field begins with what holds now, for all of them; only what was changed is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -33,10 +35,11 @@ _BUDGETS = (
     ("budget.mysis", "in all"),
 )
 _KEPT = "\x00kept"
+_AS_THEY_ARE = "as they are"
 
 
 class Configuring(CockpitModal[None]):
-    """The form for one mysis."""
+    """The form for one mysis, or for several at once."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "configuring.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -46,26 +49,29 @@ class Configuring(CockpitModal[None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, view: MysisView) -> None:
+    def __init__(self, views: Sequence[MysisView]) -> None:
         super().__init__()
-        self._view = view
+        self._views = tuple(views)
         self._before: Configured | None = None
         self._is_keeping = False
 
     def compose(self) -> ComposeResult:
-        view = self._view
         with Vertical(classes="box") as box:
-            box.border_title = Content(f"CONFIGURE {one_line(view.name)}")
+            box.border_title = Content(f"CONFIGURE {self._who}")
             box.border_subtitle = hints("enter keep · tab next field · esc back")
-            yield from _field("template", Choice([(_KEPT, view.template)], id="template"))
-            yield from _field("provider", Choice([(_KEPT, view.provider)], id="provider"))
-            yield from _field("model", Input(strip(view.model), id="model", compact=True))
-            yield from _field("tags", Input(strip(" ".join(view.tags)), id="tags", compact=True))
+            yield from _field("template", Choice([(_KEPT, _AS_THEY_ARE)], id="template"))
+            yield from _field("provider", Choice([(_KEPT, _AS_THEY_ARE)], id="provider"))
+            yield from _field("model", Input(id="model", compact=True))
+            yield from _field("tags", Input(id="tags", compact=True))
             yield Static("tokens", classes="head", markup=False)
             for path, label in _BUDGETS:
                 yield from _field(label, Input(id=_id(path), compact=True))
             yield from _field("settings", Input(id="others", placeholder="nudge.enabled=false …", compact=True))
             yield TextBlock(id="error")
+
+    @property
+    def _who(self) -> str:
+        return one_line(self._views[0].name) if len(self._views) == 1 else f"{len(self._views)} myses"
 
     def on_mount(self) -> None:
         self.query_one("#template", Choice).focus()
@@ -78,7 +84,8 @@ class Configuring(CockpitModal[None]):
         if opened is None:
             return
         try:
-            found = await asyncio.to_thread(configured, opened.places, opened.database, self._view.id, cockpit.now())
+            ids = [view.id for view in self._views]
+            found = await asyncio.to_thread(configured, opened.places, opened.database, ids, cockpit.now())
         except ZoeaError as error:
             self._say(error)
             return
@@ -87,9 +94,13 @@ class Configuring(CockpitModal[None]):
         self._before = found
         offered = found.choices
         templates = [(one.name, f"{one.name}  {one.title}") for one in offered.templates]
-        self.query_one("#template", Choice).offer([(_KEPT, f"{found.template} (as it is)"), *templates])
+        self.query_one("#template", Choice).offer([(_KEPT, _as_it_is(found.template)), *templates])
         providers = [(one.name, one.title) for one in offered.providers if one.name]
-        self.query_one("#provider", Choice).offer([(_KEPT, f"{found.provider} (as it is)"), *providers])
+        self.query_one("#provider", Choice).offer([(_KEPT, _as_it_is(found.provider)), *providers])
+        for name, value in (("#model", found.model), ("#tags", found.tags)):
+            text = self.query_one(name, Input)
+            text.value = strip(value)
+            text.placeholder = "" if len(self._views) == 1 else _AS_THEY_ARE
         for path, _ in _BUDGETS:
             field = self.query_one(f"#{_id(path)}", Input)
             field.value = str(found.own[path]) if path in found.own else ""
@@ -110,15 +121,22 @@ class Configuring(CockpitModal[None]):
             return
         self._is_keeping = True
         model = self.query_one("#model", Input).value.strip()
-        work = self.cockpit.api.configure(
-            f"#{self._view.id}",
+        tags = tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split()))
+        configure = partial(
+            self.cockpit.api.configure,
             template=self._chosen("template"),
             provider=self._chosen("provider"),
             model=model if model != self._before.model else "",
-            tags=tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split())),
+            tags=None if " ".join(tags) == self._before.tags else tags,
             settings=settings,
         )
-        self.cockpit.ask_swarm(work, done=self._kept, refused=self._say)
+
+        async def configure_all() -> MysisView:
+            for view in self._views:
+                last = await configure(f"#{view.id}")
+            return last
+
+        self.cockpit.ask_swarm(configure_all(), done=self._kept, refused=self._say)
 
     def _chosen(self, field: str) -> str:
         value = self.query_one(f"#{field}", Choice).value
@@ -139,7 +157,10 @@ class Configuring(CockpitModal[None]):
         return difference(self._before.own, after)
 
     def _kept(self, view: MysisView) -> None:
-        self.cockpit.notify(f"{one_line(view.name)} is {one_line(view.template)} now; r starts it", markup=False)
+        done = f"{self._who} is {one_line(view.template)} now; r starts it"
+        if len(self._views) > 1:
+            done = f"{self._who} are configured; r starts them"
+        self.cockpit.notify(done, markup=False)
         if self.is_current:
             self.dismiss()
 
@@ -151,6 +172,10 @@ class Configuring(CockpitModal[None]):
         lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
         lines += [[(error.hint, "quiet")]] if error.hint else []
         self.query_one("#error", TextBlock).put(lines)
+
+
+def _as_it_is(name: str) -> str:
+    return f"{name} (as it is)" if name else _AS_THEY_ARE
 
 
 def _field(label: str, widget: Input | Choice) -> ComposeResult:

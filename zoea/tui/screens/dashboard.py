@@ -14,13 +14,14 @@ from textual.content import Content
 from textual.geometry import Size
 
 from zoea.app.broadcasts import Broadcast, latest
+from zoea.app.sentences import asked_line
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.clickable import hints
-from zoea.tui.needs import asked_line, needs_briefly, needs_lines
+from zoea.tui.needs import needs_briefly, needs_lines
 from zoea.tui.rows import Row, heads
 from zoea.tui.said_lines import ONE_LINE_FROM, said_lines
 from zoea.tui.screens.base import NARROW, CockpitScreen
