@@ -57,6 +57,17 @@ def spending(*tokens: int) -> Any:
 LIMIT = {"budget": {"token_budget_per_agent": 5000, "token_budget_per_task": 10_000}}
 
 
+async def test_what_a_turn_has_used_of_its_budget_is_shown_and_begins_anew_with_the_next(tmp_path: Path) -> None:
+    async with swarm(tmp_path, spending(1000), settings=Settings.model_validate(LIMIT)) as s:
+        await s.commander.create("alpha", start=False)
+        for _ in range(2):
+            await s.commander.send("alpha", "go")
+            await s.settled()
+            (view,) = (await s.commander.view()).myses
+            used = await s.value("SELECT sum(input_tokens) FROM request WHERE turn_id = (SELECT max(id) FROM turn)")
+            assert (view.turn_tokens, view.turn_limit) == (used, 10_000)
+
+
 async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crossed(tmp_path: Path) -> None:
     settings = Settings.model_validate(LIMIT)
     async with swarm(tmp_path, spending(4000, 3000, 1500, 100), settings=settings) as s:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.tui.cockpit import asks_when_told, cockpit
@@ -43,6 +44,7 @@ async def test_the_end_of_the_conversation_stands_beside_its_newest_request(tmp_
         await stage.api.send("alpha", "Look [/] around")
         await stage.until(lambda: "from you  Look [/] around" in stage.text())
         await stage.until(lambda: "situation" in stage.text() and "tokens so far" in stage.text())
+        await stage.until(lambda: re.search(r"budget ━─{9} [0-9.]+k?/200k", stage.text()))
         await stage.press("j")
         await stage.until(lambda: "no request yet" in stage.text())
         await stage.pilot.resize_terminal(80, 24)

@@ -59,6 +59,7 @@ def details(view: MysisView) -> str:
         ("turns", f"{view.turns}, {view.requests} requests, {view.tool_calls} tool calls, {view.errors} errors"),
         ("tokens", f"{view.tokens:,}"),
         ("context", f"{view.context_used:,} of {view.context_limit:,}" if view.context_limit else ""),
+        ("turn", f"{view.turn_tokens:,} of {view.turn_limit:,} tokens" if view.turn_limit and view.turn_tokens else ""),
         ("pending", str(view.pending or "")),
         ("approvals", str(view.approvals or "")),
     ]

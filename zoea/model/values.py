@@ -200,7 +200,8 @@ class MysisView:
     """One row of the swarm as fronts show it: the stored part and the live one.
 
     `tokens` and `cost_micros` are totals of all time; `context_used` and
-    `context_limit` are of the newest request; `text` is the newest of question,
+    `context_limit` are of the newest request; `turn_tokens` is what its turn has
+    used of the `turn_limit` it may (0: no bound); `text` is the newest of question,
     error, final answer, tool call, prompt, with its own time `text_at`;
     `streaming` and `thinking` are the ends of the answer and of the reasoning
     that are being written now.
@@ -231,6 +232,8 @@ class MysisView:
     iteration: int = 0
     context_used: int = 0
     context_limit: int = 0
+    turn_tokens: int = 0
+    turn_limit: int = 0
     waiting_until: int | None = None
     waiting_for: str = ""
     progress_at: int = 0

@@ -103,7 +103,8 @@ class TurnDriver:
         self._before: dict[Need, NeedAnswer] = {}
         self._plan: RequestPlan | None = None
         self._estimated = 0
-        self._used = opened.used_tokens
+        self._used = self._live.turn_tokens = opened.used_tokens
+        self._live.turn_limit = agent.settings.budget.token_budget_per_task or 0
         self._model: ModelCall | None = None
         self._progress_at = services.clock.now()
         self._end: t.End | None = None
@@ -450,6 +451,7 @@ class TurnDriver:
             self._owner.follow(mysis)
         self._used = used
         live = self._live
+        live.turn_tokens = used
         live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
         live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
         self._progress_at = stored.at

@@ -36,6 +36,8 @@ class LiveMysis:
     iteration: int = 0
     context_used: int = 0
     context_limit: int = 0
+    turn_tokens: int = 0
+    turn_limit: int = 0
     waiting_until: int | None = None
     waiting_for: str = ""
     progress_at: int = 0
@@ -99,6 +101,8 @@ class LiveMysis:
             iteration=self.iteration,
             context_used=self.context_used,
             context_limit=self.context_limit,
+            turn_tokens=self.turn_tokens,
+            turn_limit=self.turn_limit,
             waiting_until=self.waiting_until,
             waiting_for=self.waiting_for,
             progress_at=self.progress_at,

@@ -13,7 +13,7 @@ from zoea.model.words import MysisState
 from zoea.text.control import one_line
 from zoea.tui import figures, sight_lines
 from zoea.tui.blocks import Block, Kind
-from zoea.tui.rows import Piece, cut, fit
+from zoea.tui.rows import Piece, budget_of_turn, cut, fit
 from zoea.tui.wrapping import wrap
 
 TEXT_CHARS = 2000
@@ -48,6 +48,7 @@ def request_lines(seen: Seen | None, view: MysisView, height: int) -> list[list[
     if view.cost_micros is not None:
         used.append((f"  {figures.money(view.cost_micros)}", "quiet"))
     lines += [used] if view.tokens else []
+    lines += [budget] if (budget := budget_of_turn(view)) else []
     for spare in (lambda line: not line, lambda line: any(text == " empty" for text, _ in line)):
         while len(lines) > max(1, height) and any(map(spare, lines)):
             lines.remove(next(filter(spare, lines)))

@@ -33,8 +33,9 @@ ACTIVITY_FROM = 92
 SPARK_FROM = 104
 RATE_FROM = 116
 BAR_FROM = 132
+BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
-"""From here on a context is nearly full."""
+"""From here on a context, or a budget, is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,17 @@ def _context(view: MysisView, columns: Columns) -> list[Piece]:
         pieces = [(filled, "waiting" if share >= FULL_SHARE else "running"), (empty, "quiet"), (" ", "")]
     role = "waiting" if share >= FULL_SHARE else "quiet"
     return [*pieces, (fit(numbers, CONTEXT_WIDTH, right=True), role)]
+
+
+def budget_of_turn(view: MysisView) -> list[Piece]:
+    """What its turn has used of what it may; nothing where neither is known."""
+    if not view.turn_limit or not view.turn_tokens:
+        return []
+    share = view.turn_tokens / view.turn_limit
+    role = "waiting" if share >= FULL_SHARE else "running"
+    filled, empty = figures.bar(share, BUDGET_WIDTH)
+    numbers = f" {figures.tokens(view.turn_tokens)}/{figures.tokens(view.turn_limit)}"
+    return [("budget ", "quiet"), (filled, role), (empty, "quiet"), (numbers, role if role == "waiting" else "quiet")]
 
 
 def _says_role(view: MysisView, state: str) -> str:

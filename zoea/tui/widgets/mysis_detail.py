@@ -23,7 +23,7 @@ from zoea.model.values import MysisView
 from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.beside import Beside
-from zoea.tui.rows import Piece, cells, cut, glyph, said
+from zoea.tui.rows import Piece, budget_of_turn, cells, cut, glyph, said
 from zoea.tui.widgets.bars import Line
 from zoea.tui.widgets.text_block import TextBlock
 
@@ -183,8 +183,10 @@ def doing(view: MysisView) -> str:
 
 
 def brief(view: MysisView) -> tuple[list[Piece], list[Piece]]:
-    """The one line: what it does or what went wrong, and on the right what it has used."""
-    right = [(f"  {figures.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
+    """The one line: what it does or what went wrong, and on the right what its turn has used, or it in all."""
+    right: list[Piece] = [(f"  {figures.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
+    if budget := budget_of_turn(view):
+        right = [("  ", ""), *budget]
     right += [(f" {figures.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
     if view.failure is not None:
         hint = f"  {one_line(view.failure.hint)}"
