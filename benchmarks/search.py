@@ -112,6 +112,7 @@ def blank(path: Path) -> sqlite3.Connection:
             " VALUES (?, ?, ?, zeroblob(32), 'p', 'm', 'idle', 1, 1)",
             (number, f"u{number}", f"m{number}"),
         )
+        connection.execute("INSERT INTO tally(mysis_id) VALUES (?)", (number,))
         connection.execute(
             "INSERT INTO turn(id, mysis_id, number, opened_by, frozen, outcome, opened_at, ended_at)"
             " VALUES (?, ?, 1, 'prompt', '{}', 'answered', 1, 1)",
