@@ -75,6 +75,7 @@ def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("zoea.store.recall.narrow.LARGE", request.param)
     monkeypatch.setattr("zoea.store.recall.narrow.PROBE", 3)
     monkeypatch.setattr("zoea.store.recall.narrow._LOOK", 1)
+    monkeypatch.setattr(memories, "LOOKED", 10)  # the newest rows suffice for some pages, and not for others
 
 
 def found(connection: sqlite3.Connection, query: Query) -> list[int]:
@@ -102,8 +103,9 @@ def test_the_index_answers_as_a_plain_scan_does(
             text = data.draw(st.sampled_from((cut, cut.swapcase(), cut + "a", data.draw(TEXT)))) or "a"
             column, fold = data.draw(st.sampled_from(Column)), data.draw(st.booleans())
             owner = data.draw(st.sampled_from(((1,), (2,), (1, 2), None)))
-            query = Query(text, column=column, fold=fold, mysis_ids=owner, limit=100)
-            assert found(connection, query) == scan(stored, query), query
+            limit = data.draw(st.sampled_from((1, 2, 100)))
+            query = Query(text, column=column, fold=fold, mysis_ids=owner, limit=limit)
+            assert found(connection, query) == scan(stored, query)[:limit], query
 
 
 def scan(stored: dict[int, tuple[int, list[str], str]], query: Query) -> list[int]:
@@ -412,6 +414,18 @@ class TestChoosingTerms:
     ) -> None:
         monkeypatch.setattr(narrow, "LARGE", 61)
         assert narrow.narrowed(many, "memory_exact", ['"iro"', '"sil"'], 60) == ['"iro"', '"sil"']
+
+    @pytest.mark.usefixtures("always_indexed")
+    def test_for_what_is_frequent_the_newest_rows_are_looked_at_first(
+        self, many: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        many.set_trace_callback(asked.append)
+        assert found(many, Query("iron", mysis_ids=(1,), limit=3)) == [60, 59, 58]
+        assert not any("f.memory_exact MATCH" in sql for sql in asked)
+        monkeypatch.setattr(memories, "LOOKED", 8)  # where the page is not full then, the index is asked
+        assert found(many, Query("iron", limit=3, before_id=8)) == [7, 6, 5]
+        many.set_trace_callback(None)
 
     @pytest.mark.usefixtures("always_indexed")
     def test_what_is_found_is_the_same(self, many: sqlite3.Connection) -> None:

@@ -18,6 +18,8 @@ FEW = 5_000
 """A mysis with fewer memories is looked through row by row."""
 SCANNED = 50_000
 """Memories that one search too short for the index looks through."""
+LOOKED = 1_000
+"""The newest memories that are looked through before the index is asked, where what is asked for is frequent."""
 RANKED = 5_000
 """The newest matches among which ranked search chooses."""
 
@@ -78,12 +80,17 @@ def _found(connection: sqlite3.Connection, query: Query, most: int) -> tuple[lis
     narrowed, given = _narrowed(query)
     given["words"] = query.text.translate(_SMALL) if query.fold else query.text
     asked = terms.exact_terms(query.text, fold=query.fold)
-    if asked and not _is_small(connection, query.mysis_ids):
-        return _first(_proposed(connection, query, asked, narrowed, given), most), 0
-    given["down_to"] = down_to = 0 if asked else _far_enough(connection, query)
     truth = " OR ".join(_truths(query))
-    sql = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
-    return _first(_ids(connection, sql, given), most), down_to
+    look = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
+    if asked and not _is_small(connection, query.mysis_ids):
+        if _is_frequent(connection, query, asked, most):
+            down_to = _far_enough(connection, query, LOOKED)
+            found = _first(_ids(connection, look, {**given, "down_to": down_to}), most)
+            if len(found) == most:
+                return found, 0
+        return _first(_proposed(connection, query, asked, narrowed, given), most), 0
+    given["down_to"] = down_to = 0 if asked else _far_enough(connection, query, SCANNED)
+    return _first(_ids(connection, look, given), most), down_to
 
 
 def _proposed(
@@ -180,15 +187,25 @@ def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) ->
     return connection.execute(sql, (owners[0], FEW - 1)).fetchone() is None
 
 
-def _far_enough(connection: sqlite3.Connection, query: Query) -> int:
-    """The id at which a search without the index stops: 0 where it goes through everything."""
+def _is_frequent(connection: sqlite3.Connection, query: Query, asked: list[str], most: int) -> bool:
+    """True where a page of matches should stand among the newest rows, to which reading the index's lists is longer."""
+    is_narrowed = query.role or query.source or query.since or query.until or query.column is Column.REASONING
+    if is_narrowed or query.fold or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
+        return False  # how frequent a match is among these rows cannot be told
+    newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
+    found = narrow.shares(connection, "memory_exact", asked, newest)
+    return bool(found) and found[0][0] * LOOKED >= 2 * most
+
+
+def _far_enough(connection: sqlite3.Connection, query: Query, most: int) -> int:
+    """The id at which a search without the index stops after `most` rows: 0 where it goes through everything."""
     before = min(query.before_id or _NEWEST, _NEWEST)
     if query.mysis_ids is not None and len(query.mysis_ids) == 1:
         sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
-        found = connection.execute(sql, (query.mysis_ids[0], before, SCANNED)).fetchone()
+        found = connection.execute(sql, (query.mysis_ids[0], before, most)).fetchone()
     else:
         sql = "SELECT max(id) - ? FROM memory WHERE id < ?"
-        found = connection.execute(sql, (SCANNED, before)).fetchone()
+        found = connection.execute(sql, (most, before)).fetchone()
     return max(0, found[0] or 0) if found is not None else 0
 
 

@@ -23,19 +23,30 @@ def narrowed(connection: sqlite3.Connection, index: str, terms: Sequence[str], n
 
     `newest` is the highest row id of the index.
     """
-    if newest < LARGE:
+    found = shares(connection, index, terms, newest)
+    if not found:
         return list(terms)
-    sql = f"SELECT rowid FROM {index} WHERE {index} MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {PROBE - 1}"
-    shares: list[tuple[float, str]] = []
-    for term in terms:
-        found = connection.execute(sql, (term,)).fetchone()
-        if found is None:
-            return [term]
-        shares.append((PROBE / max(PROBE, newest - found[0] + 1), term))
     chosen, left = list[str](), 1.0
-    for share, term in sorted(shares):
+    for share, term in found:
         if chosen and share >= _LOOK * left * (1 - share):
             break
         chosen.append(term)
         left *= share
     return chosen
+
+
+def shares(connection: sqlite3.Connection, index: str, terms: Sequence[str], newest: int) -> list[tuple[float, str]]:
+    """How many of the newest rows have each term, the rarest first, up to one that is rare enough alone.
+
+    Nothing where the index is so small that asking does not pay.
+    """
+    if newest < LARGE:
+        return []
+    sql = f"SELECT rowid FROM {index} WHERE {index} MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {PROBE - 1}"
+    found: list[tuple[float, str]] = []
+    for term in terms:
+        row = connection.execute(sql, (term,)).fetchone()
+        if row is None:
+            return [(0.0, term)]
+        found.append((PROBE / max(PROBE, newest - row[0] + 1), term))
+    return sorted(found)
