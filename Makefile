@@ -54,8 +54,10 @@ bench: $(STAMP) ## The measurements that the performance claims rest on
 bench-peers: $(STAMP) ## The same work done by other agent libraries, each in its own process
 	$(BIN)/python -m benchmarks.peers
 
-soak: $(STAMP) ## The property and kill tests at full strength
+soak: $(STAMP) ## The property and kill tests at full strength, then millions of rows: hours, and 10 GB of disk
 	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
+	$(BIN)/python -m benchmarks.search --full
+	$(BIN)/python -m benchmarks.swarm_scale --full --only history
 
 snapshots: $(STAMP) ## Keep what the cockpit's screens show now as what the tests expect; look at the pictures
 	ZOEA_SNAPSHOTS=write $(BIN)/python -m pytest -q tests/tui/test_snapshots.py
