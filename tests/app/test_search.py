@@ -96,7 +96,7 @@ async def test_filters_narrow_it_down(database: Path) -> None:
 async def test_what_is_long_is_shown_around_the_words(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="yes")), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
-        await inner.commander.send("alpha", "x" * 300_000 + "needle" + "y" * 300_000)
+        await inner.commander.send("alpha", "x" * 60_000 + "needle" + "y" * 60_000)
         await inner.commander.start("alpha")
         await inner.settled()
         (hit,) = found(inner.path, "needle")
@@ -203,6 +203,8 @@ class TestWishes:
         assert (wish.words, wish.mysis, wish.role) == ("iron ore", "alpha", Role.TOOL)
         assert wish_of('"@alpha role:tool"', NOW).words == "@alpha role:tool"
         assert wish_of("a:b @", NOW).words == "a:b @"
+        assert wish_of('{"status":  "docked"} @alpha', NOW) == Wish(words='{"status":  "docked"}', mysis="alpha")
+        assert wish_of('say "role:tool" twice', NOW).words == "say role:tool twice"
         assert wish_of("nul\x00", NOW).words == "nul␀"
         assert wish_of("   ", NOW) == Wish()
         assert Wish().is_empty

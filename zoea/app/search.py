@@ -39,7 +39,10 @@ _ROLES = {
     "tool": Role.TOOL,
     "result": Role.TOOL,
 }
-_WORD = re.compile(r'"[^"]*"|\S+')
+_FILTER = re.compile(
+    r'(?P<gap>\s*)(?<!\S)(?:"(?P<words>(?:@|role:|since:|until:)[^"]*)"|@(?P<mysis>\S+)'
+    r"|(?P<name>role|since|until):(?P<value>\S*))(?!\S)"
+)
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 _LISTED = """
@@ -110,20 +113,23 @@ def wish_of(typed: str, now: int) -> Wish:
 
     `@NAME` one mysis; `role:user|assistant|tool`; `since:` and `until:` with a span
     (`2h`, `30m`, `1d`), a time today (`10:30`) or a date (`2026-01-31`). In quotes
-    everything is words. `now` is µs UTC.
+    these are words. Everything else is looked for as it was typed, spaces and quotes
+    included. `now` is µs UTC.
     """
-    wish, words = Wish(), []
-    for word in _WORD.findall(typed):
-        name, colon, value = word.partition(":")
-        if word.startswith('"'):
-            words.append(word.strip('"'))
-        elif word.startswith("@") and len(word) > 1:
-            wish = replace(wish, mysis=word[1:])
-        elif colon and name in ("role", "since", "until"):
-            wish = _filtered(wish, name, value, now)
+    wish = Wish()
+
+    def take(found: re.Match[str]) -> str:
+        nonlocal wish
+        if found["words"] is not None:
+            return f"{found['gap']}{found['words']}"
+        if found["mysis"] is not None:
+            wish = replace(wish, mysis=found["mysis"])
         else:
-            words.append(word)
-    return replace(wish, words=clean(" ".join(words)))
+            wish = _filtered(wish, found["name"], found["value"], now)
+        return ""
+
+    words = _FILTER.sub(take, typed)
+    return replace(wish, words=clean(words.strip()))
 
 
 def _filtered(wish: Wish, name: str, value: str, now: int) -> Wish:
