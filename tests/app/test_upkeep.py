@@ -19,7 +19,7 @@ from zoea.model.errors import StoreFull, StoreMissing, WorkspaceHeld
 from zoea.settings.paths import Places, places
 from zoea.store import Store, retention
 from zoea.store.recall import index
-from zoea.store.retention import Keep
+from zoea.store.retention import Keep, Removed
 
 CLOCK = SystemClock()
 
@@ -120,12 +120,17 @@ async def test_what_was_removed_before_a_kill_leaves_the_indexes_afterwards(
     assert (await store.read("SELECT count(DISTINCT segid) FROM memory_exact_idx"))[0][0] == 1
 
 
-async def test_a_message_that_nobody_remembers_goes_once_it_is_old_though_nothing_else_goes(store: Store) -> None:
+async def test_what_no_turn_ever_took_goes_by_its_age_alone_and_is_written_down(store: Store) -> None:
     said = "INSERT INTO message(content, sender_kind, kind, created_at) VALUES (?, 'commander', 'broadcast', ?)"
     await store.write(lambda connection: connection.execute(said, ("old", 1)))
     await store.write(lambda connection: connection.execute(said, ("young", CLOCK.now())))
-    assert (await let_go(store, Keep(memories=1000))).turns == 0
+    assert await let_go(store, Keep(memories=1000)) == Removed()
+    assert (await let_go(store, Keep(days=100_000))) == Removed()
+    assert (await store.read("SELECT count(*) FROM message"))[0][0] == 2
+    await let_go(store, Keep(days=10_000), who="a test")
     assert [row["content"] for row in await store.read("SELECT content FROM message")] == ["young"]
+    (row,) = await store.read("SELECT who, why, turns, memories, characters FROM removal WHERE mysis_id IS NULL")
+    assert tuple(row) == ("a test", "keep 10000 days", 0, 0, 3)
 
 
 def names(where: Places) -> list[str]:

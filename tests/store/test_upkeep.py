@@ -123,6 +123,11 @@ class TestRetention:
                 " VALUES (?, 1, 'queue', 'taken', ?, ?, 1, 1)",
                 (said, turn_id, prompt),
             )
+            db.execute(
+                "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at)"
+                " VALUES (?, 2, 'queue', 'skipped', 1)",
+                (said,),
+            )
             answer = remember(db, f"answer {day}", calls=[("mine", "{}")], at=day * DAY, turn_id=turn_id)
             result = remember(db, f"result {day}", role="tool", source="tool", at=day * DAY, turn_id=turn_id)
             db.execute("UPDATE tool_call SET result_memory_id = ? WHERE memory_id = ?", (result, answer))
@@ -137,11 +142,11 @@ class TestRetention:
 
     def test_what_is_old_goes_in_whole_turns_and_is_written_down(self, told: sqlite3.Connection) -> None:
         removed = forget(told, 1, Keep(days=3), now=6 * DAY, who="a test")
-        assert removed == Removed(turns=3 + 1, memories=9, characters=3 * (7 + 8 + 8 + 6))
+        assert removed == Removed(turns=3 + 1, memories=9, characters=3 * (7 + 8 + 8 + 6 + 7))
         assert self.days(told) == ["order 3", "order 4", "order 5"]
         row = told.execute("SELECT kind, who, why, mysis_id, turns, memories, created_at FROM removal").fetchone()
         assert row == ("keep", "a test", "keep 3 days", 1, 4, 9, 6 * DAY)
-        sweep(told, Keep(days=3), now=6 * DAY)
+        sweep(told, Keep(days=3), now=6 * DAY, who="a test")
         assert told.execute("SELECT count(*) FROM message").fetchone() == (3,)
         assert told.execute("SELECT count(*) FROM blob").fetchone() == (3,)
         assert told.execute("PRAGMA foreign_key_check").fetchall() == []

@@ -83,11 +83,13 @@ async def let_go(store: Store, keep: Keep, *, who: str = "memory.keep") -> Remov
 
         while (removed := await store.write(step)).turns:
             total += removed
-    # Also where nothing went now: a message may have been too young, and an earlier process killed before its sweep.
-    await store.write(lambda connection: sweep(connection, keep, now=connection.now()))
+    # Also where nothing went now: messages grow old by themselves, and an earlier process may have been killed here.
+    total += await store.write(lambda connection: sweep(connection, keep, now=connection.now(), who=who))
     await _merge_removed(store)
-    if total.turns:
-        log.info("%s removed %d turns with %d memories", who, total.turns, total.memories)
+    if total.characters:
+        log.info(
+            "%s removed %d turns with %d memories, %d characters", who, total.turns, total.memories, total.characters
+        )
     return total
 
 

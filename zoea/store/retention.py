@@ -3,11 +3,14 @@
 Nothing else in Zoea removes what was said. A turn is removed with its memories, calls,
 requests and deliveries, or not at all; the newest memories of every mysis and its
 standing order stay whatever the rule says, because its next request is made of them.
+A message goes with the last turn that took it. One that no turn ever took (to the
+commander, to nobody, withdrawn) has its age alone: only a rule of days removes it.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 LEAST = 100
@@ -31,7 +34,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a step took away. Characters are those of contents, reasoning and calls."""
+    """What a step took away. Characters are those of contents, reasoning, calls and messages."""
 
     turns: int = 0
     memories: int = 0
@@ -67,9 +70,10 @@ SELECT count(*), coalesce(sum(length(content) + length(reasoning)), 0)
   + (SELECT coalesce(sum(length(name) + length(arguments)), 0) FROM tool_call WHERE memory_id IN ({_MEMORIES}))
 FROM memory WHERE turn_id = :turn
 """
-# What nobody's memory holds any more.
+_HEARD_IN = "SELECT DISTINCT message_id FROM delivery WHERE turn_id = :turn"
+# What nobody's memory holds any more, and nobody will take. Who skipped it, or had it withdrawn, is forgotten with it.
 _UNHEARD = """
-DELETE FROM message WHERE created_at < :before AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id)
+NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id AND d.state IN ('pending', 'taken'))
 AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.message_id = message.id)
 """
 # Set with every removal, until the indexes are merged: what was removed leaves their files only then.
@@ -94,32 +98,56 @@ def forget(connection: sqlite3.Connection, mysis_id: int, keep: Keep, *, now: in
     floor = _floor(connection, mysis_id, keep, now)
     if floor <= 0:
         return Removed()
-    turns = connection.execute(_TURNS, {"mysis": mysis_id, "floor": floor, "most": TURNS}).fetchall()
     removed = Removed()
+    turns = connection.execute(_TURNS, {"mysis": mysis_id, "floor": floor, "most": TURNS}).fetchall()
     for (turn,) in map(tuple, turns):
         memories, characters = connection.execute(_SIZE, {"turn": turn}).fetchone()
+        heard = [message_id for (message_id,) in map(tuple, connection.execute(_HEARD_IN, {"turn": turn}).fetchall())]
         for statement in _STEPS:
             connection.execute(statement, {"turn": turn})
-        removed += Removed(1, memories, characters)
+        removed += Removed(1, memories, characters) + _unheard(connection, "id = ?", heard)
     if removed.turns:
-        connection.execute(_MARK, {"now": now})
-        connection.execute(
-            "INSERT INTO removal(kind, who, why, mysis_id, turns, memories, characters, created_at)"
-            " VALUES ('keep', ?, ?, ?, ?, ?, ?, ?)",
-            (who, _rule(keep), mysis_id, removed.turns, removed.memories, removed.characters, now),
-        )
+        _note(connection, keep, mysis_id, removed, now=now, who=who)
     return removed
 
 
-def sweep(connection: sqlite3.Connection, keep: Keep, *, now: int) -> None:
-    """Remove old messages that nobody's memory holds any more, and blobs that nothing shows. For use in an op."""
-    if connection.execute(_UNHEARD, {"before": now - int(max(keep.days, 1) * _DAY)}).rowcount:
-        connection.execute(_MARK, {"now": now})
+def sweep(connection: sqlite3.Connection, keep: Keep, *, now: int, who: str) -> Removed:
+    """Remove what no turn took and is older than a rule of days, and blobs that nothing shows. For use in an op."""
+    removed = Removed()
+    if keep.days > 0:
+        removed = _unheard(connection, "created_at < ?", [now - int(keep.days * _DAY)])
+        if removed.characters:
+            _note(connection, keep, None, removed, now=now, who=who)
     unused = [
         f"NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = blob.id)"
         for table, column in map(tuple, connection.execute(_BLOB_USERS).fetchall())
     ]
     connection.execute(f"DELETE FROM blob WHERE {' AND '.join(unused)}")
+    return removed
+
+
+def _unheard(connection: sqlite3.Connection, which: str, values: Iterable[int]) -> Removed:
+    """Remove those of these messages that nobody holds; how many characters that were."""
+    removed = Removed()
+    for value in values:
+        sql = f"SELECT id, length(content) FROM message WHERE {which} AND {_UNHEARD}"
+        for message_id, characters in map(tuple, connection.execute(sql, (value,)).fetchall()):
+            connection.execute("DELETE FROM delivery WHERE message_id = ?", (message_id,))
+            connection.execute("DELETE FROM message WHERE id = ?", (message_id,))
+            removed += Removed(characters=characters)
+    return removed
+
+
+def _note(
+    connection: sqlite3.Connection, keep: Keep, mysis_id: int | None, removed: Removed, *, now: int, who: str
+) -> None:
+    """Write down who removed how much of whom; the indexes are to be merged."""
+    connection.execute(_MARK, {"now": now})
+    connection.execute(
+        "INSERT INTO removal(kind, who, why, mysis_id, turns, memories, characters, created_at)"
+        " VALUES ('keep', ?, ?, ?, ?, ?, ?, ?)",
+        (who, _rule(keep), mysis_id, removed.turns, removed.memories, removed.characters, now),
+    )
 
 
 def merged(connection: sqlite3.Connection) -> None:
