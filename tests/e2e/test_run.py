@@ -21,6 +21,8 @@ from tests.e2e.process import PATIENCE_S, environment, events, eventually, spawn
 
 FIVE = ("run", "--headless", "--world", "reef", "--myses", "5", "--provider", "autopilot", "--json")
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.2"}
+AS_INSTALLED = "20s"
+PACES = ("8s", AS_INSTALLED) if os.environ.get("ZOEA_SOAK") else ("8s",)
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 pytestmark = pytest.mark.timeout(120)
@@ -63,8 +65,14 @@ def has_worked(data: Path, calls: int) -> bool:
     return bool(ask(data, f"SELECT 1 FROM tool_call WHERE state = 'done' LIMIT 1 OFFSET {calls - 1}"))
 
 
-def test_five_myses_earn_credits_and_the_last_line_is_the_summary(data: Path) -> None:
-    ran = zoea(*FIVE, "--for", "8s", timeout=60)
+@pytest.mark.parametrize("pace", PACES)
+def test_five_myses_earn_credits_and_the_last_line_is_the_summary(
+    data: Path, monkeypatch: pytest.MonkeyPatch, pace: str
+) -> None:
+    if pace == AS_INSTALLED:
+        for name in QUICK:
+            monkeypatch.delenv(name)
+    ran = zoea(*FIVE, "--for", pace, timeout=60)
     assert ran.returncode == 0, ran.stderr
     *facts, last = events(ran.stdout)
     assert all({"event", "id", "at", "mysis_id", "data"} == fact.keys() for fact in facts)
