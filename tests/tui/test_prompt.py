@@ -20,6 +20,7 @@ from zoea.tui.actions import BY_ID
 from zoea.tui.app import Cockpit
 from zoea.tui.editor import command, edit
 from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.focus import Focus
 from zoea.tui.screens.quitting import Quitting
 from zoea.tui.screens.search import Search
 from zoea.tui.screens.speaking import round_cost
@@ -145,13 +146,50 @@ async def test_escape_keeps_the_draft_with_its_mysis(tmp_path: Path) -> None:
         assert stage.one(Prompt).text == "for alpha"
 
 
+async def test_a_draft_and_the_history_outlive_the_screen_they_were_written_on(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("from the list")
+        await stage.press("escape", "enter")
+        await stage.until(lambda: stage.shows(Focus))
+        await stage.press("m")
+        assert stage.one(Prompt).text == "from the list"
+        await stage.press("ctrl+c")
+        await stage.write("hello")
+        await stage.press("escape", "escape")
+        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(Focus))
+        await stage.press("m")
+        prompt = stage.one(Prompt)
+        assert prompt.text == "hello"
+        await stage.press("up")
+        assert prompt.text == "from the list"
+
+
+async def test_what_was_sent_elsewhere_stands_no_longer_in_an_input_below(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("hello")
+        below = stage.one(Prompt)
+        await stage.app.push_screen(Focus(stage.view().id))
+        await stage.press("m")
+        assert stage.one(Prompt).text == "hello"
+        await stage.press("enter")
+        await stage.until(lambda: stage.view().turns == 1)
+        await stage.press("escape")
+        await stage.until(lambda: stage.shows(Dashboard))
+        assert below.is_open
+        assert below.text == ""
+
+
 async def test_what_was_said_in_another_session_is_in_the_history(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         for text in ("first", "second"):
             await stage.api.send("alpha", text)
         await stage.press("m")
         prompt = stage.one(Prompt)
-        await stage.until(lambda: len(prompt._history) == 2)
+        await stage.until(lambda: len(stage.app.drafts.history) == 2)
         await stage.write("new")
         await stage.press("up")
         assert prompt.text == "second"

@@ -42,6 +42,7 @@ from zoea.tui.arming import Arming
 from zoea.tui.asked import Asked
 from zoea.tui.beside import Beside
 from zoea.tui.cursors import Cursors
+from zoea.tui.drafts import Drafts
 from zoea.tui.feed import Feed
 from zoea.tui.plain_letters import AsciiLines, speaks_utf8
 from zoea.tui.styles import Styles
@@ -131,6 +132,7 @@ class Cockpit(Visiting, Acting, App[str]):
         self.complaints: list[str] = []
         self.deleted: list[tuple[int, str]] = []
         self.bookmarks: dict[int, object] = {}
+        self.drafts = Drafts()
         self.feed = Feed(self._feed_changed, self._feed_happened, self.went_wrong)
         self.asked = Asked(lambda: self.api.approvals(), lambda: self._tell_screens("asked_changed"))
         self.arming = Arming(time.monotonic, lambda: self._tell_screens("redraw_bars"))

@@ -68,6 +68,10 @@ class Speaking:
         if self._speaker.is_attached:
             self.prompt.remember(said)
 
+    def on_screen_resume(self) -> None:
+        for prompt in self._speaker.query(Prompt):
+            prompt.taken_elsewhere()
+
     def retarget(self) -> None:
         """Rows changed: what stands under an open prompt is said anew."""
         target = self.prompt.target
@@ -111,6 +115,11 @@ class Speaking:
             return
         if prompt.is_attached:
             prompt.sent()
+        else:
+            # Its screen went meanwhile: what was sent is no draft any more.
+            cockpit.drafts.note(text)
+            if cockpit.drafts.of(target.key) == text:
+                cockpit.drafts.keep(target.key, "")
         cockpit.tell_receipt(receipt)
 
     # The person's own editor.

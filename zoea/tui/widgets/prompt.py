@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -17,10 +17,10 @@ from textual.widgets import Static, TextArea
 from zoea.model.words import DeliveryMode
 from zoea.text.control import strip
 from zoea.tui.clickable import hints
+from zoea.tui.drafts import Drafts
 from zoea.tui.widgets.folds import Folds
 
 MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
-HISTORY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,14 @@ class _Writing(TextArea):
             await super()._on_key(event)
 
 
+class _Keeping(Protocol):
+    """An app that keeps drafts: the cockpit."""
+
+    drafts: Drafts
+
+
 class Prompt(Vertical):
-    """Hidden until `open`; a draft stays with its target when the prompt is left."""
+    """Hidden until `open`; a draft stays with its target, in the app, when the prompt or its screen is left."""
 
     class Submitted(Message):
         """A text to send, to whom, and how it joins a running turn."""
@@ -124,8 +130,6 @@ class Prompt(Vertical):
         super().__init__(id=id)
         self.target: Target | None = None
         self.mode = DeliveryMode.QUEUE
-        self._drafts: dict[str, str] = {}
-        self._history: list[str] = []
         self._place = 0
         self._unsent = ""
         self._folds = Folds()
@@ -159,19 +163,22 @@ class Prompt(Vertical):
     def _writing(self) -> _Writing:
         return self.query_one(_Writing)
 
+    @property
+    def _drafts(self) -> Drafts:
+        return cast(_Keeping, self.app).drafts
+
     def remember(self, texts: Sequence[str]) -> None:
-        """What was sent before, oldest first; what was written here since stays the newest."""
-        before = [text for text in texts if text.strip() and text not in self._history]
-        self._history = [*before, *self._history][-HISTORY:]
-        self._place = len(self._history)
+        """What was sent before, oldest first; what was written since stays the newest."""
+        self._drafts.remember(texts)
+        self._place = len(self._drafts.history)
 
     def open(self, target: Target) -> None:
         """Show the prompt for a target, with its draft, and take the focus."""
         self._keep_draft()
         self.target = target
         self.mode = DeliveryMode.QUEUE
-        self._place = len(self._history)
-        self._set(self._drafts.get(target.key, ""))
+        self._place = len(self._drafts.history)
+        self._set(self._drafts.of(target.key))
         self.display = True
         self._describe()
         self._writing.focus()
@@ -190,6 +197,7 @@ class Prompt(Vertical):
             return False
         self._note_sent(self.text)
         self._set("")
+        self._keep_draft()
         return True
 
     def put(self, text: str) -> None:
@@ -202,7 +210,7 @@ class Prompt(Vertical):
         self._writing.read_only = False
         self._note_sent(self.text)
         if self.target is not None:
-            self._drafts.pop(self.target.key, None)
+            self._drafts.keep(self.target.key, "")
         self._set("")
         self.close()
 
@@ -211,6 +219,13 @@ class Prompt(Vertical):
         self._writing.read_only = False
         self._note(why)
 
+    def taken_elsewhere(self) -> None:
+        """Its screen is on top again: the same draft may have been changed, or sent, on another."""
+        if self.is_open and self.target is not None and not self.is_sending:
+            kept = self._drafts.of(self.target.key)
+            if kept.strip() != self.text.strip():
+                self._set(kept)
+
     def retarget(self, target: Target) -> None:
         """The same words for who is there now: what stands in the note changed."""
         if self.target is not None and target.key == self.target.key:
@@ -218,17 +233,17 @@ class Prompt(Vertical):
             self._describe()
 
     def _note_sent(self, text: str) -> None:
-        if text.strip() and (not self._history or self._history[-1] != text):
-            self._history = [*self._history, text][-HISTORY:]
-        self._place = len(self._history)
+        self._drafts.note(text)
+        self._place = len(self._drafts.history)
 
     def _keep_draft(self) -> None:
-        if self.target is None:
-            return
-        if self.text.strip():
-            self._drafts[self.target.key] = self.text
-        else:
-            self._drafts.pop(self.target.key, None)
+        if self.target is not None and self.is_open:
+            self._drafts.keep(self.target.key, self.text)
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Kept as it is written: a screen may go at any moment, and its inputs with it."""
+        event.stop()
+        self._keep_draft()
 
     def _set(self, text: str) -> None:
         self._writing.load_text(self._folds.fold(text))
@@ -262,10 +277,11 @@ class Prompt(Vertical):
 
     def on__writing_history_wanted(self, event: _Writing.HistoryWanted) -> None:
         event.stop()
+        history = self._drafts.history
         place = self._place + event.by
-        if not 0 <= place <= len(self._history):
+        if not 0 <= place <= len(history):
             return
-        if self._place == len(self._history):
+        if self._place == len(history):
             self._unsent = self.text
         self._place = place
-        self._set(self._unsent if place == len(self._history) else self._history[place])
+        self._set(self._unsent if place == len(history) else history[place])
