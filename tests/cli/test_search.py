@@ -72,6 +72,17 @@ def test_pages_follow_each_other(zoea: Zoea, said: None) -> None:
     assert ([row["id"] for row in rest["results"]], rest["next_before_id"]) == ([2, 1], None)
 
 
+def test_a_search_too_short_to_look_everywhere_says_how_to_go_on(
+    zoea: Zoea, said: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.store.recall.memories.SCANNED", 2)
+    out = zoea("search", "Mi").out
+    assert "Looked through the newest 2 memories only" in out
+    assert "To look further: --before 3" in out
+    assert "before_id" not in out
+    assert "To look further" not in zoea("search", "Mi", "--before", "3").out
+
+
 def test_json_shows_each_hit_in_full(zoea: Zoea, said: None) -> None:
     row = json.loads(
         zoea("search", "iron", "--mysis", "m1", "--in", "content", "--before", "3", "-n", "1", "--json").out

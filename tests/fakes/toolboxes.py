@@ -60,6 +60,9 @@ class Desk:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.rows: list[dict[str, Any]] = []
+        self.said = "what was said"
+        self.found: DeskFound | None = None
+        self.myses: tuple[MysisView, ...] = ()
 
     async def desk_send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
         self.asked.append(("send", mysis_id, hop, to, text))
@@ -75,7 +78,7 @@ class Desk:
 
     async def desk_list(self, mysis_id: int) -> tuple[MysisView, ...]:
         self.asked.append(("list", mysis_id))
-        return (
+        return self.myses or (
             MysisView(
                 id=2,
                 name="beta",
@@ -105,14 +108,17 @@ class Desk:
         max_chars: int,
         *,
         part: str = "content",
+        position: int = 0,
         everyone: bool = False,
     ) -> dict[str, Any]:
-        self.asked.append(("read", mysis_id, memory_id, offset, max_chars, part, everyone))
+        self.asked.append(("read", mysis_id, memory_id, offset, max_chars, part, position, everyone))
         if memory_id == 404:
             raise UsageError("memory 404 is not yours")
-        return {"id": memory_id, "content": "what was said", "offset": offset}
+        return {"id": memory_id, part: self.said[offset : offset + max_chars], "offset": offset, "next_offset": None}
 
     async def desk_search(self, mysis_id: int, search: DeskSearch) -> DeskFound:
         self.asked.append(("search", mysis_id, search))
+        if self.found is not None:
+            return self.found
         page = self.rows[: search.limit]
         return DeskFound(tuple(page), page[-1]["id"] if len(page) < len(self.rows) else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from zoea.model.searching import DeskSearch
 from zoea.model.words import DeliveryMode
 from zoea.settings import Layer, Settings, Templates
 from zoea.settings.library import Level
+from zoea.tools.own import PARTS, ROOM
 
 
 @pytest.fixture
@@ -66,6 +68,22 @@ class TestSearch:
         assert row["total_chars"] == 10_006
         part = await told.commander.desk.desk_read(1, row["id"], row["from_char"], 2000)
         assert part["content"] == row["content"]
+
+    @pytest.mark.parametrize("heavy", ['"\n', "矿石", "\x01"])
+    async def test_a_row_fits_into_an_answer_whatever_characters_it_has(self, told: Swarm, heavy: str) -> None:
+        await told.commander.send("alpha", f"{heavy * 4000}the needle{heavy * 4000}")
+        await told.settled("alpha")
+        found = await told.commander.desk.desk_search(1, DeskSearch("content", "needle", 1, max_chars=10_000))
+        (row,) = found.rows
+        assert len(json.dumps(row, ensure_ascii=False)) <= ROOM
+        assert "needle" in row["content"]
+        read = await told.commander.desk.desk_read(1, row["id"], row["from_char"], len(row["content"]))
+        assert read["content"] == row["content"]
+        await told.commander.broadcast(f"{heavy * 4000}to all{heavy * 4000}")
+        found = await told.commander.desk.desk_search(1, DeskSearch("broadcasts", "to all", 1, max_chars=10_000))
+        (row,) = found.rows
+        assert len(json.dumps(row, ensure_ascii=False)) <= ROOM
+        assert "to all" in row["content"]
 
     async def test_with_the_whole_swarm_in_view_hits_say_whose_they_are(self, told: Swarm) -> None:
         desk = told.commander.desk
@@ -137,10 +155,24 @@ class TestRead:
         thought = await told.commander.desk.desk_read(1, 2, 0, 100, part="reasoning")
         assert thought["reasoning"] == "think: 漢字 é"
 
+    async def test_the_calls_of_an_answer_are_listed_and_read(self, told: Swarm) -> None:
+        desk = told.commander.desk
+        [row] = (await desk.desk_search(1, DeskSearch("content", '"a|b', 1))).rows
+        assert row["position"] == 0
+        whole = await desk.desk_read(1, row["id"], 0, 100)
+        assert whole["calls"] == [
+            {"position": 0, "name": "act", "arguments": '{"text": "a|b:c"}', "total_chars": len(row["call"])}
+        ]
+        part = await desk.desk_read(1, row["id"], 4, 6, part="call", position=0)
+        assert (part["call"], part["position"], part["next_offset"]) == ('{"text', 0, 10)
+        with pytest.raises(UsageError, match="has no call 1"):
+            await desk.desk_read(1, row["id"], 0, 100, part="call", position=1)
+
     async def test_a_memory_of_another_mysis_is_refused(self, told: Swarm) -> None:
         other = await told.value("SELECT id FROM memory WHERE mysis_id = 2")
-        with pytest.raises(UsageError, match=f"you have no memory {other}"):
-            await told.commander.desk.desk_read(1, other, 0, 100)
+        for part in PARTS:
+            with pytest.raises(UsageError, match=f"you have no memory {other}"):
+                await told.commander.desk.desk_read(1, other, 0, 100, part=part)
 
     async def test_the_list_shows_every_mysis(self, told: Swarm) -> None:
         assert [view.name for view in await told.commander.desk.desk_list(1)] == ["alpha", "beta"]

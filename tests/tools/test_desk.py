@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.toolboxes import Desk, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.request import ToolResult, Wait
-from zoea.model.searching import DeskSearch
+from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.words import Role, Source
 from zoea.tools import SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Session
@@ -144,6 +144,9 @@ async def test_waiting_is_returned_as_a_wish(open_box: Opener, arguments: dict[s
         ("zoea_search_reasoning", {"query": "q", "regex": True}, "regex is not an argument of this tool"),
         ("zoea_read_memory", {}, "id is missing: give the id of a memory, as a search shows it"),
         ("zoea_read_memory", {"id": 404}, "memory 404 is not yours"),
+        ("zoea_read_memory", {"id": 4, "position": 0}, "position goes with part call only"),
+        ("zoea_search_messages", {"query": "q", "max_chars": 99}, "max_chars must be from 100 to 10000, not 99"),
+        ("zoea_list_myses", {"after_id": 0}, "after_id must be 1 or more, not 0"),
         ("zoea_send_message", {"to": 5, "text": "t"}, "to must be text"),
         ("zoea_send_message", {"to": "beta"}, "text is missing"),
     ],
@@ -203,7 +206,7 @@ async def test_ranked_results_that_do_not_fit_have_no_next_page(open_box: Opener
     desk.rows = [{"id": number, "content": "x" * 1_990} for number in range(20)]
     result = await _call(_session(open_box, desk), "zoea_search_messages", query="x", match="ranked")
     answer = json.loads(result.content)
-    assert answer["hint"] == "15 more: narrow the query or give a smaller limit"
+    assert answer["hint"] == "15 more: narrow the query, or give a smaller limit or max_chars"
     assert "next_before_id" not in answer
     desk.rows = []
     result = await _call(_session(open_box, desk), "zoea_search_messages", query="x", match="ranked")
@@ -229,15 +232,70 @@ async def test_a_template_may_search_the_swarm(open_box: Opener) -> None:
         ("search", 7, DeskSearch("content", "q", 8)),
         ("search", 7, DeskSearch("reasoning", "q", None)),
         ("search", 7, DeskSearch("broadcasts", "q", None)),
-        ("read", 7, 5, 0, 10_000, "reasoning", True),
+        ("read", 7, 5, 0, 10_000, "reasoning", 0, True),
     ]
 
 
 async def test_a_memory_is_read_from_an_offset(open_box: Opener) -> None:
     desk = Desk()
-    result = await _call(_session(open_box, desk), "zoea_read_memory", id="812", offset=100)
-    assert json.loads(result.content)["content"] == "what was said"
-    assert desk.asked == [("read", 7, 812, 100, 10_000, "content", False)]
+    result = await _call(_session(open_box, desk), "zoea_read_memory", id="812", offset=5)
+    assert json.loads(result.content)["content"] == "was said"
+    assert desk.asked == [("read", 7, 812, 5, 10_000, "content", 0, False)]
+
+
+@pytest.mark.parametrize("said", ['"\n' * 6_000, "矿石鉄" * 5_000, "\x01" * 9_000, "x" * 30_000])
+async def test_whatever_is_read_fits_into_an_answer_and_is_read_on(open_box: Opener, said: str) -> None:
+    desk = Desk()
+    desk.said = said
+    session, read, offset = _session(open_box, desk), "", 0
+    while offset < len(said):
+        result = await _call(session, "zoea_read_memory", id=5, offset=offset, part="call", position=2)
+        assert len(result.content) <= 12_000
+        answer = json.loads(result.content)
+        read += answer["call"]
+        offset += len(answer["call"])
+        assert answer["next_offset"] in (offset, None)
+    assert read == said
+    assert desk.asked[0] == ("read", 7, 5, 0, 10_000, "call", 2, False)
+
+
+async def test_a_search_says_how_much_of_a_result_it_shows(open_box: Opener) -> None:
+    desk = Desk()
+    session = _session(open_box, desk)
+    for name in ("zoea_search_messages", "zoea_search_reasoning", "zoea_search_broadcasts"):
+        await _call(session, name, query="ore", max_chars=100)
+    assert [search.max_chars for _, _, search in desk.asked] == [100, 100, 100]
+
+
+async def test_a_search_that_has_not_looked_everywhere_says_how_to_look_further(open_box: Opener) -> None:
+    desk = Desk()
+    desk.found = DeskFound((), 16, "looked through the newest 10 memories only")
+    answer = json.loads((await _call(_session(open_box, desk), "zoea_search_messages", query="xy")).content)
+    assert answer == {
+        "results": [],
+        "next_before_id": 16,
+        "hint": "looked through the newest 10 memories only; more, use before_id 16",
+    }
+
+
+async def test_a_long_list_goes_on_after_an_id(open_box: Opener) -> None:
+    desk = Desk()
+    (beta,) = await desk.desk_list(7)
+    desk.myses = tuple(replace(beta, id=number, name=f"mysis {number}") for number in range(300, 0, -1))
+    session, seen, after = _session(open_box, desk), list[int](), dict[str, int]()
+    while True:
+        result = await _call(session, "zoea_list_myses", **after)
+        assert len(result.content) <= 12_000
+        answer = json.loads(result.content)
+        seen += [row["id"] for row in answer["myses"]]
+        if "next_after_id" not in answer:
+            break
+        after = {"after_id": answer["next_after_id"]}
+        assert answer["hint"] == f"{300 - len(seen)} more, use after_id {seen[-1]}"
+    assert after
+    assert seen == list(range(1, 301))
+    named = json.loads((await _call(session, "zoea_list_myses", name="MYSIS 29")).content)
+    assert [row["id"] for row in named["myses"]] == [29, *range(290, 300)]
 
 
 async def test_send_none_hides_both_ways_to_write(open_box: Opener) -> None:

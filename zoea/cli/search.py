@@ -164,8 +164,8 @@ def _write(page: Hits | BroadcastHits, as_json: bool) -> None:
     if page.hits and isinstance(page.hits[0], Hit):
         first = page.hits[0]
         typer.echo(f"`zoea log {strip(first.mysis)} --turn {first.turn_number}` shows the turn of the first one")
-    if page.before_id is not None and page.hits:
-        typer.echo(f"There is more: --before {page.before_id}")
+    if page.before_id is not None:
+        typer.echo(f"{'There is more' if page.hits else 'To look further'}: --before {page.before_id}")
 
 
 def _title(hit: Hit | BroadcastHit) -> str:

@@ -122,7 +122,13 @@ class ToolSession(Protocol):
 class ToolFactory(Protocol):
     """Makes the toolbox of a mysis after its template's policy."""
 
-    def session(self, mysis_id: int, mysis: str, template: str) -> ToolSession: ...
+    def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> ToolSession:
+        """Its accounts go by its `uid`: a name is given anew once its mysis is deleted."""
+        ...
+
+    def forget(self, uid: str) -> None:
+        """The mysis is deleted: what is known of it here goes; what is kept of its accounts stays kept."""
+        ...
 
 
 class SwarmDesk(Protocol):
@@ -151,11 +157,14 @@ class SwarmDesk(Protocol):
         max_chars: int,
         *,
         part: str = "content",
+        position: int = 0,
         everyone: bool = False,
     ) -> dict[str, Any]:
-        """One memory of this mysis, or of anyone's where `everyone`, cut; `part` is content or reasoning.
+        """One memory of this mysis, or of anyone's where `everyone`, cut.
 
-        Raises UsageError where it is not its own.
+        `part` is content, reasoning or call, and is the name of the text in the answer;
+        `position` says which call. Raises UsageError where it is not its own, or has no
+        such call.
         """
         ...
 

@@ -18,7 +18,8 @@ class DeskSearch:
     `whose` is the mysis whose memories are looked through, None for all of them;
     whoever builds this has checked that the caller may. For broadcasts it is who
     sent or received them. Times are µs UTC, `since` inclusive, `until` and
-    `before_id` exclusive. `ranked` searches words, the best first.
+    `before_id` exclusive. `ranked` searches words, the best first. `max_chars` cuts
+    what a row shows around its hit.
     """
 
     column: str
@@ -31,11 +32,12 @@ class DeskSearch:
     since: int | None = None
     until: int | None = None
     before_id: int | None = None
+    max_chars: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class DeskFound:
-    """Rows as the caller gets them, each with its `id`.
+    """Rows as the caller gets them, each with its `id` and short enough for an answer of its own.
 
     `before_id` asks for the next page, None where there is none; `note` says what
     the caller should know of how it was searched.

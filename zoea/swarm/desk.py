@@ -15,9 +15,10 @@ from typing import Any
 from zoea.model.errors import UsageError
 from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.values import MysisView, Receipt, Sender
-from zoea.model.words import SenderKind
+from zoea.model.words import Role, SenderKind
 from zoea.store import Store
 from zoea.store.recall import (
+    BroadcastHit,
     BroadcastQuery,
     Column,
     Excerpt,
@@ -25,13 +26,20 @@ from zoea.store.recall import (
     Match,
     Query,
     Spot,
+    fitted,
     search_broadcasts,
     search_memories,
 )
 from zoea.swarm.view import LiveView
+from zoea.tools.fitting import call_rows, size
+from zoea.tools.own import ROOM
 
 Say = Callable[[Sender, int, str | None, str], Awaitable[Receipt]]
 
+_CALLS = (
+    "SELECT position, name, arguments, length(arguments) AS total FROM tool_call WHERE memory_id = ? ORDER BY position"
+)
+_CALL = "SELECT name || '(' || arguments || ')' AS call FROM tool_call WHERE memory_id = ? AND position = ?"
 _ANSWERED = (
     "SELECT sentence FROM approval WHERE tool_call_id = ? AND mysis_id = ? AND answer = 'once' ORDER BY id DESC LIMIT 1"
 )
@@ -72,6 +80,7 @@ class Desk:
         max_chars: int,
         *,
         part: str = "content",
+        position: int = 0,
         everyone: bool = False,
     ) -> dict[str, Any]:
         found = await self._store.read(
@@ -81,19 +90,35 @@ class Desk:
             whose = "there is" if everyone else "you have"
             raise UsageError(f"{whose} no memory {memory_id}", hint="use an id that a search or a cut result gave you")
         row = found[0]
-        whole = row["reasoning" if part == "reasoning" else "content"]
+        whole = await self._call(memory_id, position) if part == "call" else row[part]
         text = whole[offset : offset + max_chars]
         rest = len(whole) - offset - len(text)
-        return {
+        answer = {
             "id": row["id"],
             "role": row["role"],
             "source": row["source"],
             "created_at": _iso(row["created_at"]),
             "offset": offset,
             "total_chars": len(whole),
-            "reasoning" if part == "reasoning" else "content": text,
+            part: text,
             "next_offset": offset + len(text) if rest > 0 else None,
         }
+        if part == "call":
+            answer["position"] = position
+        elif part == "content" and not offset and row["role"] == Role.ASSISTANT:
+            calls = await self._store.read(_CALLS, (memory_id,))
+            listed = call_rows([tuple(call) for call in calls])
+            if listed:
+                answer["calls"] = listed
+            if len(listed) < len(calls):
+                answer["more_calls"] = len(calls) - len(listed)
+        return answer
+
+    async def _call(self, memory_id: int, position: int) -> str:
+        found = await self._store.read(_CALL, (memory_id, position))
+        if not found:
+            raise UsageError(f"position: memory {memory_id} has no call {position}")
+        return str(found[0]["call"])
 
     async def desk_search(self, mysis_id: int, search: DeskSearch) -> DeskFound:
         ask = _broadcasts if search.column == "broadcasts" else _memories
@@ -118,9 +143,11 @@ def _memories(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound:
         source=search.source,
         before_id=search.before_id,
         limit=search.limit,
+        max_chars=search.max_chars,
     )
     page = search_memories(connection, query)
-    return DeskFound(tuple(_memory_row(hit, search) for hit in page.hits), page.before_id, page.note)
+    hits = (fitted(hit, lambda one: _fits(_memory_row(one, search))) for hit in page.hits)
+    return DeskFound(tuple(_memory_row(hit, search) for hit in hits), page.before_id, page.note)
 
 
 def _memory_row(hit: Hit, search: DeskSearch) -> dict[str, Any]:
@@ -130,6 +157,8 @@ def _memory_row(hit: Hit, search: DeskSearch) -> dict[str, Any]:
     row |= {"role": hit.role.value, "source": hit.source.value, "content": hit.content.text}
     if hit.spot is not Spot.CONTENT:
         row[hit.spot.value] = hit.excerpt.text
+    if hit.position is not None:
+        row["position"] = hit.position
     return {**row, **_cut(hit.excerpt), "created_at": _iso(hit.created_at)}
 
 
@@ -142,19 +171,25 @@ def _broadcasts(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound
         until=search.until,
         before_id=search.before_id,
         limit=search.limit,
+        max_chars=search.max_chars,
     )
     page = search_broadcasts(connection, query)
-    rows = tuple(
-        {
-            "id": hit.message_id,
-            "sender": hit.sender or "commander",
-            "content": hit.excerpt.text,
-            **_cut(hit.excerpt),
-            "created_at": _iso(hit.created_at),
-        }
-        for hit in page.hits
-    )
-    return DeskFound(rows, page.before_id, page.note)
+    hits = (fitted(hit, lambda one: _fits(_broadcast_row(one))) for hit in page.hits)
+    return DeskFound(tuple(map(_broadcast_row, hits)), page.before_id, page.note)
+
+
+def _broadcast_row(hit: BroadcastHit) -> dict[str, Any]:
+    return {
+        "id": hit.message_id,
+        "sender": hit.sender or "commander",
+        "content": hit.excerpt.text,
+        **_cut(hit.excerpt),
+        "created_at": _iso(hit.created_at),
+    }
+
+
+def _fits(row: dict[str, Any]) -> bool:
+    return size(row) + 2 <= ROOM
 
 
 def _cut(excerpt: Excerpt) -> dict[str, int]:

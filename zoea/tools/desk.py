@@ -7,7 +7,7 @@ spec/memory.md, "Search semantics"; waiting: spec/turns.md, "Waiting is honoured
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from zoea.model.errors import UsageError, ZoeaError
@@ -17,19 +17,22 @@ from zoea.model.searching import DeskFound, DeskSearch
 from zoea.model.values import MysisView, Receipt
 from zoea.model.words import ASK_TOOL, Role, Source
 from zoea.tools import own
+from zoea.tools.asked import listing, reading
 from zoea.tools.catalogue import digest
 from zoea.tools.fields import Fields
+from zoea.tools.fitting import size, start_of, within
 from zoea.tools.own import (
     COMMANDER,
+    CUT,
+    CUT_RANGE,
     LIMIT,
     LIMIT_RANGE,
     MATCHES,
-    MAX_ANSWER,
     MAX_QUERY,
     MAX_TEXT,
-    PARTS,
     READ_CHARS,
     ROLES,
+    ROOM,
     SOURCES,
     WAIT_RANGE,
     OwnTool,
@@ -60,8 +63,6 @@ _NO_HIT = (
     "ranked, which finds the words in any case."
 )
 _NO_WORDS = "Nothing holds these words. Try fewer or other words."
-
-_BESIDE = 600  # characters of an answer that are not rows
 
 Handler = Callable[[Fields, CallMeta, ToolPolicy], Awaitable[ToolResult]]
 
@@ -121,9 +122,12 @@ class DeskTools:
         return _receipt(await self._desk.desk_broadcast(meta.mysis_id, meta.hop, text))
 
     async def _list(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
-        fields.no_more()
-        myses = await self._desk.desk_list(meta.mysis_id)
-        return _json({"you": meta.mysis}, "myses", [_row(view) for view in myses])
+        myses = listing(fields).of(await self._desk.desk_list(meta.mysis_id))
+        kept = within(map(_row, myses), ROOM)
+        answer: dict[str, Any] = {"you": meta.mysis, "myses": kept}
+        if left := len(myses) - len(kept):
+            answer |= {"next_after_id": kept[-1]["id"], "hint": f"{left} more, use after_id {kept[-1]['id']}"}
+        return ToolResult(content=json.dumps(answer, ensure_ascii=False))
 
     async def _wait(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         seconds = fields.number("seconds", *WAIT_RANGE)
@@ -155,14 +159,20 @@ class DeskTools:
         return search
 
     async def _read(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:
-        memory = fields.whole("id", 1, None)
-        offset = fields.whole("offset", 0, None)
-        part = fields.choice("part", PARTS, PARTS[0])
-        fields.no_more()
-        if memory is None:
-            raise UsageError("id is missing: give the id of a memory, as a search shows it")
-        everyone = policy.search is SearchScope.SWARM
-        found = await self._desk.desk_read(meta.mysis_id, memory, offset or 0, READ_CHARS, part=part, everyone=everyone)
+        asked = reading(fields)
+        found = await self._desk.desk_read(
+            meta.mysis_id,
+            asked.memory,
+            asked.offset,
+            READ_CHARS,
+            part=asked.part,
+            position=asked.position,
+            everyone=policy.search is SearchScope.SWARM,
+        )
+        whole = found[asked.part]
+        text = start_of(whole, ROOM - size({**found, asked.part: ""}))
+        if len(text) < len(whole):
+            found |= {asked.part: text, "next_offset": asked.offset + len(text)}
         return ToolResult(content=json.dumps(found, ensure_ascii=False, default=str))
 
 
@@ -172,6 +182,7 @@ def _asked(fields: Fields, column: str, meta: CallMeta, policy: ToolPolicy) -> D
     limit = fields.whole("limit", *LIMIT_RANGE)
     ranked = fields.choice("match", MATCHES, MATCHES[0]) == MATCHES[1]
     since, until, before = fields.moment("since"), fields.moment("until"), fields.whole("before_id", 1, None)
+    max_chars = fields.whole("max_chars", *CUT_RANGE)
     role = source = ""
     whose = None
     if column != "broadcasts":
@@ -197,19 +208,20 @@ def _asked(fields: Fields, column: str, meta: CallMeta, policy: ToolPolicy) -> D
         since=since,
         until=until,
         before_id=before,
+        max_chars=CUT if max_chars is None else max_chars,
     )
 
 
 def _page(found: DeskFound, *, ranked: bool) -> ToolResult:
     """The rows that fit into an answer, and how to see the others."""
-    kept = fitting(found.rows)
+    kept = within(found.rows, ROOM)
     left = len(found.rows) - len(kept)
     hints = [found.note] if found.note else []
     answer: dict[str, Any] = {"results": kept}
-    if not found.rows:
+    if not found.rows and found.before_id is None:
         hints.append(_NO_WORDS if ranked else _NO_HIT)
     elif ranked and left:
-        hints.append(f"{left} more: narrow the query or give a smaller limit")
+        hints.append(f"{left} more: narrow the query, or give a smaller limit or max_chars")
     elif left or found.before_id is not None:
         before = kept[-1]["id"] if left else found.before_id
         answer["next_before_id"] = before
@@ -230,27 +242,6 @@ def _row(view: MysisView) -> dict[str, Any]:
     if view.tags:
         row["tags"] = list(view.tags)
     return row
-
-
-def fitting(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first rows, at least one, that fit into an answer of `MAX_ANSWER` characters as JSON, beside its hints."""
-    kept: list[Mapping[str, Any]] = []
-    size = _BESIDE
-    for row in rows:
-        size += len(json.dumps(row, ensure_ascii=False, default=str)) + 2
-        if kept and size > MAX_ANSWER:
-            break
-        kept.append(row)
-    return kept
-
-
-def _json(head: Mapping[str, Any], key: str, rows: Sequence[Mapping[str, Any]]) -> ToolResult:
-    """Rows as JSON within `MAX_ANSWER`; what does not fit is counted."""
-    kept = fitting(rows)
-    answer: dict[str, Any] = {**head, key: kept}
-    if len(kept) < len(rows):
-        answer["hint"] = f"{len(rows) - len(kept)} more are not shown"
-    return ToolResult(content=json.dumps(answer, ensure_ascii=False, default=str))
 
 
 def _spec(tool: OwnTool) -> ToolSpec:

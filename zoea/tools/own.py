@@ -15,6 +15,8 @@ from zoea.model.words import ASK_TOOL, Activity, MysisState, Role, Source
 
 MAX_ANSWER = 12_000
 """Characters of one answer, as memory.md says."""
+ROOM = MAX_ANSWER - 600
+"""Of them those for rows or a text; the others are for what stands beside."""
 MAX_TEXT = 20_000
 MAX_QUERY = 1_000
 READ_CHARS = 10_000
@@ -28,7 +30,7 @@ COMMANDER = "commander"
 SOURCES = tuple(source.value for source in Source if source is not Source.SYSTEM)
 ROLES = tuple(role.value for role in Role if role is not Role.SYSTEM)
 MATCHES = ("exact", "ranked")
-PARTS = ("content", "reasoning")
+PARTS = ("content", "reasoning", "call")
 
 Schema = dict[str, Any]
 
@@ -94,6 +96,10 @@ WHAT_TO_SAY = text("What you want to say.", at_most=MAX_TEXT)
 TO_ALL = text("What you want to say to all.", at_most=MAX_TEXT)
 MEMORY_ID = number("The id of the memory.", 1)
 OFFSET = number("From which character on; 0 if left out.", 0)
+POSITION = number("With part call: which of its calls, counted from 0; 0 if left out.", 0)
+AFTER_ID = number("For the next ones: the next_after_id of the answer before.", 1)
+NAMED = text("Only those whose name contains this, in any case.")
+_MAX_CHARS = number("Characters of one result at most, 100 to 10000; 2000 if left out.", *CUT_RANGE)
 WAITED_FOR = text("What you wait for, in a few words.", at_most=500)
 
 
@@ -148,7 +154,12 @@ def mysis_ask() -> OwnTool:
 
 
 def mysis_list() -> OwnTool:
-    return OwnTool("zoea_list_myses", "List myses", "List the myses of your swarm: name, id, state, what they do now.")
+    return OwnTool(
+        "zoea_list_myses",
+        "List myses",
+        "List the myses of your swarm: name, id, state, what they do now.",
+        {"name": NAMED, "after_id": AFTER_ID},
+    )
 
 
 def mysis_wait() -> OwnTool:
@@ -176,6 +187,7 @@ def mysis_search(name: str, what: str, *, of_memories: bool, everyone: bool) -> 
         "since": text("Only from this time on, ISO 8601."),
         "until": text("Only before this time."),
         "before_id": number("For older results: the next_before_id of the answer before.", 1),
+        "max_chars": _MAX_CHARS,
     }
     if of_memories:
         properties["role"] = one_of("user: prompts, assistant: answers, tool: results.", ROLES)
@@ -196,7 +208,12 @@ def mysis_read(*, everyone: bool = False) -> OwnTool:
         "Read a memory",
         f"Read {whose} in full, by the id that a search or a note about left-out characters shows. Long ones come in "
         "parts: give offset to read on.",
-        {"id": MEMORY_ID, "offset": OFFSET, "part": one_of("content (if left out), or reasoning.", PARTS)},
+        {
+            "id": MEMORY_ID,
+            "offset": OFFSET,
+            "part": one_of("content (if left out), reasoning, or call: name(arguments) of a tool call.", PARTS),
+            "position": POSITION,
+        },
         ("id",),
     )
 
@@ -212,7 +229,6 @@ _NARROWED: dict[str, Schema] = {
     "until": text("Only before this time, ISO 8601."),
 }
 _BEFORE = number("Only older than this id: where the answer before says next_before_id.", 1)
-_MAX_CHARS = number("Characters of one result at most, 100 to 10000; 2000 if left out.", *CUT_RANGE)
 _OF_MEMORIES: dict[str, Schema] = {
     "query": text("Text that must occur exactly so, upper and lower case matter.", at_most=MAX_QUERY),
     "mysis_id": number("Only of the mysis with this id, as zoea_list_myses shows it; all myses if left out.", 1),
@@ -232,10 +248,12 @@ _FOUND: dict[str, Schema] = {
     "sender": {**_TEXT, "description": "Who said it, where it is a prompt: a name, or commander."},
     "content": {**_TEXT, "description": "The text, around the match; the whole with zoea_read_memory."},
     "call": {**_TEXT, "description": "The tool call that holds the match, where it is not in the content."},
+    "position": {**_COUNT, "description": "Which call that is: for zoea_read_memory with part call."},
+    "from_char": {**_COUNT, "description": "Where what holds the match was cut: it begins at this character."},
     "tool": {**_TEXT, "description": "The tool that was called or that answered."},
     "is_cut": {"type": "boolean", "description": "True where what is shown is not the whole."},
 }
-_SOMETIMES = ("sender", "call", "tool")
+_SOMETIMES = ("sender", "call", "position", "from_char", "tool")
 _SAID: dict[str, Schema] = {
     "id": {**_ID, "description": "For before_id."},
     "sender": {**_TEXT, "description": "A name, or commander."},
@@ -318,7 +336,8 @@ CLIENT_TOOLS: tuple[OwnTool, ...] = (
             "id": MEMORY_ID,
             "offset": OFFSET,
             "max_chars": number("Characters of this part at most, 100 to 10000 (the default).", *CUT_RANGE),
-            "part": one_of("content (the default), or reasoning.", PARTS),
+            "part": one_of("content (the default), reasoning, or call: name(arguments) of a tool call.", PARTS),
+            "position": POSITION,
         },
         ("id",),
         record(
@@ -328,23 +347,31 @@ CLIENT_TOOLS: tuple[OwnTool, ...] = (
                 "offset": _COUNT,
                 "total_chars": _COUNT,
                 "text": _TEXT,
-                "calls": list_of(record({"name": _TEXT, "arguments": _TEXT}), "The tools this answer called."),
+                "calls": list_of(
+                    record({"position": _COUNT, "name": _TEXT, "arguments": _TEXT, "total_chars": _COUNT}),
+                    "The tools this answer called, arguments cut: the whole with part call and the position.",
+                ),
+                "more_calls": {**_COUNT, "description": "Calls that are not listed, with the positions that follow."},
+                "position": {**_COUNT, "description": "With part call: which call it is."},
                 "next_offset": {**_COUNT, "description": "There is more: ask again with this offset."},
             },
-            optional=("next_offset",),
+            optional=("more_calls", "position", "next_offset"),
         ),
     ),
     OwnTool(
         "zoea_list_myses",
         "List myses",
         "List the myses of the swarm: name, id, state, what they do now, what they said last.",
+        {"name": NAMED, "after_id": AFTER_ID},
         output=record(
             {
                 "is_running": {"type": "boolean", "description": "False: nobody runs the swarm, this is what is kept."},
                 "is_held": {"type": "boolean", "description": "True: the commander lets nothing new begin."},
                 "myses": list_of(_MYSIS),
-                "more": {**_COUNT, "description": "Myses that are not listed."},
-            }
+                "more": {**_COUNT, "description": "Myses that come after these."},
+                "next_after_id": {**_ID, "description": "There are more: ask again with this after_id."},
+            },
+            optional=("next_after_id",),
         ),
     ),
     OwnTool(

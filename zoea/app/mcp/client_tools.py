@@ -12,29 +12,39 @@ from typing import Any
 
 from zoea.app.mcp.library import Library
 from zoea.app.mcp.reach import Reach
-from zoea.app.mcp.rows import LAST_CHARS, iso, mysis_row, receipt_row, within
+from zoea.app.mcp.rows import iso, mysis_row, receipt_row
 from zoea.app.mcp.searching import Searching
 from zoea.app.mcp.tokens import Client
 from zoea.app.stored import stored_view
 from zoea.model.errors import NoRunningSwarm, StoreMissing, UsageError
 from zoea.model.values import SwarmView
 from zoea.tools import own
+from zoea.tools.asked import listing, reading
 from zoea.tools.fields import Fields
-
-LISTED_CALLS = 50
+from zoea.tools.fitting import call_rows, size, start_of, within
 
 _MEMORY = """
-SELECT m.id, m.mysis_id, y.name AS mysis, m.role, m.source, m.created_at, m.turn_id,
-  length(m.{part}) AS total, substr(m.{part}, :first, :most) AS text
-FROM memory m JOIN mysis y ON y.id = m.mysis_id WHERE m.id = :id
+SELECT id, mysis_id, mysis, role, source, created_at, length(whole) AS total, substr(whole, :first, :most) AS text
+FROM (SELECT m.id, m.mysis_id, y.name AS mysis, m.role, m.source, m.created_at, {whole} AS whole
+  FROM memory m JOIN mysis y ON y.id = m.mysis_id WHERE m.id = :id)
 """
+_WHOLE = {
+    "content": "m.content",
+    "reasoning": "m.reasoning",
+    "call": "(SELECT k.name || '(' || k.arguments || ')' FROM tool_call k"
+    " WHERE k.memory_id = m.id AND k.position = :position)",
+}
 _CALLS = """
-SELECT name, substr(arguments, 1, 500) AS arguments FROM tool_call WHERE memory_id = :id ORDER BY position LIMIT :listed
+SELECT position, name, substr(arguments, 1, 500), length(arguments) FROM tool_call WHERE memory_id = :id
+ORDER BY position
 """
 _ANSWER = """
 SELECT id, substr(content, 1, :most) AS text FROM memory
 WHERE mysis_id = :mysis AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
 """
+
+_BESIDE_TEXT = 100
+"""Characters for the fields that come to an answer after its text is cut."""
 
 Handler = Callable[[Fields, Client], Awaitable[dict[str, Any]]]
 
@@ -86,47 +96,53 @@ class ClientTools:
     # Reading.
 
     async def _read(self, fields: Fields, client: Client) -> dict[str, Any]:
-        memory = fields.whole("id", 1, None)
-        offset = fields.whole("offset", 0, None) or 0
         most = fields.whole("max_chars", *own.CUT_RANGE) or own.READ_CHARS
-        part = fields.choice("part", own.PARTS, "content")
-        fields.no_more()
-        if memory is None:
-            raise UsageError("id is missing: give the id of a memory, as a search shows it")
-        given = {"id": memory, "first": offset + 1, "most": most, "listed": LISTED_CALLS}
+        asked = reading(fields)
+        memory, part, offset = asked.memory, asked.part, asked.offset
+        given = {"id": memory, "first": offset + 1, "most": most, "position": asked.position}
 
         def read(reader: sqlite3.Connection) -> tuple[sqlite3.Row | None, list[sqlite3.Row]]:
-            row = reader.execute(_MEMORY.format(part=part), given).fetchone()
+            row = reader.execute(_MEMORY.format(whole=_WHOLE[part]), given).fetchone()
             return row, reader.execute(_CALLS, given).fetchall() if part == "content" and not offset else []
 
         row, calls = await self._library.ask(read)
         if row is None:
             raise UsageError(f"id: there is no memory {memory}", hint="use an id that a search showed")
-        answer = {
+        if row["total"] is None:
+            raise UsageError(f"position: memory {memory} has no call {asked.position}")
+        listed = call_rows([tuple(call) for call in calls])
+        answer: dict[str, Any] = {
             **{name: row[name] for name in ("id", "mysis_id", "mysis", "role", "source")},
             "created_at": iso(row["created_at"]),
             "part": part,
             "offset": offset,
             "total_chars": row["total"],
-            "text": row["text"],
-            "calls": within([dict(call) for call in calls], own.MAX_ANSWER - own.CUT - len(row["text"])),
+            "calls": listed,
         }
-        end = offset + len(row["text"])
-        return {**answer, "next_offset": end} if end < row["total"] and row["text"] else answer
+        if part == "call":
+            answer["position"] = asked.position
+        if len(listed) < len(calls):
+            answer["more_calls"] = len(calls) - len(listed)
+        text = start_of(row["text"], own.MAX_ANSWER - size(answer) - _BESIDE_TEXT)
+        answer["text"] = text
+        end = offset + len(text)
+        return {**answer, "next_offset": end} if end < row["total"] and text else answer
 
     async def _list(self, fields: Fields, client: Client) -> dict[str, Any]:
-        fields.no_more()
+        asked = listing(fields)
         try:
             view, is_running = await self.view(client)
         except StoreMissing:
             return {"is_running": False, "is_held": False, "myses": [], "more": 0}
-        listed = within([mysis_row(mysis) for mysis in view.myses], own.MAX_ANSWER - LAST_CHARS)
-        return {
+        myses = asked.of(view.myses)
+        listed = within(map(mysis_row, myses), own.ROOM)
+        answer = {
             "is_running": is_running,
             "is_held": view.held,
             "myses": listed,
-            "more": len(view.myses) - len(listed),
+            "more": len(myses) - len(listed),
         }
+        return {**answer, "next_after_id": listed[-1]["id"]} if len(listed) < len(myses) else answer
 
     # Commanding.
 
@@ -158,5 +174,7 @@ class ClientTools:
             view = await swarm.mysis(ref)
         given = {"mysis": view.id, "most": own.READ_CHARS}
         found = await self._library.ask(lambda reader: reader.execute(_ANSWER, given).fetchone())
-        answer = {"is_done": is_done, "mysis": mysis_row(view), "answer": found["text"] if found else ""}
+        answer: dict[str, Any] = {"is_done": is_done, "mysis": mysis_row(view)}
+        room = own.MAX_ANSWER - size(answer) - _BESIDE_TEXT
+        answer["answer"] = start_of(found["text"], room) if found else ""
         return {**answer, "answer_id": found["id"]} if found else answer

@@ -19,7 +19,7 @@ from mcp_types import (
 from zoea.app.export import markdown_turn
 from zoea.app.mcp.client_tools import ClientTools
 from zoea.app.mcp.library import Library
-from zoea.app.mcp.rows import iso, within
+from zoea.app.mcp.rows import iso
 from zoea.app.mcp.server import MissingResource
 from zoea.app.mcp.tokens import Client
 from zoea.app.stored import stored_mysis
@@ -27,6 +27,7 @@ from zoea.app.transcript import newest
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.model.words import SenderKind
 from zoea.text.control import strip
+from zoea.tools.fitting import within
 
 BROADCASTS = "zoea://broadcasts"
 TRANSCRIPT = "zoea://myses/{name}/transcript"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from zoea.model.values import MysisView, Receipt
 from zoea.text.cut import head
+from zoea.tools.fitting import within
+from zoea.tools.own import ROOM
 
 LISTED_RECIPIENTS = 50
 LAST_CHARS = 200
+_TAGS, _TAG_CHARS = 20, 40
 
 
 def mysis_row(view: MysisView) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def mysis_row(view: MysisView) -> dict[str, Any]:
         "name": view.name,
         "state": view.state.value,
         "activity": view.activity.value,
-        "tags": list(view.tags),
+        "tags": [head(tag, _TAG_CHARS) for tag in view.tags[:_TAGS]],
         "turns": view.turns,
         "pending": view.pending,
         "last": head(view.text, LAST_CHARS),
@@ -31,23 +32,13 @@ def mysis_row(view: MysisView) -> dict[str, Any]:
 def receipt_row(receipt: Receipt) -> dict[str, Any]:
     """What became of a message."""
     lines = receipt.lines[:LISTED_RECIPIENTS]
+    rows = within(({"mysis": line.mysis, "status": line.status, "reason": line.reason} for line in lines), ROOM)
     return {
         "message_id": receipt.message_id,
         "delivered": receipt.delivered,
-        "recipients": [{"mysis": line.mysis, "status": line.status, "reason": line.reason} for line in lines],
-        "more": len(receipt.lines) - len(lines),
+        "recipients": rows,
+        "more": len(receipt.lines) - len(rows),
     }
-
-
-def within(rows: Sequence[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """As many rows as fit into so many characters of JSON, at least one."""
-    kept: list[dict[str, Any]] = []
-    for row in rows:
-        room -= len(json.dumps(row, ensure_ascii=False)) + 2
-        if kept and room < 0:
-            break
-        kept.append(row)
-    return kept
 
 
 def iso(at: int) -> str:

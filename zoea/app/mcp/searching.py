@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from zoea.app.mcp.library import Library
-from zoea.app.mcp.rows import iso, within
+from zoea.app.mcp.rows import iso
 from zoea.app.mcp.tokens import Client
 from zoea.model.errors import UsageError
 from zoea.model.words import Role, SenderKind, Source
@@ -18,19 +18,19 @@ from zoea.store.recall import (
     Match,
     Query,
     Spot,
+    fitted,
     search_broadcasts,
     search_memories,
 )
 from zoea.tools import own
 from zoea.tools.fields import Fields
+from zoea.tools.fitting import called, size, within
 
 NO_HIT = {
     Match.EXACT: "Nothing contains exactly this text. The search is case-sensitive: try a shorter or different part, "
     "or match ranked.",
     Match.RANKED: "Nothing holds these words. Try fewer or other words.",
 }
-_ROOM = own.MAX_ANSWER - 400
-"""Characters for the rows of an answer, beside its hint."""
 
 
 class Searching:
@@ -49,7 +49,8 @@ class Searching:
         query = BroadcastQuery(**_asked(fields))
         fields.no_more()
         page = await self._library.ask(partial(search_broadcasts, query=query))
-        return _answer([_said(hit) for hit in page.hits], query.match, page.before_id, page.note)
+        rows = [_said(fitted(hit, lambda one: _fits(_said(one)))) for hit in page.hits]
+        return _answer(rows, query.match, page.before_id, page.note)
 
     async def _memories(self, fields: Fields, column: Column) -> dict[str, Any]:
         asked = _asked(fields)
@@ -64,7 +65,8 @@ class Searching:
             source=Source(source) if source else None,
         )
         page = await self._library.ask(partial(search_memories, query=query))
-        return _answer([_found(hit) for hit in page.hits], query.match, page.before_id, page.note)
+        rows = [_found(fitted(hit, lambda one: _fits(_found(one)))) for hit in page.hits]
+        return _answer(rows, query.match, page.before_id, page.note)
 
 
 def _asked(fields: Fields) -> dict[str, Any]:
@@ -98,8 +100,12 @@ def _found(hit: Hit) -> dict[str, Any]:
     }
     if hit.spot is not Spot.CONTENT:
         row[hit.spot.value] = hit.excerpt.text
+    if hit.position is not None:
+        row["position"] = hit.position
+    if hit.excerpt.is_cut:
+        row["from_char"] = hit.excerpt.start
     if hit.tool:
-        row["tool"] = hit.tool
+        row["tool"] = called(hit.tool)
     if hit.sender_kind is not None:
         row["sender"] = own.COMMANDER if hit.sender_kind is SenderKind.COMMANDER else hit.sender
     return row
@@ -115,9 +121,13 @@ def _said(hit: BroadcastHit) -> dict[str, Any]:
     }
 
 
+def _fits(row: dict[str, Any]) -> bool:
+    return size(row) + 2 <= own.ROOM
+
+
 def _answer(rows: list[dict[str, Any]], match: Match, before: int | None, note: str) -> dict[str, Any]:
     """The page as an object; what does not fit is counted, and found again by `next_before_id`."""
-    kept = within(rows, _ROOM)
+    kept = within(rows, own.ROOM)
     answer: dict[str, Any] = {"results": kept}
     hints = [note] if note else []
     left = len(rows) - len(kept)
@@ -126,7 +136,9 @@ def _answer(rows: list[dict[str, Any]], match: Match, before: int | None, note: 
     elif left:
         before = kept[-1]["id"]
         hints.append(f"{left} more of these did not fit: use before_id {before}")
-    if not rows and before is None:
+    elif before is not None and not rows:
+        hints.append(f"to look further, use before_id {before}")
+    elif not rows:
         hints.append(NO_HIT[match])
     if before is not None:
         answer["next_before_id"] = before

@@ -9,6 +9,7 @@ found never depends on the indexes: those only propose. Source: spec memory.md,
 from __future__ import annotations
 
 from zoea.store.recall.broadcasts import search_broadcasts
+from zoea.store.recall.excerpts import fitted
 from zoea.store.recall.memories import matching_ids, search_memories
 from zoea.store.recall.query import (
     LIMIT,
@@ -42,6 +43,7 @@ __all__ = [
     "Match",
     "Query",
     "Spot",
+    "fitted",
     "matching_ids",
     "search_broadcasts",
     "search_memories",

@@ -45,7 +45,10 @@ SELECT m.id FROM call_exact f CROSS JOIN tool_call k ON k.id = f.rowid CROSS JOI
 WHERE f.call_exact MATCH :terms AND f.rowid < coalesce(
   (SELECT id FROM tool_call WHERE memory_id >= :before ORDER BY memory_id, position LIMIT 1), {_NEWEST})
 """
-_CALLS = "SELECT id, name, name || '(' || arguments || ')' AS call FROM tool_call WHERE memory_id = ? ORDER BY position"
+_CALLS = (
+    "SELECT id, position, name, name || '(' || arguments || ')' AS call FROM tool_call"
+    " WHERE memory_id = ? ORDER BY position"
+)
 
 
 def search_memories(connection: sqlite3.Connection, query: Query) -> Hits:
@@ -66,7 +69,7 @@ def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
     note = ""
     if before is None and down_to:
         before = down_to + 1
-        note = f"looked through the newest {SCANNED:,} memories only; use before_id {before} to look further"
+        note = f"looked through the newest {SCANNED:,} memories only"
     return Hits(_hits(connection, ids[: query.limit], query), before, note)
 
 
@@ -242,9 +245,8 @@ def _hit(connection: sqlite3.Connection, memory_id: int, query: Query, pattern: 
     spot, excerpt, tool, call_id = Spot.CONTENT, Excerpt(""), row["answered"] or "", row["answers"]
     is_there = query.column is not Column.REASONING and pattern.search(row["content"])
     content = around(row["content"], pattern if is_there else None, query.max_chars)
-    excerpt = content
+    excerpt, call = content, None
     if not is_there:
-        call = None
         if query.column is not Column.REASONING and row["role"] == Role.ASSISTANT:
             calls = cursor.execute(_CALLS, (memory_id,)).fetchall()
             call = next((each for each in calls if pattern.search(each["call"])), None)
@@ -271,4 +273,5 @@ def _hit(connection: sqlite3.Connection, memory_id: int, query: Query, pattern: 
         sender=row["sender_name"] if is_named else "",
         tool=tool,
         call_id=call_id,
+        position=call["position"] if call is not None else None,
     )

@@ -110,8 +110,9 @@ class Hit:
     `spot` says where it stands and `excerpt` shows it there: in the content, the
     reasoning, or a call as `name(json arguments)`. `content` is the beginning of
     the content, or the same excerpt where the hit is there. `call_id` is the call
-    that holds the hit, or that this result answers; `tool` is its name. `sender` is
-    who said a prompt: empty for the commander and for what is no prompt.
+    that holds the hit, or that this result answers; `tool` is its name, `position`
+    which of the answer's calls it is where it holds the hit. `sender` is who said a
+    prompt: empty for the commander and for what is no prompt.
     """
 
     memory_id: int
@@ -130,6 +131,7 @@ class Hit:
     sender: str = ""
     tool: str = ""
     call_id: int | None = None
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
