@@ -221,6 +221,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("mysis.mark", _D, "space", "mark", "Mark the mysis under the cursor", _some_mysis),
     Action("mysis.mark-all", _D, "asterisk", "mark all", "Mark all that are shown, or none", _with_myses),
     Action("swarm.attention", _D, "a", "attention", "Show those that need you first"),
+    Action("swarm.next-in-need", _D, "w", "who needs you", "Go to the next mysis that needs you", _when_open),
     Action("mysis.inspect", _D, "i", "inspect", "What its requests held, and why", _one_mysis, command="inspect"),
     Action("focus.previous-turn", _F, "left_square_bracket", "previous turn", "Go to the turn before"),
     Action("focus.next-turn", _F, "right_square_bracket", "next turn", "Go to the turn after"),

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zoea.model.values import MysisView
+from zoea.model.values import Failure, MysisView
 from zoea.model.words import Activity, MysisState
+
+
+def cause(failure: Failure) -> str:
+    """What happened; its title says no more than its class, and stands for it where nothing else is known."""
+    return failure.what or failure.title
 
 
 def reason(view: MysisView) -> str:
@@ -17,11 +22,11 @@ def reason(view: MysisView) -> str:
     if view.approvals or view.activity is Activity.ASKING:
         return "asks"
     if view.state is MysisState.ERRORED and view.retry_at is None:
-        return view.failure.title if view.failure else "errored"
+        return cause(view.failure) if view.failure else "errored"
     if view.state is MysisState.STOPPED and view.state_reason in ("budget", "loop"):
         return f"stopped by {view.state_reason}"
     if view.state is MysisState.IDLE and view.failure is not None:
-        return view.failure.title
+        return cause(view.failure)
     return ""
 
 

@@ -7,11 +7,19 @@ from textual.style import Style
 
 from zoea.tui.keymap import normal
 
+Word = tuple[str, str, str]
+"""A text, its role, and what a click on it does, as Textual names actions; empty for nothing."""
+
+
+def clicking(action: str) -> Style:
+    """The style of a text whose click is this action."""
+    return Style.from_meta({"@click": action})
+
 
 def pressing(key: str) -> Style | None:
     """The style of a text whose click presses a key, as `esc` or `^t`; None where the words are no key."""
     name = normal(key)
-    return Style.from_meta({"@click": f"app.press({name!r})"}) if name else None
+    return clicking(f"app.press({name!r})") if name else None
 
 
 def hints(text: str) -> Content:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from zoea.model.values import MysisView
 from zoea.model.words import Activity, MysisState
 from zoea.text.control import one_line
-from zoea.tui import figures
+from zoea.tui import attention, figures
 from zoea.tui.rows import Piece, glyph
 
 
@@ -49,7 +49,7 @@ def who_and_what(view: MysisView, place: int, many: int, now: int, glyphs: dict[
 def doing(view: MysisView, now: int) -> list[Piece]:
     """What it does this moment, and since when."""
     if view.state is MysisState.ERRORED and view.failure is not None:
-        return [(one_line(view.failure.title), "errored")]
+        return [(one_line(attention.cause(view.failure)), "errored")]
     if view.activity is Activity.IDLE:
         return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
     if view.waiting_until is not None:

@@ -1,72 +1,184 @@
-"""What the NEEDS YOU panel says: who waits for the commander, for what, and which key answers. Pure."""
+"""What the NEEDS YOU panel says: who waits for the commander, for what, and what answers. Pure.
+
+Words that answer are clicked for the mysis of their line. A key is named only where
+it would mean that mysis: keys act on the marked, or on the one under the cursor.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from rich.cells import cell_len
 
 from zoea.app.sentences import asked_line, question_of
-from zoea.model.values import MysisView
+from zoea.model.values import ApprovalView, MysisView
 from zoea.text.control import one_line
 from zoea.tui import attention, figures
 from zoea.tui.asked import Asked
-from zoea.tui.rows import cells, cut, fit, glyph
+from zoea.tui.clickable import Word
+from zoea.tui.rows import cut, fit, glyph
+from zoea.tui.said_lines import ONE_LINE_FROM
+from zoea.tui.widgets.bars import key_name
+from zoea.tui.wrapping import wrap
 
-Piece = tuple[str, str]
-SHOWN = 8
+Line = list[Word]
+
+WORDS_FROM = 72
+"""Where a line is this wide, it says how each mysis is answered, not only the one that keys mean."""
+NAME_MOST = 20
+CAUSE_LINES = 2
 
 
-def needs_lines(views: Sequence[MysisView], asked: Asked, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:
-    """Two or three lines for each of the first, and how many more there are."""
-    lines: list[list[Piece]] = []
-    for view in views[:SHOWN]:
-        lines += [[]] if lines else []
-        lines += _of(view, asked, now, glyphs)
-    if len(views) > SHOWN:
-        lines += [[], [(f"and {len(views) - SHOWN} more: a shows them first", "quiet")]]
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Whom keys mean: the mysis under the cursor and the marked ones; `keys` are those in force, by action id."""
+
+    cursor: int | None = None
+    marked: frozenset[int] = frozenset()
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+    def means(self, mysis_id: int) -> bool:
+        """Whether a key of the list acts on this mysis, and on no other."""
+        return self.marked == {mysis_id} if self.marked else self.cursor == mysis_id
+
+    def key(self, action_id: str) -> str:
+        return key_name(self.keys.get(action_id, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """One mysis in the panel: what it asks or what went wrong, and the words that answer it."""
+
+    view: MysisView
+    question: ApprovalView | None
+    words: Line
+    way: Line
+
+    @property
+    def asks(self) -> str:
+        return asked_line(self.question) if self.question else self.view.text if self.view.approvals else ""
+
+    def since(self, now: int) -> Line:
+        return [(f"  {figures.age(self.question.asked_at, now)}", "quiet", "")] if self.question else []
+
+
+def needs_lines(
+    views: Sequence[MysisView],
+    asked: Asked,
+    reach: Reach,
+    now: int,
+    glyphs: Mapping[str, str],
+    width: int,
+    height: int,
+) -> list[Line]:
+    """The panel's lines, at most `height`: a few for each where the panel is narrow and all of them fit, else one.
+
+    Whoever has no line is counted in the last one.
+    """
+    height = max(1, height)
+    shown = views[: height if len(views) <= height else height - 1]
+    after = next_in_need([view.id for view in views], reach.cursor)
+    needs = [_need(view, asked, reach, after) for view in shown]
+    if width < ONE_LINE_FROM and len(shown) == len(views):
+        blocks = [_block(need, now, glyphs, width) for need in needs]
+        lines = [line for at, block in enumerate(blocks) for line in ([[], *block] if at else block)]
+        if len(lines) <= height:
+            return lines
+    name = min(NAME_MOST, max((cell_len(one_line(view.name)) for view in shown), default=0))
+    lines = [_briefly(need, reach, now, glyphs, name, width) for need in needs]
+    if more := len(views) - len(shown):
+        click = "app.do('swarm.attention')"
+        key = reach.key("swarm.attention")
+        lines.append([(f"and {more} more: ", "quiet", ""), (key, "key", click), (" shows them first", "quiet", click)])
     return lines
 
 
-def needs_briefly(
-    views: Sequence[MysisView], asked: Asked, now: int, glyphs: dict[str, str], width: int
-) -> list[list[Piece]]:
-    """One line for each of the first, where there are few lines but wide ones; the key stands at its end."""
-    lines: list[list[Piece]] = []
-    name = max((len(one_line(view.name)) for view in views[:SHOWN]), default=0)
-    for view in views[:SHOWN]:
-        state, question = glyph(view), asked.of(view.id)
-        head: list[Piece] = [(f"{glyphs.get(state, '?')} ", state), (fit(one_line(view.name), min(name, 20)), "strong")]
-        if question is not None:
-            said: list[Piece] = [("  asks  ", "quiet"), (one_line(asked_line(question)), "tool")]
-            keys: list[Piece] = [(f"  {figures.age(question.asked_at, now)}  ", "quiet"), ("o", "key"), (" answer", "")]
-        elif view.approvals or attention.reason(view) == "asks":
-            said = [("  asks  ", "quiet"), (one_line(view.text), "")]
-            keys = [("  m", "key"), (" answer", "")]
-        else:
-            said = [(f"  {one_line(attention.reason(view))}", "errored")]
-            said += [(f"  {one_line(view.failure.what)}", "quiet")] if view.failure else []
-            keys = [("  r", "key"), (" relaunch  ", ""), (".", "key"), (" dismiss", "")]
-        left = cut([*head, *said], width - cells(keys))
-        lines.append([*left, (" " * (width - cells(left) - cells(keys)), ""), *keys])
-    if len(views) > SHOWN:
-        lines.append([(f"and {len(views) - SHOWN} more: a shows them first", "quiet")])
-    return lines
+def next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
+    """The one after the cursor's among those that need somebody, or the first; None where there is no other."""
+    at = ids.index(cursor) + 1 if cursor in ids else 0
+    found = ids[at % len(ids)] if ids else None
+    return None if found == cursor else found
 
 
-def _of(view: MysisView, asked: Asked, now: int, glyphs: dict[str, str]) -> list[list[Piece]]:
-    state = glyph(view)
-    head: list[Piece] = [(f"{glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
+def _need(view: MysisView, asked: Asked, reach: Reach, after: int | None) -> _Need:
     question = asked.of(view.id)
-    if question is not None:
-        what = "asks" if question_of(question) else "asks to run"
-        more = f" ×{view.approvals}" if view.approvals > 1 else ""
-        return [
-            [*head, (f" {what}{more}", ""), (f"  {figures.age(question.asked_at, now)}", "quiet")],
-            [("  ", ""), (one_line(asked_line(question)), "tool")],
-            [("  o", "key"), (" look and answer", "")],
+    way = _way(reach, view.id, is_next=view.id == after)
+    if question is not None or view.approvals:
+        is_oldest = question is not None and asked.open[0].id == question.id
+        return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
+    is_meant = reach.means(view.id)
+    words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_meant)
+    if view.failure is not None:
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_meant)]
+    return _Need(view, None, words, [] if is_meant else way)
+
+
+def _word(reach: Reach, action_id: str, title: str, mysis_id: int, *, named: bool) -> Line:
+    click = f"screen.at({action_id!r}, {mysis_id})"
+    key: Line = [(reach.key(action_id), "key", click), (" ", "", click)] if named else []
+    return [*key, (title, "", click)]
+
+
+def _way(reach: Reach, mysis_id: int, *, is_next: bool) -> Line:
+    """How keys come to mean it: with a key of its own where it is the next one, else by a click."""
+    if reach.marked and reach.cursor == mysis_id:
+        return [(reach.key("app.back"), "key", "app.do('app.back')"), (" unmarks", "", "app.do('app.back')")]
+    click = f"screen.go({mysis_id})"
+    if is_next:
+        return [(reach.key("swarm.next-in-need"), "key", click), (" goes to it", "", click)]
+    return []
+
+
+def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
+    state, click, name = glyph(view), f"screen.go({view.id})", one_line(view.name)
+    return [(f"{glyphs.get(state, '?')} ", state, click), (fit(name, width) if width else name, "strong", click)]
+
+
+def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list[Line]:
+    head = _head(need.view, glyphs)
+    words: Line = [("  ", "", ""), *need.words, *([("   ", "", ""), *need.way] if need.way else [])]
+    if need.asks:
+        what = "asks to run" if need.question and not question_of(need.question) else "asks"
+        more = f" ×{need.view.approvals}" if need.view.approvals > 1 else ""
+        lines: list[Line] = [
+            [*head, (f" {what}{more}", "", ""), *need.since(now)],
+            [("  ", "", ""), (one_line(need.asks), "tool", "")],
         ]
-    if view.approvals or attention.reason(view) == "asks":
-        return [[*head, (" asks", "asking")], [("  m", "key"), (f" answer: {one_line(view.text)}", "")]]
-    what = one_line(view.failure.what) if view.failure else ""
-    lines: list[list[Piece]] = [[*head, (f" {one_line(attention.reason(view))}", "errored")]]
-    lines += [[(f"  {what}", "quiet")]] if what else []
-    return [*lines, [("  r", "key"), (" relaunch   ", ""), (".", "key"), (" dismiss", "")]]
+    else:
+        failure, cause = need.view.failure, one_line(attention.reason(need.view))
+        title = one_line(failure.title) if failure else ""
+        head += [(f"  {title}", "quiet", "")] if title and title != cause else []
+        found = list(islice(wrap(cause, width - 2), CAUSE_LINES + 1))
+        if len(found) > CAUSE_LINES:
+            found = [*found[: CAUSE_LINES - 1], " ".join(found[CAUSE_LINES - 1 :])]
+        lines = [head, *([(f"  {line}", "errored", "")] for line in found)]
+    return [_cut(line, width) for line in (*lines, words)]
+
+
+def _briefly(need: _Need, reach: Reach, now: int, glyphs: Mapping[str, str], name: int, width: int) -> Line:
+    """One line, of `width` cells: what is asked or wrong gives way to what answers it."""
+    left = _head(need.view, glyphs, name)
+    right: Line = [("  ", "", "")]
+    if need.asks:
+        left += [("  asks  ", "quiet", ""), (one_line(need.asks), "tool", "")]
+        right = [*need.since(now), *right, *need.words]
+    else:
+        left.append((f"  {one_line(attention.reason(need.view))}", "errored", ""))
+        if reach.means(need.view.id) or width >= WORDS_FROM or not need.way:
+            right += need.words
+        else:
+            right += need.way
+    room = max(0, width - _cells(right))
+    left = _cut(left, room)
+    return [*left, (" " * (room - _cells(left)), "", ""), *right]
+
+
+def _cut(line: Line, width: int) -> Line:
+    shown = cut([(text, role) for text, role, _ in line], width)
+    return [(text, role, click) for (text, role), (_, _, click) in zip(shown, line, strict=False)]
+
+
+def _cells(line: Line) -> int:
+    return sum(cell_len(text) for text, _, _ in line)

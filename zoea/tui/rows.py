@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from zoea.model.values import MysisView
 from zoea.model.words import Activity, MysisState
 from zoea.text.control import one_line
-from zoea.tui import figures
+from zoea.tui import attention, figures
 
 Piece = tuple[str, str]
 """A text and the role it is drawn in; an empty role is plain text."""
@@ -84,24 +84,39 @@ def glyph(view: MysisView) -> str:
     return str(view.state)
 
 
-def said(view: MysisView, now: int) -> str:
+def said(view: MysisView) -> str:
     """The newest of question, error, final answer, tool call, prompt; what it waits for stands here too."""
     if view.held:
         return "on hold"
     if view.state is MysisState.ERRORED:
-        title = one_line(view.failure.title if view.failure else view.state_reason)
-        if view.retry_at is not None:
-            return f"{title}, retry in {figures.span(max(0, (view.retry_at - now) / figures.SECOND))}"
-        return title
+        return one_line(attention.cause(view.failure) if view.failure else view.state_reason)
     if view.state is MysisState.STOPPED:
         return one_line(view.state_reason) or "stopped"
-    if view.state is MysisState.RUNNING and view.waiting_until is not None and not view.approvals:
-        left = figures.span(max(0, (view.waiting_until - now) / figures.SECOND))
-        return f"waits: {one_line(view.waiting_for) or 'as it asked'} ({left})"
+    if _is_waiting(view):
+        return f"waits: {one_line(view.waiting_for) or 'as it asked'}"
     text = view.streaming or view.text
     if view.state is MysisState.IDLE and view.failure is not None:
-        text = view.failure.title
+        text = attention.cause(view.failure)
     return one_line(text)
+
+
+def left(view: MysisView, now: int) -> str:
+    """How long it still waits, or until it is tried again; empty where it does neither."""
+    if view.held:
+        return ""
+    if view.state is MysisState.ERRORED and view.retry_at is not None:
+        return f", retry in {_until(view.retry_at, now)}"
+    if _is_waiting(view):
+        return f" ({_until(view.waiting_until or now, now)})"
+    return ""
+
+
+def _is_waiting(view: MysisView) -> bool:
+    return view.state is MysisState.RUNNING and view.waiting_until is not None and not view.approvals
+
+
+def _until(then: int, now: int) -> str:
+    return figures.span(max(0, (then - now) / figures.SECOND))
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
@@ -170,9 +185,17 @@ def compose(row: Row, columns: Columns, glyphs: dict[str, str]) -> list[Piece]:
             rate = f"~{figures.tokens(row.rate)}/m" if row.rate else ""
             pieces += [(" ", ""), (fit(rate, columns.rate, right=True), "quiet")]
         pieces.append(("  ", ""))
-    text = f"asks: {one_line(row.asks)}" if row.asks else said(view, row.now)
-    pieces.append((fit(text, columns.text), _says_role(view, state)))
-    return pieces
+    return [*pieces, *_says(row, columns, state)]
+
+
+def _says(row: Row, columns: Columns, state: str) -> list[Piece]:
+    """Its text, cut where there is too much of it; never what it ends on, the time that is left."""
+    view = row.view
+    text, end = (f"asks: {one_line(row.asks)}", "") if row.asks else (said(view), left(view, row.now))
+    room = columns.text
+    if end and cell_len(text) + cell_len(end) > room:
+        text = fit(text, max(1, room - cell_len(end)))
+    return [(fit(text + end, room), _says_role(view, state))]
 
 
 def _context(view: MysisView, columns: Columns) -> list[Piece]:

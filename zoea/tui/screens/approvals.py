@@ -34,7 +34,11 @@ _WHY_NOT = "why not, for the model to read; enter denies, esc goes back"
 
 
 class ApprovalPanel(CockpitModal[None]):
-    """Shows the oldest question that waits; goes when none is left."""
+    """Shows the oldest question that waits; goes when none is left.
+
+    Args:
+        first: Begin with this mysis's, by id, where it asks.
+    """
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "approvals.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,8 +47,9 @@ class ApprovalPanel(CockpitModal[None]):
         Binding("left", "other(-1)", "question before", show=False),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
         super().__init__()
+        self._first = first
         self._shown: ApprovalView | None = None
         self._answered: set[int] = set()
         self._deaf: Timer | None = None
@@ -67,7 +72,9 @@ class ApprovalPanel(CockpitModal[None]):
         self._sentence.display = False
         self._call.focus()
         self.cockpit.asked.refresh()
-        self._show(self._waiting()[0] if self._waiting() else None)
+        waiting = self._waiting()
+        first = next((one for one in waiting if one.mysis_id == self._first), waiting[0] if waiting else None)
+        self._show(first)
 
     def _waiting(self) -> list[ApprovalView]:
         return [one for one in self.cockpit.asked.open if one.id not in self._answered]

@@ -21,9 +21,9 @@ from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.clickable import hints
-from zoea.tui.needs import needs_briefly, needs_lines
+from zoea.tui.needs import Reach, needs_lines, next_in_need
 from zoea.tui.rows import Row, heads
-from zoea.tui.said_lines import ONE_LINE_FROM, said_lines
+from zoea.tui.said_lines import said_lines
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.commanding import Commanding
 from zoea.tui.screens.speaking import Speaking
@@ -65,11 +65,13 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._feed_task: asyncio.Task[None] | None = None
         self._feed_is_stale = False
         self._wants_needs: bool | None = None
+        self._meant: int | None = None
         self._titles = ("", "")
         self._heads = Line(id="heads")
         self._detail_rule = Rule(id="detail-rule")
         self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
         self._feed_rule = Rule(id="feed-rule")
+        self._right = Container(id="right")
         self._needs = TextBlock(id="needs", classes="panel")
         self._feed = TextBlock(id="feed", classes="panel")
         self._filter = FilterLine(id="filter")
@@ -86,7 +88,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
                 yield self._detail_rule
                 yield self._detail
             yield self._feed_rule
-            with Container(id="right"):
+            with self._right:
                 self._needs.border_title = "NEEDS YOU"
                 yield self._needs
                 self._feed.border_title = "BROADCASTS"
@@ -129,7 +131,10 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         return self.cockpit.base_situation(self.targets())
 
     def targets(self) -> tuple[MysisView, ...]:
-        """The marked myses, else the one under the cursor."""
+        """The one whose words were clicked; the marked myses; else the one under the cursor."""
+        if self._meant is not None:
+            meant = self.cockpit.feed.myses.get(self._meant)
+            return (meant,) if meant is not None else ()
         marks = self.cockpit.marks
         marked = [view for view in self.cockpit.feed.in_order() if view.id in marks] if marks else []
         if marked:
@@ -182,6 +187,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def on_swarm_table_cursor_moved(self, event: SwarmTable.CursorMoved) -> None:
         self._draw_detail()
+        self._draw_needs()
         self.redraw_bars()
 
     def on_swarm_table_chosen(self, event: SwarmTable.Chosen) -> None:
@@ -218,15 +224,22 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             return
         views = self.cockpit.feed.roster.in_need
         asked, now, glyphs = self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs
-        width = self._needs.content_size.width
-        if width >= ONE_LINE_FROM:
-            self._needs.put(needs_briefly(views, asked, now, glyphs, width))
-        else:
-            self._needs.put(needs_lines(views, asked, now, glyphs))
+        cursor = self.table.cursor
+        reach = Reach(cursor.id if cursor else None, frozenset(self.cockpit.marks), self.cockpit.keys)
+        was_shown = self._needs.display
         if not views:
             self._wants_needs = None  # who needs somebody next is shown again
         self._needs.set_class(bool(views), "-needed")
         self._show_tab(len(views))
+        self._needs.put(needs_lines(views, asked, reach, now, glyphs, self._needs.content_size.width, self._room()))
+        if self._needs.display and not was_shown:
+            self.call_after_refresh(self._draw_needs)  # it had no size yet
+
+    def _room(self) -> int:
+        """The lines that the panel of who needs the commander may have: where it grows, half of its side."""
+        if self.has_class("-wide") and not self.has_class("-joined"):
+            return self._right.size.height // 2 - 2
+        return self._needs.content_size.height
 
     def _show_tab(self, needing: int) -> None:
         """One place for two: those that need you while there are any, else the broadcasts, or what was chosen."""
@@ -289,7 +302,39 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.table.set_filter("")
         self.cockpit.marks.clear()
         self.table.select(mysis_id)
+        self._marks_changed()
+
+    # What is said of one mysis, wherever the cursor is.
+
+    def action_at(self, action_id: str, mysis_id: int) -> None:
+        """Words beside a mysis were clicked: they mean that mysis alone; cursor and marks stay."""
+        self._meant = mysis_id
+        try:
+            self.cockpit.action_do(action_id)
+        finally:
+            self._meant = None
+
+    def action_go(self, mysis_id: int) -> None:
+        """Put the cursor on a mysis; a filter that hides it is taken away."""
+        if mysis_id not in {view.id for view in self.table.shown}:
+            self._filter.clear()
+            self.table.set_filter("")
+        self.table.select(mysis_id)
         self.redraw_bars()
+
+    def do_approval_oldest(self) -> None:
+        from zoea.tui.screens.approvals import ApprovalPanel
+
+        self.cockpit.push_screen(ApprovalPanel(self._meant or 0))
+
+    def do_swarm_next_in_need(self) -> None:
+        cursor = self.table.cursor
+        ids = [view.id for view in self.cockpit.feed.roster.in_need]
+        found = next_in_need(ids, cursor.id if cursor is not None else None)
+        if found is not None:
+            self.action_go(found)
+        else:
+            self.notify("nobody else needs you" if ids else "nobody needs you", markup=False)
 
     # Moving.
 
@@ -309,13 +354,17 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         if view is not None:
             self.cockpit.marks ^= {view.id}
             self.table.move(1)
-            self.table.refresh()
-            self.redraw_bars()
+            self._marks_changed()
 
     def do_mysis_mark_all(self) -> None:
         shown = {view.id for view in self.table.shown}
         self.cockpit.marks = set() if shown <= self.cockpit.marks else shown
+        self._marks_changed()
+
+    def _marks_changed(self) -> None:
         self.table.refresh()
+        self._draw_titles()
+        self._draw_needs()
         self.redraw_bars()
 
     def do_swarm_attention(self) -> None:
@@ -357,5 +406,4 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             self._filter.clear()
         elif self.cockpit.marks:
             self.cockpit.marks.clear()
-            self.table.refresh()
-            self.redraw_bars()
+            self._marks_changed()

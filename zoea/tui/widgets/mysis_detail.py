@@ -23,7 +23,7 @@ from zoea.model.values import MysisView
 from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.beside import Beside
-from zoea.tui.rows import Piece, budget_of_turn, cells, cut, glyph, said
+from zoea.tui.rows import Piece, budget_of_turn, cells, cut, glyph, left, said
 from zoea.tui.widgets.bars import Line
 from zoea.tui.widgets.text_block import TextBlock
 
@@ -160,11 +160,11 @@ class MysisDetail(Horizontal):
             ),
             Content(f"{one_line(view.template)} · {model} on {one_line(view.provider)}"),
         )
-        left, right = brief(view)
-        self._line.put(cut(left, self._line.size.width - cells(right)), right)
+        begin, end = brief(view)
+        self._line.put(cut(begin, self._line.size.width - cells(end)), end)
         size = self._recent.content_size
         if size.width > 0:
-            fresh = self._blocks or [Block("said", Kind.ANSWER, 0, body=said(view, self._now()))]
+            fresh = self._blocks or [Block("said", Kind.ANSWER, 0, body=said(view) + left(view, self._now()))]
             self._recent.put(recent_lines(fresh, view, size.width, size.height))
         self._request.put(request_lines(self._seen, view, self._request.content_size.height))
 

@@ -8,23 +8,23 @@ from textual.content import Content, Span
 from textual.widgets import Static
 
 from zoea.text.control import strip
-from zoea.tui.clickable import pressing
+from zoea.tui.clickable import Word, clicking, pressing
 
 Piece = tuple[str, str]
 
 
 class TextBlock(Static):
-    """Shows lines of (text, role) pieces; keys among them can be clicked.
+    """Shows lines of (text, role) pieces; keys among them can be clicked, and words that say what a click does.
 
     What a model or person wrote is stripped of control characters.
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__("", id=id, classes=classes, markup=False)
-        self._lines: Sequence[Sequence[Piece]] = ()
+        self._lines: Sequence[Sequence[Piece | Word]] = ()
         self.auto_links = False
 
-    def put(self, lines: Sequence[Sequence[Piece]]) -> None:
+    def put(self, lines: Sequence[Sequence[Piece | Word]]) -> None:
         """Show these lines; draws only where something changed."""
         if lines != self._lines:
             self._lines = lines
@@ -33,7 +33,7 @@ class TextBlock(Static):
 
     @property
     def plain(self) -> str:
-        return "\n".join("".join(text for text, _ in line) for line in self._lines)
+        return "\n".join("".join(piece[0] for piece in line) for line in self._lines)
 
     def restyle(self) -> None:
         """The theme changed."""
@@ -48,10 +48,12 @@ class TextBlock(Static):
                 text.append("\n")
                 at += 1
             press = None
-            for raw, role in line:
+            for raw, role, *click in line:
                 shown = strip(raw)
                 style = self._style(role)
-                if role == "key":
+                if click:
+                    press = clicking(click[0]) if click[0] else None
+                elif role == "key":
                     press = pressing(shown)
                 if press is not None and shown:
                     # A key and the words behind it are one thing to click.
