@@ -109,8 +109,11 @@ class PlainTools:
         schema = {"type": "object", "properties": {"sector": {"type": "string"}}, "required": ["sector"]}
         self.shelf = Catalogue((ToolSpec("look", "Look at one sector.", schema, read_only=True),), "plain")
 
-    def session(self, mysis_id: int, mysis: str, template: str) -> ToolSession:
+    def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> ToolSession:
         return _PlainSession(self.shelf)
+
+    def forget(self, uid: str) -> None:
+        """It knows nobody."""
 
 
 class _PlainSession:

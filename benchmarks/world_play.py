@@ -35,11 +35,11 @@ class _Accounts:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], Mapping[str, str]] = {}
 
-    async def load(self, upstream: str, mysis: str) -> Mapping[str, str] | None:
-        return self._kept.get((upstream, mysis))
+    async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
+        return self._kept.get((upstream, uid))
 
-    async def save(self, upstream: str, mysis: str, fields: Mapping[str, str]) -> None:
-        self._kept[upstream, mysis] = fields
+    async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
+        self._kept[upstream, uid] = fields
 
 
 def toolbox(folder: Path) -> Toolbox:

@@ -15,7 +15,6 @@ from zoea.app import stored
 from zoea.app.clock import SystemClock
 from zoea.app.compose import Wishes, running_swarm
 from zoea.app.providers import ProviderSet
-from zoea.app.scores import credits_earned
 from zoea.app.upstreams import policies_of, policy_of, upstreams_of, world_upstream
 from zoea.llm.scripted import ScriptedProvider
 from zoea.model.errors import MysisMissing, ProviderError, SettingsError, StoreError, StoreMissing
@@ -82,6 +81,27 @@ class TestSwarm:
             await swarm.send("alpha", "a very private matter")
             await swarm.wait("alpha", timeout_s=20)
         assert "private" not in where.log.read_text()
+
+
+class TestAccounts:
+    async def test_an_account_kept_by_name_is_never_given_to_who_is_called_so_later(self, where: Places) -> None:
+        credentials = Credentials(where.credentials)
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha", start=False)
+            await swarm.delete("alpha")
+        credentials.set("account/reef/alpha", '{"account": "alpha", "password": "p1"}')
+        first = stored.uid_of(where.database, "#1")
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha", start=False)
+            assert credentials.names() == (f"account/reef/@{first}",)
+        assert stored.uid_of(where.database, "alpha") != first
+
+    async def test_a_swarm_opens_though_its_credentials_cannot_be_read(self, where: Places) -> None:
+        where.credentials.write_text("nonsense")
+        where.credentials.chmod(0o600)
+        async with swarm_of(where) as swarm:
+            assert (await swarm.view()).myses == ()
+        assert "accounts cannot be read" in where.log.read_text()
 
 
 class TestStored:
@@ -214,12 +234,3 @@ class TestUpstreams:
         policies = policies_of(())
         assert policies(template.text) == policy_of(template, ())
         assert policies(template.text) is policies(template.text)
-
-
-class TestScores:
-    def test_a_workspace_without_a_world_has_no_score(self, where: Places) -> None:
-        assert credits_earned(where, ()) is None
-
-    def test_a_world_that_cannot_be_read_has_none_either(self, where: Places) -> None:
-        where.world.write_bytes(b"nonsense" * 1000)
-        assert credits_earned(where, ()) is None

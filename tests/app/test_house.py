@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from tests.fakes.swarm import FakeSwarm
 from zoea.app import owner as owner_module
-from zoea.app.accounts import CredentialAccounts, account_name
+from zoea.app.accounts import CredentialAccounts, account_key, name_key, settle_accounts
 from zoea.app.clock import SystemClock, SystemIds
 from zoea.app.lock import holder
 from zoea.app.logs import logging_to
@@ -102,10 +102,10 @@ class TestLog:
 class TestAccounts:
     async def test_an_account_is_kept_in_the_credentials_file(self, tmp_path: Path) -> None:
         file = tmp_path / "credentials.toml"
-        await CredentialAccounts(Credentials(file)).save("reef", "alpha", {"account": "alpha", "password": "p1"})
+        await CredentialAccounts(Credentials(file)).save("reef", "u1", {"account": "alpha", "password": "p1"})
         again = CredentialAccounts(Credentials(file))
-        assert await again.load("reef", "alpha") == {"account": "alpha", "password": "p1"}
-        assert await again.load("reef", "beta") is None
+        assert await again.load("reef", "u1", "alpha") == {"account": "alpha", "password": "p1"}
+        assert await again.load("reef", "u2", "alpha") is None
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     async def test_accounts_made_together_cost_few_writes(
@@ -124,7 +124,7 @@ class TestAccounts:
         await asyncio.gather(*(keeper.save("reef", f"m{number}", {"password": "x"}) for number in range(50)))
         assert sum(writes) == 50
         assert len(writes) <= 3
-        assert await keeper.load("reef", "m49") == {"password": "x"}
+        assert await keeper.load("reef", "m49", "") == {"password": "x"}
 
     async def test_a_write_that_fails_fails_for_whoever_waits(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
@@ -133,8 +133,34 @@ class TestAccounts:
             await keeper.save("reef", "alpha", {"password": "x"})
 
     def test_any_name_makes_a_key_of_its_own(self) -> None:
-        assert account_name("reef", "alpha 1") == "account/reef/alpha 1"
-        assert account_name("reef", "ålpha") == "account/reef/c3a56c706861"
+        assert name_key("reef", "alpha 1") == "account/reef/alpha 1"
+        assert name_key("reef", "ålpha") == "account/reef/c3a56c706861"
+        assert account_key("reef", "u1") == "account/reef/@u1"
+
+    async def test_what_a_person_stored_under_a_name_is_that_mysis_s_for_good(self, tmp_path: Path) -> None:
+        credentials = Credentials(tmp_path / "credentials.toml")
+        credentials.set("account/game/ålpha".replace("ålpha", "c3a56c706861"), '{"token": "mine"}')
+        keeper = CredentialAccounts(credentials)
+        assert await keeper.load("game", "u1", "ålpha") == {"token": "mine"}
+        assert await keeper.load("game", "u2", "ålpha") is None
+        assert credentials.names() == ("account/game/@u1",)
+
+    def test_accounts_kept_by_name_go_to_the_last_mysis_that_had_it(self, tmp_path: Path) -> None:
+        credentials = Credentials(tmp_path / "credentials.toml")
+        credentials.set_many(
+            {f"account/reef/{name}": f'{{"account": "{name}"}}' for name in ("alpha", "beta", "nobody")}
+        )
+        credentials.set_many({"account/reef/@u9": '{"account": "gamma"}', "key": "k"})
+        settle_accounts(credentials, [("alpha", "u1"), ("alpha", "u3"), ("beta", "u2")])
+        assert credentials.names() == (
+            "account/reef/@u2",
+            "account/reef/@u3",
+            "account/reef/@u9",
+            "account/reef/nobody",
+            "key",
+        )
+        settle_accounts(Credentials(tmp_path / "none.toml"), [("alpha", "u1")])
+        assert not (tmp_path / "none.toml").exists()
 
 
 class TestOwner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 import sys
@@ -13,8 +14,10 @@ import pytest
 
 from tests.fakes.toolboxes import FAULTY, Faulty
 from zoea.cli.dispatch import dispatch
-from zoea.model.errors import SettingsError, ToolError, UsageError
+from zoea.model.errors import MysisMissing, SettingsError, StoreMissing, ToolError, UsageError
 from zoea.settings import Credentials, load, places
+from zoea.store import Store
+from zoea.swarm import mysis_ops
 
 SECRET = "canary-secret-0123456789abcdef"
 
@@ -181,6 +184,20 @@ def test_an_upstream_with_accounts_wants_to_know_whose(faulty: Faulty, capsys: p
         file.write('\n[upstream.faulty.inject]\nsession_id = "account"\n')
     with pytest.raises(UsageError, match="faulty wants an account"):
         dispatch(["upstream", "call", "faulty", "balance"])
+    with pytest.raises(StoreMissing):
+        dispatch(["upstream", "call", "faulty", "balance", "--as", "alpha"])
+    asyncio.run(_stored("alpha", "u1"))
+    with pytest.raises(MysisMissing):
+        dispatch(["upstream", "call", "faulty", "balance", "--as", "beta"])
     assert dispatch(["upstream", "call", "faulty", "balance", "--as", "alpha"]) == 0
     assert json.loads(capsys.readouterr().out)["session_id"] == "‹account›"
-    assert any("alpha" in name for name in Credentials(places().credentials).names())
+    assert Credentials(places().credentials).names() == ("account/faulty/@u1",)
+
+
+async def _stored(name: str, uid: str) -> None:
+    """A database that knows one mysis."""
+    made = mysis_ops.NewMysis(uid, name, "t", b"0" * 32, "", "scripted", "")
+    places().make_data()
+    store = await Store.open(places().database, clock_now=lambda: 1)
+    await store.write(lambda conn: mysis_ops.create(conn, made, 9))
+    await store.close()

@@ -35,8 +35,11 @@ class StubbornTools:
     def __init__(self) -> None:
         self.stubborn = Stubbornness()
 
-    def session(self, mysis_id: int, mysis: str, template: str) -> StubbornTools:
+    def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> StubbornTools:
         return self
+
+    def forget(self, uid: str) -> None:
+        """It knows nobody."""
 
     async def catalogue(self) -> Catalogue:
         return Catalogue((ToolSpec("hang", "Hangs.", {"type": "object"}),), "hash")

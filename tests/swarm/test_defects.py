@@ -244,11 +244,11 @@ class Accounts:
     def __init__(self) -> None:
         self.kept: dict[str, dict[str, str]] = {}
 
-    async def load(self, upstream: str, mysis: str) -> Mapping[str, str] | None:
-        return self.kept.get(mysis)
+    async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
+        return self.kept.get(uid)
 
-    async def save(self, upstream: str, mysis: str, fields: Mapping[str, str]) -> None:
-        self.kept[mysis] = dict(fields)
+    async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
+        self.kept[uid] = dict(fields)
 
 
 async def test_no_password_is_in_a_prompt_a_log_or_the_database(
@@ -265,10 +265,12 @@ async def test_no_password_is_in_a_prompt_a_log_or_the_database(
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "what have you got?")
         await s.settled()
-        assert "canary-password" in accounts.kept["alpha"]["password"]
+        assert "canary-password" in next(iter(accounts.kept.values()))["password"]
         assert "credits" in str(s.sent()[-1])
         prompts = str(list(s.provider.requests))
         dump = str([dict(row) for table in ("memory", "tool_call", "event") for row in await all_of(s.store, table)])
+        await s.commander.delete("alpha")
+        assert vars(s.commander._services.tools)["_identities"][upstream.name]._accounts == {}
     for place in (prompts, dump, caplog.text, whole_database(tmp_path)):
         assert "canary" not in place
 

@@ -27,12 +27,12 @@ class Keeper:
         self.kept: dict[str, dict[str, str]] = dict(kept)
         self.saves = 0
 
-    async def load(self, upstream: str, mysis: str) -> Mapping[str, str] | None:
-        return self.kept.get(mysis)
+    async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
+        return self.kept.get(uid)
 
-    async def save(self, upstream: str, mysis: str, fields: Mapping[str, str]) -> None:
+    async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
         self.saves += 1
-        self.kept[mysis] = dict(fields)
+        self.kept[uid] = dict(fields)
 
 
 def _world(faulty: Faulty, **more: Any) -> UpstreamConfig:
@@ -132,11 +132,12 @@ async def test_a_refused_login_is_an_error_result_without_the_password(open_box:
 async def test_without_a_login_the_kept_fields_are_filled_in(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper(alpha={"session_id": "canary-session-kept"})
     config = faulty.config(inject={"session_id": "account"})
-    session = open_box(config, accounts=keeper).session(1, "alpha", "")
+    box = open_box(config, accounts=keeper)
+    session = box.session(1, "alpha", "")
     await session.catalogue()
     result = await session.call(asked("balance"), meta=meta())
     assert result.content == f"session_lost: {MASK} is not known; log in"
-    missing = await session.call(asked("balance"), meta=meta("beta"))
+    missing = await box.session(2, "beta", "").call(asked("balance"), meta=meta("beta"))
     assert missing.content == "beta has no account on faulty. Store one in the credentials."
 
 
@@ -208,8 +209,8 @@ async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: O
 
 async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(open_box: Opener, faulty: Faulty) -> None:
     class Full(Keeper):
-        async def save(self, upstream: str, mysis: str, fields: Mapping[str, str]) -> None:
-            await super().save(upstream, mysis, fields)
+        async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
+            await super().save(upstream, uid, fields)
             if self.saves == 1:
                 self.kept.clear()
                 raise OSError(28, "No space left on device")
@@ -226,13 +227,26 @@ async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(open_box:
 
 async def test_a_credentials_store_that_fails_is_an_error_result(open_box: Opener, faulty: Faulty) -> None:
     class Broken(Keeper):
-        async def load(self, upstream: str, mysis: str) -> Mapping[str, str] | None:
+        async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
             raise SettingsError("credentials.toml is no TOML", hint="Mend it")
 
     session = open_box(_world(faulty), accounts=Broken()).session(1, "alpha", "")
     await session.catalogue()
     result = await session.call(asked("balance"), meta=meta())
     assert result.content == "credentials.toml is no TOML. Mend it"
+
+
+async def test_who_is_named_like_a_deleted_mysis_gets_an_account_of_its_own(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper()
+    box = open_box(_world(faulty), accounts=keeper)
+    for uid in ("u1", "u2"):
+        session = box.session(1, "alpha", "", uid=uid)
+        await session.catalogue()
+        assert not (await session.call(asked("balance"), meta=meta())).is_error
+        box.forget(uid)
+    assert set(keeper.kept) == {"u1", "u2"}
+    assert sorted(fields["account"] for fields in keeper.kept.values()) == ["alpha", "alpha-2"]
+    assert box._identities["faulty"]._accounts == {}
 
 
 async def test_secrets_in_the_bytes_of_a_blob_are_masked_too(open_box: Opener, faulty: Faulty) -> None:

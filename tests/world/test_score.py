@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from zoea.cli import run
 from zoea.model.errors import UsageError, WorldError
 from zoea.world.record import Record
-from zoea.world.score import Score, read_scores, scores, tokens_spent
+from zoea.world.score import Score, scores
 
 
 @pytest.fixture
@@ -41,24 +40,8 @@ def record(data: Path) -> Iterator[Record]:
     made.close()
 
 
-def spend(database: Path, name: str, tokens: int) -> None:
-    """A database of Zoea's in which a mysis spent tokens."""
-    with sqlite3.connect(database) as db:
-        db.executescript(resources.files("zoea.store").joinpath("migrations/0001.sql").read_text())
-        db.execute("INSERT INTO template VALUES (zeroblob(32), 't', '', 0)")
-        db.execute(
-            "INSERT INTO mysis (uid, name, template_hash, provider, model, state, state_at, created_at) "
-            "VALUES ('u', ?, zeroblob(32), 'p', 'm', 'idle', 0, 0)",
-            (name,),
-        )
-        db.execute("INSERT INTO spend (scope, scope_id, day, used_tokens) VALUES ('mysis', 1, '', ?)", (tokens,))
-        db.execute("INSERT INTO spend (scope, scope_id, day, used_tokens) VALUES ('mysis', 1, '2026-11-21', 5)")
-    db.close()
-
-
-def test_a_running_world_is_scored_with_the_tokens_that_were_spent(record: Record, data: Path) -> None:
-    spend(data / "zoea.db", "alpha", 2_000)
-    first, second = read_scores(data / "reef.db", data / "zoea.db")
+def test_a_running_world_is_scored_with_the_tokens_that_were_spent(record: Record) -> None:
+    first, second = scores(record.reef.world, {"alpha": 2_000})
     assert (first.name, first.ore, first.tokens) == ("Alpha", 3, 2_000)
     assert first.per_thousand == round(first.earned / 2, 2) > 0
     assert (second.name, second.earned, second.per_thousand) == ("beta", 0, None)
@@ -68,8 +51,7 @@ def test_the_richest_stand_first(record: Record) -> None:
     assert [score.name for score in scores(record.reef.world, {})] == ["Alpha", "beta"]
 
 
-def test_without_a_database_no_tokens_are_known(tmp_path: Path) -> None:
-    assert tokens_spent(tmp_path / "zoea.db") == {}
+def test_without_tokens_nothing_was_earned_for_any() -> None:
     assert Score("a", 1, 1, 1, 1, 0).per_thousand is None
 
 

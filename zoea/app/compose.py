@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from zoea.app.accounts import CredentialAccounts
+from zoea.app.accounts import CredentialAccounts, settle_accounts
 from zoea.app.clock import SystemClock, SystemIds
 from zoea.app.collector import seldom_collected
 from zoea.app.logs import logging_to
@@ -23,6 +23,7 @@ from zoea.app.owner import within
 from zoea.app.providers import ProviderSet
 from zoea.app.upkeep import looked_after
 from zoea.app.upstreams import policies_of, upstreams_of, world_upstream
+from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider, SwarmApi
 from zoea.settings import Credentials, Loaded, load
 from zoea.settings.paths import Places
@@ -78,6 +79,7 @@ async def running_swarm(
         store = await Store.open(places.database, clock_now=clock.now)
         stack.push_async_callback(within, STORE_CLOSE_S, store.close, "the database")
         stack.push_async_callback(within, PROVIDERS_CLOSE_S, providers.close, "the providers")
+        await _settle(store, Credentials(places.credentials))
         toolbox = _toolbox(loaded, places, wishes)
         stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
         door = McpDoor(places, Address.of(loaded.settings.mcp))
@@ -103,6 +105,16 @@ async def running_swarm(
         await stack.enter_async_context(looked_after(store, clock, keep))
         stack.enter_context(seldom_collected())
         yield commander
+
+
+async def _settle(store: Store, credentials: Credentials) -> None:
+    """Accounts that were kept by name get their owners before any name can be given anew."""
+    found = await store.read("SELECT name, uid FROM mysis ORDER BY deleted_at IS NULL, id")
+    try:
+        await asyncio.to_thread(settle_accounts, credentials, [(row["name"], row["uid"]) for row in found])
+    except SettingsError as problem:
+        # Whoever needs an account is told then; a swarm that needs none goes on.
+        log.warning("the myses' accounts cannot be read: %s", problem)
 
 
 def _toolbox(loaded: Loaded, places: Places, wishes: Wishes) -> Toolbox:

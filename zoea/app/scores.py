@@ -1,19 +1,24 @@
-"""What each mysis earned in the sandbox world, read from the world's own file."""
+"""What each mysis earned in the sandbox world, and what that cost, read from the files of both.
+
+A captain's name in the world is its mysis's own unless that was taken; the
+credentials say which account is whose.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 from contextlib import closing
 
-from zoea.app.accounts import account_name
+from zoea.app.accounts import kept_on
+from zoea.app.stored import Known, known_myses
 from zoea.app.upstreams import WORLD
-from zoea.model.errors import SettingsError, WorldError
+from zoea.model.errors import SettingsError, StoreError, StoreMissing, WorldError
 from zoea.model.values import MysisView
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 from zoea.world.record import load, read_only
+from zoea.world.score import Score, scores
 
 log = logging.getLogger(__name__)
 
@@ -23,19 +28,43 @@ def credits_earned(places: Places, myses: tuple[MysisView, ...]) -> dict[str, in
     if not places.world.exists():
         return None
     try:
-        credentials = Credentials(places.credentials)
+        accounts = _accounts(Credentials(places.credentials), known_myses(places.database))
         with closing(read_only(places.world)) as db:
             reef = load(db, whole=False)
-        found = {view.name: reef.find(_account(credentials, view.name)) for view in myses}
-    except (WorldError, SettingsError, sqlite3.Error) as error:
+    except (WorldError, SettingsError, StoreError, sqlite3.Error) as error:
         log.warning("the world's score cannot be read: %s", error)
         return None
+    of_the_living = {known.name: account for account, known in accounts.items() if known.is_living}
+    found = {view.name: reef.find(of_the_living.get(view.name, "")) for view in myses}
     return {name: player.earned if player else 0 for name, player in found.items()}
 
 
-def _account(credentials: Credentials, mysis: str) -> str:
-    """The account's name in the world, which is the mysis's own unless that was taken."""
-    stored = credentials.get(account_name(WORLD, mysis))
-    if stored is None:
-        return mysis
-    return str(json.loads(stored.get_secret_value()).get("account", mysis))
+def scores_of(places: Places) -> list[Score]:
+    """All captains of the workspace's world, running or not, with the tokens that their myses spent.
+
+    Raises:
+        WorldError: where there is no world.
+        SettingsError: where the credentials cannot be read.
+        StoreError: where there is a database that cannot be read.
+    """
+    with closing(read_only(places.world)) as db:
+        world = load(db, whole=False).world
+    try:
+        known = known_myses(places.database)
+    except StoreMissing:
+        known = ()
+    accounts = _accounts(Credentials(places.credentials), known)
+    return scores(world, {name: one.tokens for name, one in accounts.items() if one.tokens is not None})
+
+
+def _accounts(credentials: Credentials, myses: tuple[Known, ...]) -> dict[str, Known]:
+    """Whose each account of the world is. An account that nobody kept is the living mysis's of that name."""
+    found = {known.name: known for known in myses if known.is_living}
+    account_of = kept_on(credentials, WORLD)
+    for known in myses:
+        fields = account_of(known.uid, known.name if known.is_living else "")
+        if fields is not None:
+            if found.get(known.name) is known:
+                del found[known.name]
+            found[str(fields.get("account", known.name))] = known
+    return found

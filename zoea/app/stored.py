@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.model.errors import MysisMissing, StoreError
@@ -29,6 +30,10 @@ SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_ca
 FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id
 """
 
+_KNOWN = """
+SELECT y.uid, y.name, y.deleted_at IS NULL AS living, s.used_tokens AS tokens
+FROM mysis y LEFT JOIN spend s ON s.scope = 'mysis' AND s.scope_id = y.id AND s.day = '' ORDER BY y.id
+"""
 _ANSWER = (
     "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
 )
@@ -36,6 +41,24 @@ _LAST_ANSWER = """
 SELECT content, created_at FROM memory
 WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Who a mysis is, living or deleted, and the tokens it used in all its time; None where nobody counted any."""
+
+    uid: str
+    name: str
+    is_living: bool
+    tokens: int | None
+
+
+def known_myses(database: Path) -> tuple[Known, ...]:
+    """Every mysis there ever was, oldest first. Raises StoreMissing, StoreError: as `stored_view`."""
+    with _reading(database) as reader:
+        return tuple(
+            Known(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
+        )
 
 
 def stored_view(database: Path) -> SwarmView:
@@ -78,6 +101,12 @@ def stored_mysis(database: Path, ref: str) -> MysisView:
     with _reading(database) as reader:
         found = _find(reader, ref)
         return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
+
+
+def uid_of(database: Path, ref: str) -> str:
+    """What a mysis is called for ever, by its name in any case or `#id`. Raises as `stored_mysis`."""
+    with _reading(database) as reader:
+        return _find(reader, ref).uid
 
 
 def conversation(

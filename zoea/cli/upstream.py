@@ -127,13 +127,16 @@ def call(
     workspace: Workspace = "",
 ) -> None:
     """Call one tool and print what it answers."""
+    from zoea.app.stored import uid_of
     from zoea.model.request import AnswerCall, CallMeta
+
+    uid = uid_of(places(workspace).database, mysis) if mysis else ""
 
     async def work(box: Any) -> Any:
         upstream = await _opened(box, name)
         if upstream.config.inject and not mysis:
             raise UsageError(f"{name} wants an account", hint="Say whose: --as MYSIS")
-        session = box.session(0, mysis or CALLER, "")
+        session = box.session(0, mysis or CALLER, "", uid=uid)
         await session.catalogue()
         meta = CallMeta(mysis_id=0, mysis=mysis or CALLER, turn_id=0, call_id=0, deadline_s=CALL_S)
         return await session.call(AnswerCall(name=tool, arguments=arguments), meta=meta)

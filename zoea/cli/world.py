@@ -8,7 +8,7 @@ import typer
 
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import UsageError
-from zoea.settings import places
+from zoea.settings import Places, places
 from zoea.text.control import strip
 
 app = typer.Typer(
@@ -60,11 +60,11 @@ def score(as_json: AsJson = False, data: DataDir = "", workspace: Workspace = ""
     """Credits, ore, distance, tokens and credits per 1,000 tokens of each player."""
     from pathlib import Path
 
-    from zoea.world.score import read_scores
+    from zoea.app.scores import scores_of
 
     found = places(workspace)
-    folder = Path(data) if data else found.data
-    rows = [line.as_dict() for line in read_scores(folder / "reef.db", folder / "zoea.db")]
+    where = Places(Path(data), found.config, found.runtime) if data else found
+    rows = [line.as_dict() for line in scores_of(where)]
     if as_json:
         write_json(rows)
         return

@@ -95,6 +95,13 @@ class Credentials:
         with self._changing() as stored:
             stored.update(plain)
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give values of the file other names, in one write; a value that had the new name is replaced."""
+        with self._changing() as stored:
+            for old, new in names.items():
+                if old in stored:
+                    stored[new] = stored.pop(old)
+
     def delete(self, name: str) -> bool:
         """Remove a value from the file; False where there was none."""
         with self._changing() as stored:

@@ -266,6 +266,7 @@ class Commander(Beyond):
                 raise
             del self._runners[mysis_id]
             self._view.remove(mysis_id)
+            self._services.tools.forget(runner.mysis.uid)
         finally:
             self._leaving.discard(mysis_id)
         return last

@@ -189,8 +189,9 @@ class MysisRunner:
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
             case lf.WakeAt():
                 self._clear_timer()
-                self._live.waiting_until = self.life.wait_until
-                self._live.waiting_for = self.life.wait_reason
+                waits = lf.waits(self.life)
+                self._live.waiting_until = self.life.wait_until if waits else None
+                self._live.waiting_for = self.life.wait_reason if waits else ""
                 if effect.at is not None:
                     self._timer = self._services.clock.call_at(effect.at, self._wake)
             case lf.Cancel():
@@ -326,7 +327,7 @@ class MysisRunner:
         if not agent.window_known:
             _log.info(MISSING_WINDOW.format(model=agent.model, window=agent.window))
         if self._session is None:
-            self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body)
+            self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
         catalogue = await self._session.catalogue()
         if effect.resume:
             return await self._resume(agent, self._session, catalogue), ()
@@ -338,6 +339,7 @@ class MysisRunner:
             nudged=not effect.prompts,
             situation=situation,
         )
+        lasting = replace(lf.lasting(self.life), encouragement=effect.nudge_level)
         self._is_opening = True
         opened = await services.write(
             lambda conn: turn_ops.open_turn(
@@ -346,6 +348,7 @@ class MysisRunner:
                 session_id=self._session_id,
                 delivery_ids=tuple(prompt.delivery_id for prompt in effect.prompts),
                 nudge_level=effect.nudge_level,
+                lasting=lasting,
                 freeze=lambda turn_id, number, before: freeze(
                     turn_id, number, before, spend_ops.calibration(conn, agent.provider.name, agent.model)
                 ),
@@ -421,7 +424,7 @@ class MysisRunner:
             self._driver.post(t.Steered(self._now(), (delivery.id,)))
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
-        self._inbox.put_nowait(_Told(lf.Gone(frozenset(delivery_ids)), None))
+        self._inbox.put_nowait(_Told(lf.Gone(frozenset(delivery_ids), joined=True), None))
 
     async def _close_session(self) -> None:
         session, self._session = self._session, None

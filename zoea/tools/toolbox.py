@@ -21,7 +21,7 @@ from zoea.tools.catalogue import assemble
 from zoea.tools.config import UpstreamConfig
 from zoea.tools.desk import DeskTools, desk_tools
 from zoea.tools.http import HttpPool
-from zoea.tools.identity import AccountKeeper, Identity, NoAccounts
+from zoea.tools.identity import AccountKeeper, Caller, Identity, NoAccounts
 from zoea.tools.policy import ToolPolicy
 from zoea.tools.results import as_result, failed
 from zoea.tools.upstream import Upstream, UpstreamStatus
@@ -106,9 +106,14 @@ class Toolbox:
             raise UsageError(f"no upstream {name}", hint=f"There are: {known}.")
         return found
 
-    def session(self, mysis_id: int, mysis: str, template: str) -> Session:
-        """The toolbox of one mysis, after its template's policy."""
-        return Session(self, mysis, self._policies(template))
+    def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> Session:
+        """The toolbox of one mysis, after its template's policy. Its accounts go by its uid, else by its name."""
+        return Session(self, Caller(uid or mysis, mysis), self._policies(template))
+
+    def forget(self, uid: str) -> None:
+        """The mysis is deleted: its accounts are kept where they are kept, and nowhere else."""
+        for identity in self._identities.values():
+            identity.forget(uid)
 
     def shelf(self, policy: ToolPolicy) -> _Shelf:
         """The catalogue of a policy as it is now; made once for each change of any upstream's tools."""
@@ -139,7 +144,7 @@ class Toolbox:
         for upstream in self._upstreams.values():
             upstream.release(mysis)
 
-    def stored_arguments(self, spec: ToolSpec | None, mysis: str, text: str) -> str:
+    def stored_arguments(self, spec: ToolSpec | None, caller: Caller, text: str) -> str:
         """Arguments as they may be stored; the same text where nothing is to be hidden."""
         identity = self._identities.get(spec.upstream) if spec is not None else None
         if identity is None or spec is None:
@@ -148,10 +153,12 @@ class Toolbox:
             try:
                 text = json.dumps(identity.concealed(spec.origin, parse(text)), ensure_ascii=False)
             except UsageError:
-                return identity.masked(mysis, text)
-        return identity.masked(mysis, text)
+                return identity.masked(caller, text)
+        return identity.masked(caller, text)
 
-    async def call(self, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+    async def call(
+        self, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta, policy: ToolPolicy, caller: Caller
+    ) -> ToolResult:
         """Carry out one call of a tool that the caller's policy allows."""
         if not spec.upstream:
             if self._desk is None:
@@ -161,31 +168,37 @@ class Toolbox:
         try:
             if identity is None:
                 return as_result(await _send(upstream, spec, arguments, meta.mysis, meta.deadline_s))
-            result = await self._call_as(identity, upstream, spec, arguments, meta)
+            result = await self._call_as(identity, caller, upstream, spec, arguments, meta)
         except ZoeaError as error:
             # Tools fail, and so may the credentials store: both are the call's failure, not the mysis's.
             result = _failure(error)
-        return identity.masked_result(meta.mysis, result) if identity is not None else result
+        return identity.masked_result(caller, result) if identity is not None else result
 
     async def _call_as(
-        self, identity: Identity, upstream: Upstream, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta
+        self,
+        identity: Identity,
+        caller: Caller,
+        upstream: Upstream,
+        spec: ToolSpec,
+        arguments: dict[str, Any],
+        meta: CallMeta,
     ) -> ToolResult:
         """One call under the mysis's account; once more, logged in anew, where its session was lost."""
         until = asyncio.get_running_loop().time() + meta.deadline_s
-        filled, generation = await _entered(identity, spec, arguments, meta, until)
+        filled, generation = await _entered(identity, caller, spec, arguments, meta, until)
         result = as_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
         if not generation or not identity.is_lost(result):
             return result
-        filled, _ = await _entered(identity, spec, arguments, meta, until, lost=generation)
+        filled, _ = await _entered(identity, caller, spec, arguments, meta, until, lost=generation)
         return as_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
 
 
 class Session:
     """The toolbox of one mysis while it runs. A body of `zoea.model.ports.ToolSession`."""
 
-    def __init__(self, toolbox: Toolbox, mysis: str, policy: ToolPolicy) -> None:
+    def __init__(self, toolbox: Toolbox, caller: Caller, policy: ToolPolicy) -> None:
         self._toolbox = toolbox
-        self._mysis = mysis
+        self._caller = caller
         self._policy = policy
         self._has_waited = False
 
@@ -214,15 +227,15 @@ class Session:
             arguments = parse(call.arguments)
         except UsageError as error:
             return failed(f"{call.name}: {error.what}")
-        return await self._toolbox.call(spec, arguments, meta, self._policy)
+        return await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
 
     def stored_arguments(self, call: AnswerCall) -> str:
         """The arguments as they may be stored: injected ones as `‹account›`."""
-        return self._toolbox.stored_arguments(self._find(call.name), self._mysis, call.arguments)
+        return self._toolbox.stored_arguments(self._find(call.name), self._caller, call.arguments)
 
     async def close(self) -> None:
         """Give up the sessions that are this mysis's own."""
-        self._toolbox.release(self._mysis)
+        self._toolbox.release(self._caller.name)
 
     def _find(self, name: str) -> ToolSpec | None:
         return self._toolbox.shelf(self._policy).by_name.get(name)
@@ -239,14 +252,21 @@ class Session:
 
 
 async def _entered(
-    identity: Identity, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta, until: float, *, lost: int = 0
+    identity: Identity,
+    caller: Caller,
+    spec: ToolSpec,
+    arguments: dict[str, Any],
+    meta: CallMeta,
+    until: float,
+    *,
+    lost: int = 0,
 ) -> tuple[dict[str, Any], int]:
     """The arguments with what Zoea fills in; logged in anew where the session of generation `lost` is gone."""
     try:
         async with asyncio.timeout_at(until):
             if lost:
-                await identity.renew(meta.mysis, lost)
-            return await identity.filled(meta.mysis, spec.origin, arguments)
+                await identity.renew(caller, lost)
+            return await identity.filled(caller, spec.origin, arguments)
     except TimeoutError:
         raise ToolError(f"{spec.name}: the login did not finish within {meta.deadline_s:g} s") from None
 
