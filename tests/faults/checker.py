@@ -105,12 +105,13 @@ ALWAYS = {
         SELECT y.id, y.state FROM mysis y WHERE y.state_at > y.created_at AND y.state <> (
           SELECT e.data ->> 'state' FROM event e WHERE e.mysis_id = y.id AND e.kind = 'mysis.state'
           ORDER BY e.id DESC LIMIT 1)""",
-    "who is stopped or errored waits for nothing": """
-        SELECT id, wait FROM mysis WHERE wait IS NOT NULL AND state IN ('stopped', 'errored')""",
-    "a wait is of a turn that was answered, and ends with the next one": """
-        SELECT y.id, y.wait, t.id, t.outcome FROM mysis y JOIN turn t ON t.mysis_id = y.id
-          AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)
-        WHERE y.wait IS NOT NULL AND t.outcome IS NOT 'answered'""",
+    "who is stopped waits for nothing": """
+        SELECT id, wait FROM mysis WHERE wait IS NOT NULL AND state = 'stopped'""",
+    "a wait is of a turn that was answered, and outlasts nothing but nudges": """
+        SELECT y.id, y.wait FROM mysis y WHERE y.wait IS NOT NULL AND NOT EXISTS (
+          SELECT 1 FROM turn t WHERE t.mysis_id = y.id AND t.outcome = 'answered' AND NOT EXISTS (
+            SELECT 1 FROM turn n WHERE n.mysis_id = y.id AND n.number > t.number
+            AND EXISTS (SELECT 1 FROM delivery d WHERE d.turn_id = n.id)))""",
     "an answer after zoea_wait waits, unless something came since": """
         SELECT y.id, t.id FROM mysis y JOIN turn t ON t.mysis_id = y.id
           AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)

@@ -13,7 +13,7 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import COMMANDER, Delivery, Mysis
-from zoea.model.words import DeliveryMode, ErrorClass, MysisState
+from zoea.model.words import Activity, DeliveryMode, ErrorClass, MysisState
 from zoea.settings import Settings
 from zoea.swarm import life as lf
 from zoea.swarm import message_ops
@@ -21,6 +21,7 @@ from zoea.swarm.life import BREAKER_OPEN
 from zoea.swarm.mysis import MysisRunner
 
 WAIT = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 60, "reason": "the ore is far"})),))
+FAR = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 420, "reason": "the ore is far"})),))
 SILENT = Answer()
 START = 1_700_000_000_000_000
 
@@ -87,6 +88,68 @@ async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_pat
         clock.by(1)
         await s.until(lambda: s.provider.calls == 1)
         await s.settled()
+        assert await alike(s) == lf.Lasting()
+
+
+async def nudged_at(s: Swarm, until: int) -> list[int]:
+    """At which seconds after START its model was called, the clock going on in steps of ten."""
+    runner, calls, found = s.commander._runner("alpha"), s.provider.calls, []
+    while (second := (s.clock.now() - START) // 1_000_000) < until:
+        s.clock.by(10)
+        await s.until(lambda: runner.is_settled)
+        if s.provider.calls > calls:
+            calls = s.provider.calls
+            found.append(second + 10)
+    return found
+
+
+async def test_a_long_wait_outlasts_its_nudges_and_a_restart_between_them(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(FAR, Answer(text="still on my way"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        assert await nudged_at(s, 250) == [120, 240]
+        assert await alike(s) == lf.Lasting(0, START + 420_000_000, "the ore is far")
+        view = await s.commander.mysis("alpha")
+        assert (view.activity, view.waiting_until) == (Activity.WAITING, START + 420_000_000)
+    clock = HandClock(START + 260_000_000)
+    async with swarm(tmp_path, script(Answer(text="still on my way")), clock=clock) as s:
+        await s.commander.start_all()
+        assert await nudged_at(s, 460) == [380, 420, 450]
+        assert await alike(s) == lf.Lasting()
+
+
+async def test_a_nudged_turn_shows_no_wait_and_keeps_it_over_a_crash(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(FAR, Answer(text="still on my way"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        block = s.provider.block(after=0)
+        s.clock.by(120)
+        await block.reached.wait()
+        view = await s.commander.mysis("alpha")
+        assert (view.activity, view.waiting_until) == (Activity.LLM, None)
+        assert (await alike(s)).wait_until == START + 420_000_000
+    async with swarm(tmp_path, script(Answer(text="still")), clock=HandClock(START + 130_000_000)) as s:
+        await s.commander.start_all()
+        await s.settled()
+        assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "answered"}] * 2
+        assert await alike(s) == lf.Lasting(0, START + 420_000_000, "the ore is far")
+
+
+async def test_a_steer_into_a_nudged_turn_ends_the_wait(tmp_path: Path) -> None:
+    replies = script(FAR, Answer(calls=(call("act", "one"),)), Answer(text="heard"))
+    async with swarm(tmp_path, replies) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        block = s.provider.block(after=0)
+        s.clock.by(120)
+        await block.reached.wait()
+        await s.commander.send("alpha", "come back", mode=DeliveryMode.STEER)
+        block.release()
+        await s.settled()
+        assert s.sent()[-1][-1] == ("user", "come back")
         assert await alike(s) == lf.Lasting()
 
 

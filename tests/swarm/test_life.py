@@ -31,6 +31,7 @@ from zoea.swarm.life import (
     TurnEnded,
     WakeAt,
     step,
+    waits,
 )
 from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
 
@@ -350,6 +351,56 @@ class TestNudges:
     def test_no_silence_is_longer_than_the_wait_interval(self) -> None:
         _, effects = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR))
         assert effects == (WakeAt(T + 2 * MINUTE),)
+
+    def test_a_long_wait_outlasts_its_nudges_and_its_end_nudges_at_once(self) -> None:
+        ahead = T + 7 * MINUTE
+        ended = TurnEnded(T, Outcome.ANSWERED, wait_until=ahead, wait_reason="travel")
+        life, effects = fed(in_turn(idle()), ended)
+        nudged: list[int] = []
+        while len(nudged) < 5:
+            [wake] = [effect.at for effect in effects if isinstance(effect, WakeAt)]
+            assert wake is not None
+            life, effects = fed(life, Now(wake))
+            assert effects[-1] == OpenTurn(nudge_level=1)
+            assert not waits(life)
+            nudged.append(wake - T)
+            life, effects = fed(life, TurnEnded(wake, Outcome.ANSWERED, nudged=True))
+            assert waits(life) == (wake < ahead)
+        assert nudged == [2 * MINUTE, 4 * MINUTE, 6 * MINUTE, 7 * MINUTE, 7 * MINUTE + 30 * SECOND]
+        assert life.wait_reason == ""
+
+    def test_a_nudged_turn_may_wait_for_something_else(self) -> None:
+        life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR, wait_reason="travel"))
+        at = T + 2 * MINUTE
+        ended = TurnEnded(at, Outcome.ANSWERED, nudged=True, wait_until=at + MINUTE, wait_reason="the kiln")
+        life, effects = fed(life, Now(at), ended)
+        assert (life.wait_reason, effects) == ("the kiln", (WakeAt(at + MINUTE),))
+
+    def test_a_failure_that_mends_itself_ends_no_wait_and_neither_does_the_bound_of_an_hour(self) -> None:
+        waiting = TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR, wait_reason="travel")
+        life, at = fed(in_turn(idle(nudges_per_hour=2)), waiting)[0], T + 2 * MINUTE
+        life, _ = fed(life, Now(at), replace(failed(ErrorClass.TRANSIENT, at), nudged=True), Now(at + MINUTE))
+        life, effects = fed(life, TurnEnded(at + MINUTE, Outcome.ANSWERED))
+        assert effects == (WakeAt(at + 3 * MINUTE),)
+        life, _ = fed(life, Now(at + 3 * MINUTE), TurnEnded(at + 3 * MINUTE, Outcome.ANSWERED, nudged=True))
+        life, effects = fed(life, Now(at + 5 * MINUTE))
+        assert (states(effects), effects[-1]) == ([MysisState.IDLE], WakeAt(at + HOUR))
+        life, effects = fed(life, Now(at + HOUR))
+        assert effects[-1] == OpenTurn(nudge_level=1)
+
+    def test_a_steer_that_joins_the_nudged_turn_ends_the_wait_and_one_that_is_withdrawn_does_not(self) -> None:
+        life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR))
+        at = T + 2 * MINUTE
+        steer = replace(MESSAGE, delivery_id=2, mode=DeliveryMode.STEER)
+        life, _ = fed(life, Now(at), Arrived(at, steer))
+        ended = TurnEnded(at, Outcome.ANSWERED, nudged=True)
+        assert fed(life, Gone(frozenset({2}), joined=True), ended)[1] == (WakeAt(at + 30 * SECOND),)
+        assert fed(life, Gone(frozenset({2})), ended)[1] == (WakeAt(at + 2 * MINUTE),)
+
+    @pytest.mark.parametrize("last", [[Stop(T + MINUTE)], [Stop(T + MINUTE), Start(T + MINUTE)]], ids=["stop", "start"])
+    def test_a_stop_and_a_start_by_a_person_end_the_wait(self, last: list[Input]) -> None:
+        life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR))
+        assert fed(life, *last)[0].wait_until is None
 
     def test_a_prompt_ends_the_wait(self) -> None:
         life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + MINUTE))

@@ -44,6 +44,7 @@ class Lives(RuleBasedStateMachine):
         self.unanswered = 0
         self.deliveries = 0
         self.stands_broken_off = False
+        self.waits_until: int | None = None
 
     # What may happen.
 
@@ -67,12 +68,14 @@ class Lives(RuleBasedStateMachine):
     def a_person_starts_it(self) -> None:
         if self.stored is not MysisState.RUNNING:
             self.unanswered = 0
+            self.waits_until = None
         self.feed(lf.Start(self.now))
 
     @rule()
     def a_person_stops_it(self) -> None:
         if self.stored is not MysisState.STOPPED:
             self.nudges = []
+            self.waits_until = None
         self.feed(lf.Stop(self.now))
         assert self.stored is MysisState.STOPPED
         assert self.wake_at is None
@@ -109,6 +112,7 @@ class Lives(RuleBasedStateMachine):
     def zoea_is_closed_and_goes_on(self) -> None:
         """Only what is stored is there afterwards; an open turn stands broken off."""
         was, ran = self.life, self.stored is MysisState.RUNNING
+        lasting = lf.lasting(was)
         self.stands_broken_off = self.stands_broken_off or self.turn is not None
         self.turn = self.wake_at = None
         self.stored = MysisState.IDLE if ran else self.stored
@@ -117,9 +121,10 @@ class Lives(RuleBasedStateMachine):
             state=self.stored,
             broken_off=self.stands_broken_off,
             pending=tuple(self.inbox.values()),
-            encouragement=lf.lasting(was).encouragement,
+            encouragement=lasting.encouragement,
             quiet_since=self.now,
-            wait_until=lf.lasting(was).wait_until,
+            wait_until=lasting.wait_until,
+            wait_reason=lasting.wait_reason,
             held_since=self.now if self.held else None,
             retry_at=was.retry_at if self.stored is MysisState.ERRORED else None,
             retry_count=0 if ran else was.retry_count,
@@ -136,7 +141,9 @@ class Lives(RuleBasedStateMachine):
         gone = data.draw(st.sets(st.sampled_from(sorted(self.inbox)), min_size=1))
         for delivery in gone:
             del self.inbox[delivery]
-        self.feed(lf.Gone(frozenset(gone) | {10**6}))
+        joined = self.turn is not None and data.draw(st.booleans())
+        self.waits_until = None if joined else self.waits_until
+        self.feed(lf.Gone(frozenset(gone) | {10**6}, joined=joined))
 
     @precondition(lambda self: self.turn is not None)
     @rule(
@@ -175,6 +182,7 @@ class Lives(RuleBasedStateMachine):
             final=final and fails,
             stops=stops and outcome is Outcome.BUDGET,
             wait_until=None if wait is None or outcome is not Outcome.ANSWERED else self.now + wait,
+            wait_reason="" if wait is None or outcome is not Outcome.ANSWERED else "the kiln",
             jitter=jitter,
             returned=returned,
         )
@@ -184,6 +192,8 @@ class Lives(RuleBasedStateMachine):
         if before is MysisState.RUNNING and ended.responded and outcome not in (Outcome.LOOP, Outcome.TIMEOUT):
             self.unanswered = 0 if not ended.stops else self.unanswered
         breaks = failed_nudge and self.unanswered >= 3 and not self.waking() and before is MysisState.RUNNING
+        if before is MysisState.RUNNING:
+            self.a_wait_goes_on_or_a_new_one_begins(ended, breaks)
         foreseen, lasting = lf.foresee(self.life, ended)
         effects = self.feed(ended)
         assert foreseen == next((one for one in effects if isinstance(one, lf.SetState)), None)
@@ -196,6 +206,20 @@ class Lives(RuleBasedStateMachine):
             assert lf.SetState(MysisState.IDLE, lf.BREAKER_OPEN) in [
                 replace(one, failure=None) for one in effects if isinstance(one, lf.SetState)
             ]
+
+    def a_wait_goes_on_or_a_new_one_begins(self, ended: lf.TurnEnded, breaks: bool) -> None:
+        fails = ended.outcome in (Outcome.FAILED, Outcome.CRASHED) or (
+            ended.outcome is Outcome.TIMEOUT and not ended.nudged
+        )
+        self.the_wait_ends_with_its_time()
+        if ended.stops or ended.outcome is Outcome.LOOP or (breaks and not fails):
+            self.waits_until = None
+        elif ended.wait_until is not None:
+            self.waits_until = ended.wait_until
+
+    def the_wait_ends_with_its_time(self) -> None:
+        if self.waits_until is not None and self.waits_until <= self.now:
+            self.waits_until = None
 
     # What is carried out.
 
@@ -230,6 +254,7 @@ class Lives(RuleBasedStateMachine):
             assert {pending.delivery_id for pending in turn.prompts} == set(self.inbox)
             self.inbox = {}
             self.unanswered = 0
+            self.waits_until = None
         else:
             self.nudge(turn.nudge_level)
 
@@ -240,6 +265,9 @@ class Lives(RuleBasedStateMachine):
         assert not self.inbox
         assert level == min(self.unanswered + 1, 3)
         self.unanswered = level
+        self.the_wait_ends_with_its_time()
+        if self.waits_until is not None:
+            assert self.now >= self.life.quiet_since + rules.wait_interval
         self.nudges.append(self.now)
         if rules.nudges_per_hour:
             assert sum(1 for at in self.nudges if at > self.now - HOUR) <= rules.nudges_per_hour
@@ -255,6 +283,8 @@ class Lives(RuleBasedStateMachine):
         assert self.life.open_turn == (self.turn is not None)
         assert {pending.delivery_id for pending in self.life.pending} == set(self.inbox)
         assert 0 <= self.life.encouragement <= 3
+        assert self.life.wait_until == self.waits_until
+        assert (self.life.wait_reason != "") == (self.waits_until is not None)
 
     @invariant()
     def nobody_waits_for_a_turn_that_could_be_opened(self) -> None:

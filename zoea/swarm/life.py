@@ -60,9 +60,10 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Deliveries that are pending no more: taken by a steer, or withdrawn."""
+    """Deliveries that are pending no more: withdrawn, or `joined`: a steer took them into the open turn."""
 
     delivery_ids: frozenset[int]
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,7 @@ class Life:
 
     `open_turn` is True while a turn runs; `broken_off` while one stands still in
     the store. `quiet_since` is when the last turn ended or the mysis started.
+    `wait_until` outlasts the nudges that come before it.
     """
 
     rules: LifeRules
@@ -178,6 +180,11 @@ def lasting(life: Life) -> Lasting:
     return Lasting(life.encouragement, life.wait_until, life.wait_reason)
 
 
+def waits(life: Life) -> bool:
+    """True where nothing goes on but a wait: not in a turn that a nudge opened meanwhile."""
+    return life.state is MysisState.RUNNING and not life.open_turn and life.wait_until is not None
+
+
 def foresee(life: Life, given: TurnEnded) -> tuple[SetState | None, Lasting]:
     """What the end of a turn makes of the mysis if nothing comes before it: stored in the op that ends the turn."""
     life, effects = step(life, given)
@@ -200,7 +207,8 @@ def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
             return _arrived(life, given)
         case Gone():
             kept = tuple(p for p in life.pending if p.delivery_id not in given.delivery_ids)
-            return replace(life, pending=kept), ()
+            life = replace(life, pending=kept)
+            return _without_wait(life) if given.joined else life, ()
         case Left():
             return replace(life, pending=(*given.prompts, *life.pending)), ()
         case TurnEnded():
@@ -222,14 +230,12 @@ def _start(life: Life, given: Start) -> tuple[Life, tuple[Effect, ...]]:
 
 def _running(life: Life, at: int) -> Life:
     return replace(
-        life,
+        _without_wait(life),
         state=MysisState.RUNNING,
         encouragement=0,
         quiet_since=at,
         retry_at=None,
         retry_count=0,
-        wait_until=None,
-        wait_reason="",
     )
 
 
@@ -239,16 +245,23 @@ def _stop(life: Life, given: Stop) -> tuple[Life, tuple[Effect, ...]]:
     # What is in flight ends first: that needs no store, which may have to wait for its disk.
     cancel: tuple[Effect, ...] = (Cancel(Outcome.CANCELLED),) if life.open_turn else ()
     life = replace(
-        life,
+        _without_wait(life),
         state=MysisState.STOPPED,
         encouragement=0,
         retry_at=None,
         retry_count=0,
-        wait_until=None,
-        wait_reason="",
         nudged_at=(),
     )
     return life, (*cancel, SetState(MysisState.STOPPED, given.reason), WakeAt(None))
+
+
+def _without_wait(life: Life) -> Life:
+    return replace(life, wait_until=None, wait_reason="")
+
+
+def _without_ended_wait(life: Life, at: int) -> Life:
+    """A nudge ends no wait that is still ahead: only a prompt, a stop, a start by a person or its own end does."""
+    return _without_wait(life) if life.wait_until is not None and life.wait_until <= at else life
 
 
 def _hold(life: Life, given: Hold) -> tuple[Life, tuple[Effect, ...]]:
@@ -297,9 +310,9 @@ def _now(life: Life, at: int) -> tuple[Life, tuple[Effect, ...]]:
             return life, (WakeAt(life.retry_at),)
         resting = life.state is MysisState.IDLE
         count = life.retry_count
-        life = replace(
-            life, state=MysisState.RUNNING, retry_at=None, quiet_since=at - life.rules.idle_interval if resting else at
-        )
+        # It rested from nudges for longer than any silence may last.
+        longest = max(life.rules.idle_interval, life.rules.wait_interval)
+        life = replace(life, state=MysisState.RUNNING, retry_at=None, quiet_since=at - longest if resting else at)
         return _then(life, at, (SetState(MysisState.RUNNING, retry_count=count),))
     return _then(life, at, ())
 
@@ -318,9 +331,10 @@ def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]
         return life, ()
     if given.stops or given.outcome is Outcome.LOOP:
         # Both would go on spending without getting anywhere: a person decides.
-        life = replace(life, state=MysisState.STOPPED)
+        life = replace(_without_wait(life), state=MysisState.STOPPED)
         reason = "budget" if given.stops else "loop"
         return life, (SetState(MysisState.STOPPED, reason, given.failure), WakeAt(None))
+    life = _without_ended_wait(life, given.at)
     if given.outcome in (Outcome.FAILED, Outcome.TIMEOUT, Outcome.CRASHED) and not (
         given.nudged and given.outcome is Outcome.TIMEOUT
     ):
@@ -329,7 +343,8 @@ def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]
         life = replace(life, encouragement=0, retry_count=0)
     elif given.nudged and life.encouragement >= life.rules.encouragements:
         return _breaker(life)
-    life = replace(life, wait_until=given.wait_until, wait_reason=given.wait_reason)
+    if given.wait_until is not None:
+        life = replace(life, wait_until=given.wait_until, wait_reason=given.wait_reason)
     return _then(life, given.at, ())
 
 
@@ -341,7 +356,7 @@ def _breaker(life: Life) -> tuple[Life, tuple[Effect, ...]]:
         "press 'r' to relaunch, or look at its provider and model",
     )
     # Nothing that wakes can be pending here: its arrival would have set the count back.
-    life = replace(life, state=MysisState.IDLE, encouragement=0, wait_until=None, wait_reason="")
+    life = replace(_without_wait(life), state=MysisState.IDLE, encouragement=0)
     return life, (SetState(MysisState.IDLE, BREAKER_OPEN, failure), WakeAt(None))
 
 
@@ -354,9 +369,7 @@ def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]:
         retry_at = given.at + int(delays[count] * given.jitter)
         count += 1
     reason = given.failure.title if given.failure else str(given.outcome)
-    life = replace(
-        life, state=MysisState.ERRORED, retry_at=retry_at, retry_count=count, wait_until=None, wait_reason=""
-    )
+    life = replace(life, state=MysisState.ERRORED, retry_at=retry_at, retry_count=count)
     wake = None if life.held_since is not None else retry_at
     return life, (SetState(MysisState.ERRORED, reason, given.failure, retry_at, count), WakeAt(wake))
 
@@ -386,7 +399,7 @@ def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple
 
 def _open(life: Life, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:
     opened = OpenTurn(prompts=life.pending)
-    life = replace(life, open_turn=True, pending=(), encouragement=0, wait_until=None, wait_reason="")
+    life = replace(_without_wait(life), open_turn=True, pending=(), encouragement=0)
     return life, (*effects, WakeAt(None), opened)
 
 
@@ -410,15 +423,13 @@ def _nudge(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tupl
     if bound and len(recent) >= bound:
         goes_on = recent[-bound] + HOUR
         reason = f"nudged {bound} times within an hour (nudge.max_per_hour)"
-        life = replace(life, state=MysisState.IDLE, retry_at=goes_on, nudged_at=recent, wait_until=None)
+        life = replace(life, state=MysisState.IDLE, retry_at=goes_on, nudged_at=recent)
         return life, (*effects, SetState(MysisState.IDLE, reason, retry_at=goes_on), WakeAt(goes_on))
     level = min(life.encouragement + 1, life.rules.encouragements)
     life = replace(
-        life,
+        _without_ended_wait(life, at),
         open_turn=True,
         encouragement=level,
         nudged_at=(*recent, at) if bound else (),
-        wait_until=None,
-        wait_reason="",
     )
     return life, (*effects, WakeAt(None), OpenTurn(nudge_level=level))

@@ -139,6 +139,11 @@ def keep_lasting(conn: WriterConnection, mysis_id: int, lasting: lf.Lasting) -> 
     )
 
 
+def end_wait(conn: WriterConnection, mysis_id: int) -> None:
+    """A prompt joined the open turn: what was waited for is over."""
+    conn.execute("UPDATE mysis SET wait = NULL WHERE id = ? AND wait IS NOT NULL", (mysis_id,))
+
+
 def after_turn(conn: WriterConnection, mysis_id: int, to: lf.SetState | None, lasting: lf.Lasting) -> Mysis:
     """In the op that ends a turn: what its end makes of the mysis, unless that was stopped meanwhile."""
     row = conn.execute("SELECT state FROM mysis WHERE id = ?", (mysis_id,)).fetchone()

@@ -68,17 +68,18 @@ def open_turn(
     session_id: int | None,
     delivery_ids: tuple[int, ...],
     nudge_level: int,
+    lasting: lf.Lasting,
     freeze: Callable[[int, int, int], Frozen],
 ) -> TurnOpened | None:
     """Write the turn row and make memories of the prompts that are still pending, as many as there is room for.
 
-    `freeze(turn_id, number, before)` gives what is frozen, where `before` is the
+    `lasting` is kept with the turn: a prompt ends what was waited for, a nudge counts
+    from the moment its turn is there. `freeze(turn_id, number, before)` gives what is frozen, where `before` is the
     newest memory id of this mysis before the turn. None where nothing is left to
     open it with: every prompt was withdrawn meanwhile.
     """
     waiting = memory_ops.pending(conn, mysis_id, delivery_ids)
-    # What it waited for is over, and a nudge counts from the moment its turn is there.
-    mysis_ops.keep_lasting(conn, mysis_id, lf.Lasting(0 if waiting else nudge_level))
+    mysis_ops.keep_lasting(conn, mysis_id, lasting)
     if not waiting and not nudge_level:
         return None
     now = conn.now()
@@ -123,6 +124,7 @@ def carry_out(conn: WriterConnection, keeper: memory_ops.Keeper, op: TurnOp) -> 
             )
             memories = memory_ops.take(conn, keeper.mysis_id, op.turn_id, keeper.turn_number, deliveries, op.seq)
             if deliveries:
+                mysis_ops.end_wait(conn, keeper.mysis_id)
                 hop = max(delivery.hop for delivery in deliveries)
                 conn.execute("UPDATE turn SET hop = max(hop, ?) WHERE id = ?", (hop, op.turn_id))
             return Stored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
