@@ -210,7 +210,11 @@ async def test_what_a_client_says_has_its_name(served: Served) -> None:
         ("zoea_read_memory", {"id": 10**15}, "id: there is no memory"),
         ("zoea_send_message", {"to": "alpha"}, "text is missing"),
         ("zoea_send_message", {"to": "nobody", "text": "x"}, "nobody"),
-        ("zoea_send_message", {"to": "gamma", "text": "x"}, "mysis stopped"),
+        (
+            "zoea_send_message",
+            {"to": "gamma", "text": "x"},
+            "mysis stopped. the commander must start it first: zoea start gamma",
+        ),
         ("zoea_broadcast", {"text": " "}, "text cannot be empty"),
         ("zoea_wait", {"mysis": "nobody"}, "nobody"),
         ("zoea_wait", {"mysis": "alpha", "seconds": 301}, "seconds must be from 1 to 300, not 301"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
+from shlex import quote
 from typing import Any
 
 from zoea.app.mcp.library import Library
@@ -16,7 +17,7 @@ from zoea.app.mcp.rows import iso, mysis_row, receipt_row
 from zoea.app.mcp.searching import Searching
 from zoea.app.mcp.tokens import Client
 from zoea.app.stored import stored_view
-from zoea.model.errors import NoRunningSwarm, StoreMissing, UsageError
+from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
 from zoea.model.values import SwarmView
 from zoea.tools import own
 from zoea.tools.asked import listing, reading
@@ -45,6 +46,9 @@ WHERE mysis_id = :mysis AND role = 'assistant' AND content <> '' ORDER BY id DES
 
 _BESIDE_TEXT = 100
 """Characters for the fields that come to an answer after its text is cut."""
+
+_KEY = " - press 'r' to relaunch"
+"""What a refusal says to whoever sits before a cockpit; a client has no such key."""
 
 Handler = Callable[[Fields, Client], Awaitable[dict[str, Any]]]
 
@@ -151,13 +155,21 @@ class ClientTools:
         text = fields.text("text", at_most=own.MAX_TEXT)
         fields.no_more()
         swarm = await self._reach.swarm(client)
-        return receipt_row(await swarm.send(to, text, sender=client.sender))
+        try:
+            return receipt_row(await swarm.send(to, text, sender=client.sender))
+        except StateRefused as error:
+            raise StateRefused(
+                error.what.removesuffix(_KEY), hint=f"the commander must start it first: zoea start {quote(to)}"
+            ) from None
 
     async def _broadcast(self, fields: Fields, client: Client) -> dict[str, Any]:
         text = fields.text("text", at_most=own.MAX_TEXT)
         fields.no_more()
         swarm = await self._reach.swarm(client)
-        return receipt_row(await swarm.broadcast(text, sender=client.sender))
+        try:
+            return receipt_row(await swarm.broadcast(text, sender=client.sender))
+        except NoRecipients as error:
+            raise NoRecipients(error.what, hint="the commander must start one first: zoea start NAME") from None
 
     # Waiting.
 
