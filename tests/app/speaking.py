@@ -1,9 +1,12 @@
-"""What every door of a swarm gives who lists, sends, broadcasts and waits. `test_speaking.py` runs it against each."""
+"""What every door of a swarm gives who lists, sends, broadcasts, waits, searches and reads.
+
+`test_speaking.py` runs it against each.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -41,6 +44,25 @@ class Door(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a search or a reading gave, in what all doors say of it."""
+
+    rows: tuple[dict[str, Any], ...] = ()
+    text: str = ""
+    on_from: int | None = None
+    """The before_id, or the offset, that asks for what follows."""
+    has_hint: bool = False
+
+
+class ReadingDoor(Protocol):
+    """A door to everyone's memory. A refusal is `Refused` with its words."""
+
+    async def find(self, tool: str, /, **arguments: Any) -> Found: ...
+
+    async def read(self, **arguments: Any) -> Found: ...
+
+
 def state_of(view: MysisView) -> str:
     return view.state.value
 
@@ -75,7 +97,7 @@ class SpeakingContract:
     async def test_a_stopped_mysis_refuses_a_message(self, swarm: SwarmApi, door: Door) -> None:
         await swarm.create("alpha", start=False)
         await swarm.stop("alpha")
-        with pytest.raises(Refused, match="press 'r' to relaunch"):
+        with pytest.raises(Refused, match="mysis stopped"):
             await door.send("alpha", "Mine")
 
     async def test_a_broadcast_says_who_was_skipped(self, swarm: SwarmApi, door: Door) -> None:
@@ -93,3 +115,76 @@ class SpeakingContract:
         await swarm.create("alpha")
         await door.send("alpha", "Mine the belt")
         assert await door.wait("alpha", 30.0) == "running"
+
+
+LONG = "".join(f"[{number:06}]" for number in range(1_500))
+
+
+class ReadingContract:
+    """`swarm` prepares what the door, `reading`, then finds."""
+
+    async def test_what_is_found_is_the_same_at_every_door(self, swarm: SwarmApi, reading: ReadingDoor) -> None:
+        await self._told(swarm)
+        found = await reading.find("zoea_search_messages", query="beryllium", role="user")
+        assert [row["content"] for row in found.rows] == ["More Beryllium, beryllium!", "The vein of beryllium"]
+        assert [row["mysis"] for row in found.rows] == ["beta", "alpha"]
+        assert [(row["role"], row["source"]) for row in found.rows] == [("user", "direct")] * 2
+        assert all(row["created_at"].endswith("+00:00") for row in found.rows)
+        first = await reading.find("zoea_search_messages", query="beryllium", role="user", limit=1)
+        assert first.on_from == found.rows[0]["id"]
+        rest = await reading.find("zoea_search_messages", query="beryllium", role="user", before_id=first.on_from)
+        assert (first.rows + rest.rows, rest.on_from) == (found.rows, None)
+        ranked = await reading.find("zoea_search_messages", query="BERYLLIUM", match="ranked", role="user")
+        assert [row["id"] for row in ranked.rows] == [row["id"] for row in found.rows]
+        (call,) = (await reading.find("zoea_search_messages", query='"wolframite"}', role="assistant")).rows
+        assert (call["call"], call["position"]) == ('zoea_search_messages({"query": "wolframite"})', 0)
+        thoughts = await reading.find("zoea_search_reasoning", query="wants it so", limit=100)
+        assert {row["reasoning"] for row in thoughts.rows} == {"The commander wants it so."}
+        (told,) = (await reading.find("zoea_search_broadcasts", query="Station")).rows
+        assert (told["sender"], told["content"]) == ("commander", "To the Station")
+        nothing = await reading.find("zoea_search_messages", query="beryllium", until="2001-01-01")
+        assert (nothing.rows, nothing.has_hint) == ((), True)
+        (cut,) = (await reading.find("zoea_search_messages", query="[001400]", role="user", max_chars=100)).rows
+        assert (len(cut["content"]), "[001400]" in cut["content"]) == (100, True)
+        assert LONG[cut["from_char"] :].startswith(cut["content"])
+
+    async def test_what_is_read_is_the_same_at_every_door(self, swarm: SwarmApi, reading: ReadingDoor) -> None:
+        await self._told(swarm)
+        (long,) = (await reading.find("zoea_search_messages", query="[001400]", role="user")).rows
+        first = await reading.read(id=long["id"])
+        assert (first.text, first.on_from) == (LONG[:10_000], 10_000)
+        rest = await reading.read(id=long["id"], offset=first.on_from)
+        assert (rest.text, rest.on_from) == (LONG[10_000:], None)
+        (call,) = (await reading.find("zoea_search_messages", query='"wolframite"}', role="assistant")).rows
+        assert (await reading.read(id=call["id"], part="call")).text == call["call"]
+        (listed,) = (await reading.read(id=call["id"])).rows
+        assert (listed["name"], listed["arguments"]) == ("zoea_search_messages", '{"query": "wolframite"}')
+        (thought, *_) = (await reading.find("zoea_search_reasoning", query="wants it so")).rows
+        assert (await reading.read(id=thought["id"], part="reasoning")).text == "The commander wants it so."
+
+    async def test_what_cannot_be_found_or_read_is_refused_alike(self, swarm: SwarmApi, reading: ReadingDoor) -> None:
+        await swarm.create("alpha", start=False)
+        for arguments, why in (
+            ({"query": ""}, "query cannot be empty"),
+            ({"query": "q", "limit": 101}, "limit must be from 1 to 100, not 101"),
+            ({"query": "q", "max_chars": 99}, "max_chars must be from 100 to 10000, not 99"),
+            ({"query": "q", "regex": True}, "regex is not an argument of this tool"),
+        ):
+            for tool in ("zoea_search_messages", "zoea_search_reasoning", "zoea_search_broadcasts"):
+                with pytest.raises(Refused, match=why):
+                    await reading.find(tool, **arguments)
+        with pytest.raises(Refused, match="there is no memory 999"):
+            await reading.read(id=999)
+        with pytest.raises(Refused, match="part must be one of content, reasoning, call"):
+            await reading.read(id=1, part="all")
+
+    async def _told(self, swarm: SwarmApi) -> None:
+        for name in ("alpha", "beta"):
+            await swarm.create(name)
+        for to, text in (("alpha", "The vein of beryllium"), ("beta", "More Beryllium, beryllium!"), ("alpha", LONG)):
+            await swarm.send(to, text)
+            await swarm.wait(to, timeout_s=30)
+        await swarm.broadcast("To the Station")
+        await swarm.send("beta", "Who is there")
+        for name in ("alpha", "beta"):
+            await swarm.wait(name, timeout_s=30)

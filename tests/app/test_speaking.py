@@ -1,7 +1,12 @@
-"""One contract for all doors: the Commander, the socket, MCP in process and MCP over the socket."""
+"""One contract for all doors: the Commander, the socket, MCP in process and MCP over the socket.
+
+Another for the doors to everyone's memory: a mysis's own tools where its template
+opens them, MCP in process and over the socket.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +15,10 @@ import pytest
 from mcp.client import Client as McpClient
 from mcp.server import Server
 
-from tests.app.speaking import Door, Heard, Refused, SpeakingContract, state_of
+from tests.app.speaking import Door, Found, Heard, ReadingContract, ReadingDoor, Refused, SpeakingContract, state_of
 from tests.fakes.mcp_client import answering_swarm, said
 from tests.fakes.swarm import FakeSwarm
+from tests.fakes.toolboxes import meta
 from zoea.app.lock import OwnerLock
 from zoea.app.mcp.library import Library
 from zoea.app.mcp.reach import Elsewhere, Here, Reach
@@ -23,6 +29,9 @@ from zoea.app.socket_server import SocketServer
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import SwarmApi
 from zoea.settings.paths import Places
+from zoea.swarm import Commander
+from zoea.tools import SearchScope, ToolPolicy
+from zoea.tools.desk import DeskTools
 
 CLIENT = Client("codex", Scope.COMMAND)
 
@@ -74,6 +83,13 @@ class McpDoor:
         assert answer["is_done"]
         return str(answer["mysis"]["state"])
 
+    async def find(self, tool: str, /, **arguments: Any) -> Found:
+        return _page(await self._call(tool, **arguments))
+
+    async def read(self, **arguments: Any) -> Found:
+        answer = await self._call("zoea_read_memory", **arguments)
+        return Found(tuple(answer["calls"]), answer["text"], answer.get("next_offset"))
+
     async def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         async with McpClient(self._server) as client:
             result = await client.call_tool(name, arguments)
@@ -81,6 +97,34 @@ class McpDoor:
             raise Refused(said(result))
         assert isinstance(result.structured_content, dict)
         return result.structured_content
+
+
+class DeskDoor:
+    """The tools of a mysis whose template lets it search the swarm."""
+
+    def __init__(self, swarm: Commander) -> None:
+        self._tools = DeskTools(swarm.desk)
+
+    async def find(self, tool: str, /, **arguments: Any) -> Found:
+        return _page(await self._call(tool, **arguments))
+
+    async def read(self, **arguments: Any) -> Found:
+        answer = await self._call("zoea_read_memory", **arguments)
+        text = answer[arguments.get("part", "content")]
+        return Found(tuple(answer.get("calls", ())), text, answer["next_offset"])
+
+    async def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+        policy = ToolPolicy(search=SearchScope.SWARM)
+        result = await self._tools.call(name, arguments, meta("alpha", mysis_id=1), policy)
+        if result.is_error:
+            raise Refused(result.content)
+        answer = json.loads(result.content)
+        assert isinstance(answer, dict)
+        return answer
+
+
+def _page(answer: dict[str, Any]) -> Found:
+    return Found(tuple(answer["results"]), on_from=answer.get("next_before_id"), has_hint="hint" in answer)
 
 
 def _heard(answer: dict[str, Any]) -> Heard:
@@ -122,15 +166,35 @@ class TestSocket(TestCommander):
         await server.close()
 
 
-class TestMcp(TestCommander):
+class TestDesk(ReadingContract):
     @pytest.fixture
-    def door(self, swarm: SwarmApi, opened: Opened, tmp_path: Path) -> Door:
+    async def swarm(self, runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
+        async with answering_swarm(runtime, tmp_path) as swarm:
+            yield swarm
+
+    @pytest.fixture
+    def reading(self, swarm: SwarmApi) -> ReadingDoor:
+        assert isinstance(swarm, Commander)
+        return DeskDoor(swarm)
+
+
+class TestMcp(TestCommander, ReadingContract):
+    @pytest.fixture
+    def door(self, swarm: SwarmApi, opened: Opened, tmp_path: Path) -> McpDoor:
         return McpDoor(opened(Here(swarm), tmp_path / "data" / "zoea.db"))
 
-
-class TestMcpOverTheSocket(TestCommander):
     @pytest.fixture
-    async def door(self, swarm: SwarmApi, opened: Opened, runtime: Path, tmp_path: Path) -> AsyncIterator[Door]:
+    def reading(self, door: McpDoor) -> ReadingDoor:
+        return door
+
+
+class TestMcpOverTheSocket(TestCommander, ReadingContract):
+    @pytest.fixture
+    def reading(self, door: McpDoor) -> ReadingDoor:
+        return door
+
+    @pytest.fixture
+    async def door(self, swarm: SwarmApi, opened: Opened, runtime: Path, tmp_path: Path) -> AsyncIterator[McpDoor]:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
         server = SocketServer(swarm, where.socket)
         await server.open()
