@@ -95,6 +95,8 @@ class Lives(RuleBasedStateMachine):
         pending = lf.Pending(self.deliveries, mode, hop, person)
         self.inbox[pending.delivery_id] = pending
         self.unanswered = 0
+        if self.stored is MysisState.IDLE and hop < self.life.rules.max_hops:
+            self.waits_until = None  # it starts an idle one, held or not
         self.feed(lf.Arrived(self.now, pending))
 
     @precondition(lambda self: self.turn is not None and len(self.turn.prompts) > 1)
