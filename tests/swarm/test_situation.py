@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.swarm.harness import call, script, swarm
+from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_desk import templates
 from zoea.model.request import Answer
 from zoea.settings import Settings
@@ -53,6 +53,40 @@ async def test_alone_and_with_nothing_seen_it_says_so_or_nothing(tmp_path: Path)
         await s.commander.send("alpha", "go")
         await s.settled()
         assert s.sent()[0][0] == ("user", "[data: situation]\nOther myses: none")
+
+
+def situation(s: Swarm) -> str:
+    """That of the newest request."""
+    return next((text for _, text in s.sent()[-1] if text.startswith("[data: situation]")), "")
+
+
+async def test_the_turn_that_a_direct_message_opens_reads_no_older_broadcast(tmp_path: Path) -> None:
+    found = templates(tmp_path, aware='situation = ["broadcast"]')
+    async with swarm(tmp_path, script(Answer(text="ok")), templates=found) as s:
+        await s.commander.create("alpha", template="aware", start=False)
+        await s.commander.broadcast("to the north belt")
+        await s.settled()
+        assert situation(s) == ""
+        s.clock.by(30)
+        await s.until(lambda: s.provider.calls == 2)
+        await s.settled()
+        assert "to the north belt" in situation(s)
+        await s.commander.send("alpha", "go south")
+        await s.settled()
+        assert s.sent()[-1][-1] == ("user", "go south")
+        assert situation(s) == ""
+
+
+async def test_the_turn_that_a_broadcast_opens_reads_no_older_one_beside_it(tmp_path: Path) -> None:
+    found = templates(tmp_path, aware='situation = ["broadcast"]')
+    async with swarm(tmp_path, script(Answer(text="ok")), templates=found) as s:
+        await s.commander.create("alpha", template="aware", start=False)
+        await s.commander.broadcast("to the north belt")
+        await s.settled()
+        await s.commander.broadcast("to the south belt")
+        await s.settled()
+        assert situation(s) == ""
+        assert s.sent()[-1] == [("assistant", "ok"), ("user", "to the south belt")]
 
 
 async def test_a_snapshot_that_is_long_is_left_to_the_tool(tmp_path: Path) -> None:

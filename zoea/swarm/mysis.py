@@ -331,7 +331,8 @@ class MysisRunner:
         catalogue = await self._session.catalogue()
         if effect.resume:
             return await self._resume(agent, self._session, catalogue), ()
-        situation = await situation_text(services, agent)
+        opening = tuple(prompt.delivery_id for prompt in effect.prompts)
+        situation = await situation_text(services, agent, opening)
         freeze = freezer(
             agent,
             catalogue,
@@ -346,7 +347,7 @@ class MysisRunner:
                 conn,
                 mysis_id=self.mysis.id,
                 session_id=self._session_id,
-                delivery_ids=tuple(prompt.delivery_id for prompt in effect.prompts),
+                delivery_ids=opening,
                 nudge_level=effect.nudge_level,
                 lasting=lasting,
                 freeze=lambda turn_id, number, before: freeze(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 from zoea.swarm.agent import Agent
 from zoea.swarm.services import Services
 
-_BROADCAST = """
-SELECT g.content FROM delivery d JOIN message g ON g.id = d.message_id
-WHERE d.mysis_id = ? AND d.state = 'taken' AND g.kind = 'broadcast' AND g.sender_kind = 'commander'
-  AND g.id > coalesce((SELECT max(e.message_id) FROM delivery e JOIN message h ON h.id = e.message_id
-                       WHERE e.mysis_id = ? AND e.state = 'taken' AND h.kind = 'direct'), 0)
+# Told is what a turn took, and what is about to open this one: the newest of all decides.
+_TOLD = "d.mysis_id = ?1 AND (d.state = 'taken' OR d.state = 'pending' AND d.id IN (SELECT value FROM json_each(?2)))"
+_BROADCAST = f"""
+SELECT d.id, g.content FROM delivery d JOIN message g ON g.id = d.message_id
+WHERE {_TOLD} AND g.kind = 'broadcast' AND g.sender_kind = 'commander'
+  AND g.id > coalesce((SELECT max(d.message_id) FROM delivery d JOIN message h ON h.id = d.message_id
+                       WHERE {_TOLD} AND h.kind = 'direct'), 0)
 ORDER BY g.id DESC LIMIT 1
 """
 
@@ -25,8 +28,12 @@ _LOOK_BACK = 500
 _SNAPSHOT_CHARS = 2000
 
 
-async def situation_text(services: Services, agent: Agent) -> str:
-    """The parts that the template names, each on lines of its own; empty where it names none."""
+async def situation_text(services: Services, agent: Agent, opening: tuple[int, ...]) -> str:
+    """The parts that the template names, each on lines of its own; empty where it names none.
+
+    Args:
+        opening: The deliveries that the turn is about to be opened with.
+    """
     parts = []
     for part in agent.template.situation:
         match part:
@@ -38,16 +45,18 @@ async def situation_text(services: Services, agent: Agent) -> str:
                 names = ", ".join(f"{mysis.name} ({mysis.state})" for mysis in others[:50])
                 parts.append(f"Other myses: {names or 'none'}")
             case "broadcast":
-                parts.append(await _latest_broadcast(services, agent.mysis_id))
+                parts.append(await _latest_broadcast(services, agent.mysis_id, opening))
             case "snapshot":
                 parts.append(await _snapshots(services, agent))
     return "\n".join(part for part in parts if part)
 
 
-async def _latest_broadcast(services: Services, mysis_id: int) -> str:
-    """The commander's latest broadcast, unless a direct message came after it."""
-    found = await services.store.read(_BROADCAST, (mysis_id, mysis_id))
-    return f"Latest broadcast of the commander: {found[0]['content']}" if found else ""
+async def _latest_broadcast(services: Services, mysis_id: int, opening: tuple[int, ...]) -> str:
+    """The commander's latest broadcast, unless a direct message came after it or the turn has it as a prompt."""
+    found = await services.store.read(_BROADCAST, (mysis_id, json.dumps(opening)))
+    if not found or found[0]["id"] in opening:
+        return ""
+    return f"Latest broadcast of the commander: {found[0]['content']}"
 
 
 async def _snapshots(services: Services, agent: Agent) -> str:
