@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from zoea.app.sentences import Text, is_trouble, sentence, text_of, who
-from zoea.model.values import Event
+from zoea.app.sentences import Text, asked_phrase, is_trouble, sentence, text_of, who
+from zoea.model.values import ApprovalView, Event
+from zoea.model.words import ASK_TOOL
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,9 @@ from zoea.model.values import Event
         ("turn.ended", {"turn": 7}, (Text.ANSWER, 7)),
         ("message.sent", {"message": 4}, (Text.MESSAGE, 4)),
         ("message.sent", {}, None),
+        ("approval.asked", {"approval": 3}, (Text.ASKED, 3)),
+        ("mysis.state", {"state": "errored", "error": "No key"}, (Text.FAILURE, 1)),
+        ("mysis.state", {"state": "idle", "error": ""}, None),
         ("turn.opened", {"turn": 7}, None),
     ],
 )
@@ -36,6 +40,31 @@ def test_an_event_names_the_text_it_needs(kind: str, data: dict[str, Any], needs
 )
 def test_a_text_is_quoted_as_it_is(kind: str, data: dict[str, Any], said: str) -> None:
     assert sentence(Event(1, kind, 1, data), "hello {0} [/]") == said
+
+
+def test_a_reason_that_is_the_errors_own_title_is_said_once() -> None:
+    event = Event(1, "mysis.state", 1, {"state": "errored", "error": "No key", "reason": "No key"})
+    assert sentence(event) == "is errored: No key"
+    assert sentence(event, "401. Set it.") == "is errored: No key. 401. Set it."
+    other = Event(1, "mysis.state", 1, {"state": "idle", "error": "Circuit breaker open", "reason": "three nudges"})
+    assert sentence(other) == "is idle: Circuit breaker open; three nudges"
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "arguments", "said"),
+    [
+        ("sell", "tool", '{"item": "ore", "n": 40}', 'asks to run sell(item="ore", n=40)'),
+        (ASK_TOOL, "tool", '{"question": "Which belt?"}', "asks: Which belt?"),
+        (
+            "go on beyond the budget",
+            "budget",
+            '{"budget": "turn", "used": 5, "limit": 4}',
+            'asks to go on beyond the budget: budget="turn", used=5, limit=4',
+        ),
+    ],
+)
+def test_a_question_says_what_is_asked(tool: str, kind: str, arguments: str, said: str) -> None:
+    assert asked_phrase(ApprovalView(1, 1, "alpha", tool, "", arguments, 0, 0, kind)) == said
 
 
 def test_who_it_is_about_has_a_name_or_a_number() -> None:

@@ -62,8 +62,12 @@ class Scripted(FakeSwarm):
 class TestPlain:
     @pytest.fixture(autouse=True)
     def _texts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(fronts, "answer_text", lambda _database, turn: f"answer\nof {turn}\x1b[2J")
-        monkeypatch.setattr(fronts, "message_text", lambda _database, message: f"message {message}")
+        def text(_database: Path, event: Event) -> str:
+            if event.kind == "message.sent":
+                return f"message {event.data['message']}"
+            return f"answer\nof {event.data['turn']}\x1b[2J" if event.kind == "turn.ended" else ""
+
+        monkeypatch.setattr(fronts, "event_text", text)
 
     @pytest.mark.parametrize(
         ("kind", "mysis_id", "data", "line"),
@@ -78,7 +82,7 @@ class TestPlain:
             ("message.sent", 1, {"message": 4, "said": "broadcast"}, "alpha         to all: message 4"),
             ("hold.set", None, {"reason": "lunch"}, "swarm         on hold: lunch"),
             ("hold.set", None, {}, "swarm         on hold"),
-            ("approval.asked", 1, {"approval": 4}, "alpha         waits for your answer to 4: "),
+            ("approval.asked", 1, {"approval": 4}, "alpha         asks you something (4)"),
             ("new.fact", 9, {"a": 1}, "#9            new.fact a=1"),
         ],
     )
@@ -100,10 +104,10 @@ class TestPlain:
     async def test_a_text_that_cannot_be_read_holds_nothing_up(
         self, swarm: FakeSwarm, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def broken(_database: Path, _turn: int) -> str:
+        def broken(_database: Path, _event: Event) -> str:
             raise StoreError("busy")
 
-        monkeypatch.setattr(fronts, "answer_text", broken)
+        monkeypatch.setattr(fronts, "event_text", broken)
         swarm._events[:] = [Event(1, "turn.ended", 1, {"turn": 1, "outcome": "answered"})]
         (wrote,) = await shown(PlainFront(Path("x")), swarm, 1, capsys)
         assert "cannot be read now" in wrote

@@ -8,14 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, swarm
-from tests.tui.cockpit import QUIET, START, Stage, cockpit, cockpit_over, said
+from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over, said
 from tests.tui.hostile import HOSTILE, LONG, is_harmless
 from zoea.model.errors import ProviderError
-from zoea.model.request import ModelRequest
-from zoea.model.words import ErrorClass
+from zoea.model.request import Answer, ModelRequest
+from zoea.model.words import ApprovalAnswer, ErrorClass
 from zoea.store import WriterConnection
 from zoea.tui.screens.log import EventLog
 from zoea.tui.widgets.line_list import LineList
+from zoea.tui.widgets.text_lines import TextLines
 
 
 async def open_log(stage: Stage) -> LineList:
@@ -42,9 +43,9 @@ async def happen(inner: Swarm, count: int, *, kind: str = "hold.set") -> None:
 
 async def test_what_was_said_and_done_is_a_line_each_and_trouble_stands_out(tmp_path: Path) -> None:
     def fails(request: ModelRequest) -> ProviderError:
-        return ProviderError("401 no key", kind=ErrorClass.AUTH)
+        return ProviderError("401 no key", hint="Set the key, then press r.", kind=ErrorClass.AUTH)
 
-    async with cockpit(tmp_path, fails, names=("alpha",)) as stage:
+    async with cockpit(tmp_path, fails, names=("alpha",), size=(80, 24)) as stage:
         await stage.api.send("alpha", "Mine the belt")
         await stage.until(lambda: stage.view().state == "errored")
         lines = await open_log(stage)
@@ -53,6 +54,52 @@ async def test_what_was_said_and_done_is_a_line_each_and_trouble_stands_out(tmp_
         assert "alpha         turn 1 opens" in lines.plain
         place = next(at for at in range(lines.count) if "is errored" in lines.text_of(at))
         assert "errored" in [role for _, role in stage.screen._event_line(place, 100)]  # type: ignore[attr-defined]  # the log
+        error = stage.view().failure
+        assert error is not None
+        assert lines.text_of(place).count(error.title) == 1
+        lines.show(lines.count, place=place)
+        whole = stage.one(TextLines)
+        await stage.until(lambda: "Set the key, then press r." in " ".join(whole.plain.split("\n")))
+        assert whole.plain.startswith(f"is errored: {error.title}. 401 no key.")
+
+
+async def test_a_question_in_the_log_says_what_is_asked(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told, names=("alpha",)) as stage:
+        await stage.api.send("alpha", "burn it")
+        await stage.until(lambda: stage.app.asked.open)
+        lines = await open_log(stage)
+        await stage.until(lambda: "asks to run burn(" in lines.plain)
+        await stage.api.answer(stage.app.asked.open[0].id, ApprovalAnswer.ONCE)
+        await stage.until(lambda: stage.view().turns == 1)
+        await stage.until(lambda: "asks to run burn(" in lines.plain)
+
+
+async def test_the_cause_of_a_failure_whose_turn_goes_on_is_not_made_up(tmp_path: Path) -> None:
+    def fails(request: ModelRequest) -> ProviderError | Answer:
+        return ProviderError("busy", kind=ErrorClass.TRANSIENT) if not tried else Answer(text="done")
+
+    tried: list[int] = []
+    async with cockpit(tmp_path, fails, names=("alpha",)) as stage:
+        await stage.api.send("alpha", "Mine the belt")
+
+        def is_errored() -> bool:
+            stage.clock.by(1.0)
+            return stage.view().state == "errored"
+
+        await stage.until(is_errored)
+        lines = await open_log(stage)
+        await stage.until(lambda: "busy" in lines.plain)
+        tried.append(True)
+
+        def goes_on() -> bool:
+            stage.clock.by(1.0)
+            return stage.view().state == "running"
+
+        await stage.until(goes_on)
+        await stage.press("escape", "l")
+        lines = stage.one(LineList, "#events")
+        await stage.until(lambda: "is errored" in lines.plain)
+        assert "busy" not in lines.plain
 
 
 async def test_new_lines_are_followed_at_the_end_and_counted_elsewhere(tmp_path: Path) -> None:
@@ -112,7 +159,7 @@ async def test_the_programs_own_log_is_the_other_part(tmp_path: Path) -> None:
         log = stage.swarm.path.with_name("zoea.log")
         log.write_text("2026-01-01 ERROR zoea.x: bad [/] \x1b[2J\n2026-01-01 INFO zoea.y: fine\n", encoding="utf-8")
         await open_log(stage)
-        await stage.press("tab")
+        await stage.press("shift+tab")
         await stage.until(lambda: "zoea.y: fine" in stage.text())
         assert "bad [/]" in stage.text()
         assert is_harmless(stage.text())
@@ -127,7 +174,7 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
         await inner.commander.create("alpha", start=False)
         for text in (*HOSTILE, LONG[:150_000]):
             await inner.commander.send("alpha", text)
-        for size in ((80, 24), (200, 60)):
+        for size in ((80, 30), (200, 60)):
             async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
                 await open_log(stage)
                 await stage.until(lambda: "list[int]" in stage.text())

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoea.app.event_texts import event_text, rarer_text
 from zoea.app.sentences import UNREMARKABLE, is_trouble, sentence, who
 from zoea.app.transcript import reading
 from zoea.model.values import Event
@@ -65,8 +66,18 @@ def event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
         for at in range(0, len(ids), _IN_ONE_QUERY):
             part = ids[at : at + _IN_ONE_QUERY]
             found = reader.execute(f"{_LINES} WHERE e.id IN ({rows.marks(part)}) ORDER BY e.id", tuple(part))
-            lines += [_line(row) for row in found]
+            lines += [_line(reader, row) for row in found.fetchall()]
     return tuple(lines)
+
+
+def whole_line(database: Path, event_id: int) -> str:
+    """What a line says, uncut and with its line breaks; empty where there is no such event. Raises StoreError."""
+    with reading(database) as reader:
+        row = reader.execute(f"{_LINES} WHERE e.id = ?", (event_id,)).fetchone()
+    if row is None:
+        return ""
+    event = _event(row)
+    return strip(sentence(event, event_text(database, event)))
 
 
 def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[list[LogLine], int | None]:
@@ -78,7 +89,7 @@ def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[li
         found = reader.execute(
             f"{_LINES} WHERE e.id < ? AND {_KEPT} ORDER BY e.id DESC LIMIT ?", (before, SEARCHED)
         ).fetchall()
-    lines = [line for line in map(_line, found) if holds(line, words)]
+        lines = [line for line in (_line(reader, row) for row in found) if holds(line, words)]
     return lines, found[-1]["id"] if len(found) == SEARCHED else None
 
 
@@ -100,14 +111,18 @@ def log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
     return tuple(strip(line) for line in (lines[1:] if size > most else lines))
 
 
-def _line(row: sqlite3.Row) -> LogLine:
-    event = Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
+def _event(row: sqlite3.Row) -> Event:
+    return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
+
+
+def _line(reader: sqlite3.Connection, row: sqlite3.Row) -> LogLine:
+    event = _event(row)
     names = {row["mysis_id"]: row["name"]} if row["name"] is not None else {}
     return LogLine(
         id=event.id,
         at=event.created_at,
         who=strip(who(event, names)),
         mysis_id=event.mysis_id,
-        text=" ".join(strip(sentence(event, row["said"] or "")).split()),
+        text=" ".join(strip(sentence(event, row["said"] or rarer_text(reader, event))).split()),
         is_trouble=is_trouble(event),
     )

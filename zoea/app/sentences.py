@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from zoea.model.values import ApprovalView, Event
 from zoea.model.words import ASK_TOOL, Outcome
-from zoea.text.calls import spoken
+from zoea.text.calls import spoken, spoken_arguments
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Events that another line already says."""
@@ -32,7 +32,7 @@ _WORDS = {
     "hold.lifted": "hold lifted",
     "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
-    "approval.asked": "waits for your answer to {approval}: o in the cockpit, or `zoea approvals`",
+    "approval.asked": "asks you something ({approval})",
     "approval.answered": "answer to {approval}: {answer}",
 }
 
@@ -44,11 +44,25 @@ class Text(StrEnum):
 
     ANSWER = "answer"
     MESSAGE = "message"
+    FAILURE = "failure"
+    ASKED = "asked"
+
+
+_NAMED = {
+    "turn.ended": (Text.ANSWER, "turn"),
+    "message.sent": (Text.MESSAGE, "message"),
+    "approval.asked": (Text.ASKED, "approval"),
+}
 
 
 def text_of(event: Event) -> tuple[Text, int] | None:
-    """The text that an event's sentence needs, as its place and the row's id: of a turn, or of a message."""
-    wanted = {"turn.ended": (Text.ANSWER, "turn"), "message.sent": (Text.MESSAGE, "message")}.get(event.kind)
+    """The text that an event's sentence needs, as its place and the row's id.
+
+    That is of a turn, a message, a question; of a failure, of the event itself, which only says its title.
+    """
+    if event.kind == "mysis.state" and event.data.get("error"):
+        return Text.FAILURE, event.id
+    wanted = _NAMED.get(event.kind)
     row = event.data.get(wanted[1]) if wanted is not None else None
     return (wanted[0], row) if wanted is not None and isinstance(row, int) else None
 
@@ -62,8 +76,11 @@ def sentence(event: Event, text: str = "") -> str:
         case "message.sent":
             return f"{'to all' if event.data.get('said') == 'broadcast' else 'says'}: {text}"
         case "mysis.state":
-            reasons = [str(event.data[key]) for key in ("error", "reason") if event.data.get(key)]
-            return f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
+            reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
+            said = f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
+            return f"{said}. {text}" if text else said
+        case "approval.asked" if text:
+            return text
     words = _WORDS.get(event.kind)
     if words is None:
         return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
@@ -93,6 +110,15 @@ def is_trouble(event: Event) -> bool:
 def asked_line(asked: ApprovalView) -> str:
     """What is asked, on one line: the question itself, or the call that waits."""
     return question_of(asked) or spoken(asked.tool, asked.arguments)
+
+
+def asked_phrase(asked: ApprovalView) -> str:
+    """What is asked, said of whoever asks it: `asks to run sell(item="ore")`."""
+    if question := question_of(asked):
+        return f"asks: {question}"
+    if asked.kind == "budget":
+        return f"asks to {asked.tool}: {spoken_arguments(asked.arguments)}"
+    return f"asks to run {spoken(asked.tool, asked.arguments)}"
 
 
 def question_of(asked: ApprovalView) -> str:

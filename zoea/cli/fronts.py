@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 from zoea.app.codec import encode
 from zoea.app.darkness import go_dark
-from zoea.app.sentences import UNREMARKABLE, Text, sentence, text_of, who
-from zoea.app.stored import answer_text, message_text
+from zoea.app.event_texts import event_text
+from zoea.app.sentences import UNREMARKABLE, sentence, text_of, who
 from zoea.cli.rows import one_line
 from zoea.model.errors import MysisMissing, StoreError
 from zoea.model.ports import SwarmApi
@@ -101,17 +101,12 @@ class PlainFront:
         return who(event, self._names)
 
     async def _sentence(self, event: Event) -> str:
-        match text_of(event):
-            case Text.ANSWER, turn:
-                return sentence(event, await self._text(answer_text, turn))
-            case Text.MESSAGE, message:
-                return sentence(event, await self._text(message_text, message))
-        return sentence(event)
+        return sentence(event, await self._text(event)) if text_of(event) is not None else sentence(event)
 
-    async def _text(self, read: Callable[[Path, int], str], row: int) -> str:
-        """A text by its id on one line; what cannot be read now is said, as a front goes on without it."""
+    async def _text(self, event: Event) -> str:
+        """The text that an event names, on one line; what cannot be read now is said, as a front goes on without it."""
         try:
-            return one_line(await asyncio.to_thread(read, self._database, row), LINE_WIDTH)
+            return one_line(await asyncio.to_thread(event_text, self._database, event), LINE_WIDTH)
         except StoreError:
             return "(its text cannot be read now)"
 

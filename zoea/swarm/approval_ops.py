@@ -16,18 +16,18 @@ from zoea.store import WriterConnection
 from zoea.text import clean
 
 # Whoever reads this, and the front that shows it, need not know the two kinds apart.
-OPEN = """
+ANY = """
 SELECT a.id, a.mysis_id, y.name AS mysis, coalesce(c.name, 'go on beyond the budget') AS tool,
   coalesce(c.upstream, '') AS upstream, coalesce(c.arguments, a.about) AS arguments, a.asked_at, a.expires_at, a.kind,
   a.tool_call_id, a.turn_id, a.schema_hash, p.name AS template
 FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id
 JOIN mysis y ON y.id = a.mysis_id JOIN template p ON p.hash = y.template_hash
-WHERE a.answer IS NULL
 """
+OPEN = f"{ANY}WHERE a.answer IS NULL\n"
 
 
 def view(row: sqlite3.Row) -> ApprovalView:
-    """A row of `OPEN` as fronts see it."""
+    """A row of `ANY` as fronts see it."""
     return ApprovalView(
         id=row["id"],
         mysis_id=row["mysis_id"],

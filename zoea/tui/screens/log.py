@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
-from zoea.app.event_log import PAGE, LogLine, event_ids, event_lines, holds, log_tail, search_events
+from zoea.app.event_log import PAGE, LogLine, event_ids, event_lines, holds, log_tail, search_events, whole_line
 from zoea.app.sentences import UNREMARKABLE
 from zoea.model.errors import StoreError
 from zoea.model.values import Event
@@ -24,6 +24,7 @@ from zoea.tui.rows import fit
 from zoea.tui.screens.parted import PartedScreen
 from zoea.tui.widgets.bars import KeyLine, Line
 from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.text_lines import TextLines
 from zoea.tui.wrapping import wrap
 
 WHO_WIDTH = 12
@@ -38,7 +39,8 @@ class EventLog(PartedScreen):
 
     CSS_PATH = "log.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.LOG)
-    PARTS: ClassVar[tuple[str, ...]] = ("events", "file")
+    ON_ENTER: ClassVar[str] = "to the lines"
+    PARTS: ClassVar[tuple[str, ...]] = ("events", "whole", "file")
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.LOG))]
 
     def __init__(self) -> None:
@@ -55,12 +57,16 @@ class EventLog(PartedScreen):
         self._unseen = 0
         self._file: list[tuple[str, str]] = []
         self._tail: Sequence[str] = ()
+        self._whole = 0
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
         events = LineList(self._event_line, id="events", classes="panel", empty="reading…")
         events.caption("LOG")
         yield events
+        whole = TextLines(by_words=True, id="whole", classes="panel")
+        whole.border_title = "THE LINE"
+        yield whole
         file = LineList(self._file_line, has_cursor=False, id="file", classes="panel", empty="zoea.log is empty")
         file.caption("ZOEA.LOG", "tab goes back to the events")
         yield file
@@ -102,6 +108,7 @@ class EventLog(PartedScreen):
             self.cockpit.show_error(error)
         self._heard = None
         self._describe()
+        self._show_whole()
 
     async def _search(self, words: str) -> None:
         """Newest first, a piece at a time, so that what is found is there before all was looked through."""
@@ -196,6 +203,7 @@ class EventLog(PartedScreen):
             self._ids.extend(fresh)
             self.events.append(len(self._ids))
             self._describe()
+            self._show_whole()
 
     def tick(self) -> None:
         super().tick()
@@ -238,6 +246,29 @@ class EventLog(PartedScreen):
 
     def on_line_list_moved(self, event: LineList.Moved) -> None:
         self._describe()
+        self._show_whole()
+
+    def _show_whole(self) -> None:
+        """What stands under the cursor, whole, below the list: lines there are cut where the screen ends."""
+        place = self.events.place
+        chosen = self._ids[place] if place < len(self._ids) else 0
+        if chosen != self._whole:
+            self._whole = chosen
+            self._read_whole(chosen)
+
+    @work(exclusive=True, exit_on_error=False, group="whole")
+    async def _read_whole(self, event_id: int) -> None:
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        await asyncio.sleep(AFTER_KEY_S)  # who walks through the list reads none of them
+        try:
+            text = await asyncio.to_thread(whole_line, opened.database, event_id) if event_id else ""
+        except StoreError as error:
+            self.cockpit.show_error(error)
+            return
+        if self.is_mounted and event_id == self._whole:
+            self.query_one("#whole", TextLines).put(text)
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
         if event.lines.id == "file":

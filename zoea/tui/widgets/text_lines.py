@@ -16,16 +16,22 @@ from textual.strip import Strip
 
 from zoea.text.control import strip
 from zoea.tui.beside import Beside
+from zoea.tui.wrapping import wrap
 
 _AT_ONCE = 20_000
 """Characters that are wrapped on the loop; longer texts go to a thread."""
 
 
 class TextLines(ScrollView, can_focus=True):
-    """Shows a text whole. Keys of a scroll view move it."""
+    """Shows a text whole. Keys of a scroll view move it.
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    Args:
+        by_words: Break lines between words, as prose is read; else each character stays, as data is.
+    """
+
+    def __init__(self, *, by_words: bool = False, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._by_words = by_words
         self._text = ""
         self._lines: list[str] = []
         self._width = 0
@@ -51,14 +57,17 @@ class TextLines(ScrollView, can_focus=True):
         if self._width <= 0:
             return
         if len(self._text) <= _AT_ONCE:
-            self._take(wrapped(self._text, self._width))
+            self._take(self._wrapped(self._text, self._width))
         else:
             self.run_worker(Beside(lambda: self._wrap_aside(self._text, self._width)), exclusive=True, group="wrap")
 
     async def _wrap_aside(self, text: str, width: int) -> None:
-        lines = await asyncio.to_thread(wrapped, text, width)
+        lines = await asyncio.to_thread(self._wrapped, text, width)
         if text == self._text and width == self._width:
             self._take(lines)
+
+    def _wrapped(self, text: str, width: int) -> list[str]:
+        return list(wrap(strip(text), width)) if self._by_words else wrapped(text, width)
 
     def _take(self, lines: list[str]) -> None:
         self._lines = lines
