@@ -72,6 +72,10 @@ class SwarmApiContract:
         assert await swarm.start_all() == 2
         assert await swarm.stop_all() == 2
 
+    async def test_who_did_not_run_before_is_not_gone_on_with(self, swarm: SwarmApi) -> None:
+        await swarm.create("alpha", start=False)
+        assert await swarm.start_all(left_running=True) == 0
+
     async def test_a_sent_message_gives_a_receipt_that_can_be_read_again(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         receipt = await swarm.send("alpha", "Mine the belt")

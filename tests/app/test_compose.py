@@ -69,6 +69,18 @@ class TestSwarm:
             await swarm.wait("alpha", timeout_s=20)
         assert provider.requests
 
+    async def test_who_ran_at_the_end_is_known_at_the_next_start(self, where: Places) -> None:
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha")
+            await swarm.create("beta", start=False)
+        async with swarm_of(where) as swarm:
+            assert await swarm.start_all(left_running=True) == 1
+            assert [view.state for view in (await swarm.view()).myses] == [MysisState.RUNNING, MysisState.IDLE]
+            await swarm.stop("alpha")
+            assert await swarm.start_all(left_running=True) == 0
+        async with swarm_of(where) as swarm:
+            assert await swarm.start_all(left_running=True) == 0
+
     async def test_settings_that_are_wrong_open_nothing(self, where: Places) -> None:
         with pytest.raises(SettingsError):
             async with swarm_of(where, Wishes(overrides={"swarm.max_myses": -1})):

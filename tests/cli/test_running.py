@@ -85,6 +85,22 @@ class TestOwning:
         view = asyncio.run(fake.view())
         assert [(mysis.name, mysis.state.value) for mysis in view.myses] == [("alpha", "idle")]
 
+    def test_who_ran_goes_on_and_who_was_idle_stays_so(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        for name in ("alpha", "beta"):
+            asyncio.run(fake.create(name, start=False))
+        fake.left_running = {1}
+        assert zoea("run", "--headless", "--go-on", "--for", "50ms").code == 0
+        view = asyncio.run(fake.view())
+        assert [mysis.state.value for mysis in view.myses] == ["running", "idle"]
+
+    def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
+        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asyncio.run(fake.create("alpha", start=False))
+        monkeypatch.setenv("ZOEA_SWARM__RESUME", "true")
+        assert zoea("run", "--json", "--for", "50ms").code == 0
+        assert [mysis.state.value for mysis in asyncio.run(fake.view()).myses] == ["running"]
+
     def test_new_myses_in_the_world_are_miners_unless_said_otherwise(self, zoea: Zoea, fake: FakeSwarm) -> None:
         zoea("run", "--headless", "--world", "reef", "--myses", "1", "--for", "50ms")
         zoea("run", "--headless", "--world", "reef", "--myses", "2", "--template", "trader", "--for", "50ms")
@@ -146,7 +162,7 @@ class TestOwning:
         monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         assert "runs on without a screen" in zoea("run", "--world", "reef").out
-        assert started[0][1:] == ["-P", "-m", "zoea", "run", "--headless", "--world", "reef"]
+        assert started[0][1:] == ["-P", "-m", "zoea", "run", "--headless", "--go-on", "--world", "reef"]
 
     def test_two_ways_to_show_the_same_are_refused(self, zoea: Zoea) -> None:
         assert zoea("run", "--plain", "--json").code == 2

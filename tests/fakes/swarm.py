@@ -65,6 +65,7 @@ class FakeSwarm:
         self.tried: list[tuple[str, str, str]] = []
         self.trial = ToolTrial("done", False, 1_000)
         self.serving = McpView()
+        self.left_running: set[int] = set()
         self._myses: dict[int, MysisView] = {}
         self._deleted: dict[int, MysisView] = {}
         self._events: list[Event] = []
@@ -214,8 +215,11 @@ class FakeSwarm:
         self._held = (reason or "the commander") if on else ""
         self._publish("swarm.held", None, on=on)
 
-    async def start_all(self) -> int:
+    async def start_all(self, *, left_running: bool = False) -> int:
         idle = [view for view in self._myses.values() if view.state is MysisState.IDLE]
+        if left_running:
+            idle = [view for view in idle if view.id in self.left_running]
+            self.left_running.clear()
         for view in idle:
             self._put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")
         return len(idle)

@@ -256,8 +256,8 @@ class RemoteSwarm:
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
         await self._do("hold", on=on, ref=ref, reason=reason)
 
-    async def start_all(self) -> int:
-        return await self._ask(int, "start_all")
+    async def start_all(self, *, left_running: bool = False) -> int:
+        return await self._ask(int, "start_all", left_running=left_running)
 
     async def stop_all(self) -> int:
         return await self._ask(int, "stop_all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zoea.app.lock import holder
@@ -35,6 +35,7 @@ class RunOptions:
     turns: int | None = None
     plain: bool = False
     start_swarm: bool = False
+    go_on: bool = False
     workspace: str = ""
 
     @property
@@ -81,11 +82,23 @@ async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
             )
     if options.start_swarm:
         await swarm.start_all()
+    elif options.go_on:
+        await swarm.start_all(left_running=True)
+
+
+async def prepare_own(swarm: SwarmApi, options: RunOptions, where: Places) -> None:
+    """As `prepare`, where this process has just opened the swarm: there `swarm.resume` is as good as asking."""
+    if not (options.start_swarm or options.go_on):
+        from zoea.settings.layers import load  # the whole schema: not before the first paint
+
+        loaded = await asyncio.to_thread(load, where)
+        options = replace(options, start_swarm=loaded.settings.swarm.resume)
+    await prepare(swarm, options)
 
 
 def leave_running(options: RunOptions) -> None:
-    """Hand the workspace to a process without a terminal; open turns are resumed there."""
-    command = [sys.executable, "-P", "-m", "zoea", "run", "--headless"]
+    """Hand the workspace to a process without a terminal; what runs goes on there, what is idle stays so."""
+    command = [sys.executable, "-P", "-m", "zoea", "run", "--headless", "--go-on"]
     for name in ("world", "workspace"):
         if value := getattr(options, name):
             command += [f"--{name}", value]

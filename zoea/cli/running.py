@@ -38,6 +38,9 @@ def run(
     ] = "",
     turns: Annotated[int | None, typer.Option(min=1, metavar="N", help="End once the swarm has ended N turns.")] = None,
     start_swarm: Annotated[bool, typer.Option("--start-swarm", help="Start every idle mysis.")] = False,
+    go_on: Annotated[
+        bool, typer.Option("--go-on", help="Start those that ran when the swarm ended; with --headless, only those.")
+    ] = False,
     workspace: Workspace = "",
 ) -> int:
     """Run the swarm here, or attach to the one that runs.
@@ -61,7 +64,8 @@ def run(
         seconds=seconds_of(duration) if duration else None,
         turns=turns,
         plain=plain,
-        start_swarm=start_swarm or headless,
+        start_swarm=start_swarm or (headless and not go_on),
+        go_on=go_on,
         workspace=workspace,
     )
     if options.wants_screen and screen.open_screen is not None:

@@ -13,7 +13,7 @@ from zoea.app.darkness import go_dark
 from zoea.app.lock import holder
 from zoea.app.owner import within
 from zoea.app.remote import RemoteSwarm
-from zoea.app.running import RunOptions, attach, prepare
+from zoea.app.running import RunOptions, attach, prepare, prepare_own
 from zoea.app.web import WebDoor
 from zoea.model.errors import NoRunningSwarm, WorkspaceHeld
 from zoea.settings.paths import Places
@@ -52,7 +52,7 @@ async def _over_own(door: WebDoor, options: RunOptions, where: Places) -> None:
     wishes = Wishes(world=options.world, overrides={} if options.provider else await best_overrides(where))
     async with own(where, partial(running_swarm, wishes=wishes)) as owner:
         owner.be_the_process(on_hangup=go_dark)
-        await prepare(owner.api, options)
+        await prepare_own(owner.api, options, where)
         _announce(door, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()
         await within(CLOSING_S, door.close, "the door for browsers")

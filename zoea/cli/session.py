@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from zoea.app.darkness import go_dark
-from zoea.app.running import RunOptions, attach, leave_running, prepare
+from zoea.app.running import RunOptions, attach, leave_running, prepare, prepare_own
 from zoea.app.stored import newest_event
 from zoea.cli.console import Parting, converse
 from zoea.cli.fronts import Front, JsonFront, PlainFront
@@ -47,7 +47,7 @@ async def owned(options: RunOptions, where: Places) -> int:
         owner.be_the_process(on_hangup=go_dark)
         swarm = owner.api
         after = await asyncio.to_thread(newest_event, where.database)
-        await prepare(swarm, options)
+        await prepare_own(swarm, options, where)
         if options.is_interactive:
             await front.say("Type help for what can be said; quit ends the swarm.")
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)

@@ -273,8 +273,8 @@ class SwarmApi(Protocol):
         """Hold or lift the swarm, or one mysis where `ref` is given."""
         ...
 
-    async def start_all(self) -> int:
-        """Start every idle mysis; how many were started."""
+    async def start_all(self, *, left_running: bool = False) -> int:
+        """Start every idle mysis, or of these only who ran when the swarm ended last, once; how many were started."""
         ...
 
     async def stop_all(self) -> int: ...

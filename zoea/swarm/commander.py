@@ -84,6 +84,7 @@ class Commander(Beyond):
         self._view = LiveView(self._summary)
         self._hub = EventHub(store)
         self._approvals = ApprovalDesk(store, clock, self._show_approvals)
+        self._left_running: frozenset[int] = frozenset()
         self._started_at = clock.now()
         self._today = spend_ops.Today()
         self._services = Services(
@@ -125,11 +126,13 @@ class Commander(Beyond):
         self._store.on_events = self._hub.publish
         metered = self._providers.metered()
 
-        def recover(conn: WriterConnection) -> None:
+        def recover(conn: WriterConnection) -> frozenset[int]:
             spend_ops.recover(conn, metered)
-            mysis_ops.settle_after_start(conn)
+            if killed := mysis_ops.settle_after_start(conn):
+                mysis_ops.keep_left_running(conn, killed)
+            return mysis_ops.left_running(conn)
 
-        await self._store.write(recover)
+        self._left_running = await self._store.write(recover)
         await self._approvals.load()
         newest = await self._store.read("SELECT max(id) AS id FROM event")
         self._hub.last_id = newest[0]["id"] or 0
@@ -234,9 +237,12 @@ class Commander(Beyond):
         await runner.stopped()
         return self._row(runner)
 
-    async def start_all(self) -> int:
+    async def start_all(self, *, left_running: bool = False) -> int:
         self._check_disk()
         idle = [runner for runner in self._runners.values() if runner.life.state is MysisState.IDLE]
+        if left_running:
+            idle = [runner for runner in idle if runner.mysis.id in self._left_running]
+            self._left_running = frozenset()
         await self._tell(idle, lambda _: lf.Start(self._clock.now(), resume=True))
         return len(idle)
 
@@ -494,7 +500,7 @@ class Commander(Beyond):
             for task in late:
                 task.cancel()
         try:
-            await self._store.write(mysis_ops.settle_after_start)
+            await self._store.write(lambda conn: mysis_ops.keep_left_running(conn, mysis_ops.settle_after_start(conn)))
         except StoreFull as error:
             # The next start does the same; nothing acknowledged is lost.
             _log.error("%s: %s", error.title, error.what)

@@ -243,9 +243,13 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *,
     conn.emit("hold.set" if on else "hold.lifted", mysis_id, **why)
 
 
-def settle_after_start(conn: WriterConnection) -> int:
-    """After a start: what was running is idle, and turns that were open broke off. Returns how many ran."""
+def settle_after_start(conn: WriterConnection) -> tuple[int, ...]:
+    """After a start: what was running is idle, and turns that were open broke off.
+
+    Returns who ran, or only rested until it might be nudged again.
+    """
     now = conn.now()
+    resting = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'idle' AND retry_at IS NOT NULL")]
     running = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'running'")]
     for mysis_id in running:
         conn.execute(
@@ -257,4 +261,19 @@ def settle_after_start(conn: WriterConnection) -> int:
         conn.emit("mysis.state", mysis_id, state="idle", reason="Zoea was closed", error="", retry_at=None)
     conn.execute("UPDATE turn SET broke_off = 'crashed' WHERE outcome IS NULL AND broke_off IS NULL")
     conn.execute("UPDATE mysis SET retry_at = NULL WHERE state = 'idle' AND retry_at IS NOT NULL")
-    return len(running)
+    return (*running, *resting)
+
+
+def keep_left_running(conn: WriterConnection, mysis_ids: tuple[int, ...]) -> None:
+    """Who ran when the swarm was closed: a successor goes on with these."""
+    conn.execute(
+        "INSERT INTO setting(key, value, updated_at) VALUES ('left_running', ?, ?)"
+        " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+        (json.dumps(mysis_ids), conn.now()),
+    )
+
+
+def left_running(conn: sqlite3.Connection) -> frozenset[int]:
+    """Who ran when the swarm was closed last."""
+    row = conn.execute("SELECT value FROM setting WHERE key = 'left_running'").fetchone()
+    return frozenset(json.loads(row["value"])) if row else frozenset()

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from zoea.app.clock import SystemClock
 from zoea.app.lock import holder
-from zoea.app.running import RunOptions, attach, leave_running, prepare
+from zoea.app.running import RunOptions, attach, leave_running, prepare, prepare_own
 from zoea.model.errors import WorkspaceHeld
 from zoea.settings.early import early
 from zoea.settings.paths import Places
@@ -89,7 +89,7 @@ async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
     wishes = compose.Wishes(world=options.world, overrides=overrides)
 
     async with owner.own(where, lambda *given: compose.running_swarm(*given, wishes=wishes)) as owned:
-        await prepare(owned.api, options)
+        await prepare_own(owned.api, options, where)
         yield Opened(
             owned.api,
             where.database,
