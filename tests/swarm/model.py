@@ -206,6 +206,7 @@ class Rows:
                 return t.Stored(self.now, self._take(row, op.delivery_ids, op.seq))
             case t.StoreNote():
                 note = Note(op.after_seq, op.kind, op.content)
+                assert (note.after_seq, note.kind) not in {(one.after_seq, one.kind) for one in row.notes}, "its key"
                 row.notes.append(note)
                 return t.Stored(self.now, notes=(note,))
             case t.Settle():

@@ -37,7 +37,11 @@ def memory(*calls: PastCall, text: str = "") -> Memory:
 
 
 def found(*calls: PastCall, earlier: tuple[PastCall, ...] = ()) -> str:
-    return guard.repetition((memory(*calls),), earlier, (), RULES)
+    return words(guard.repetition((memory(*calls),), earlier, (), RULES))
+
+
+def words(repeated: guard.Repetition | None) -> str:
+    return repeated.words if repeated is not None else ""
 
 
 class TestRepetition:
@@ -47,7 +51,7 @@ class TestRepetition:
 
     def test_the_turn_before_counts_but_not_alone(self) -> None:
         assert found(past("act"), earlier=(past("act"), past("act")))
-        assert guard.repetition((), (past("act"),) * 9, (), RULES) == ""
+        assert guard.repetition((), (past("act"),) * 9, (), RULES) is None
         assert found(past("look"), earlier=(past("act"),) * 5) == ""
 
     def test_the_same_call_with_other_results_is_a_loop_at_the_fifth(self) -> None:
@@ -73,8 +77,8 @@ class TestRepetition:
 
     def test_the_same_text_three_times_is_a_loop(self) -> None:
         said = (memory(past("act"), text=" I mine on. "),)
-        assert guard.repetition(said, (), ("I mine on.",), RULES) == ""
-        assert guard.repetition(said, (), ("I mine on.", "I mine on."), RULES) == "the same text 3 times"
+        assert guard.repetition(said, (), ("I mine on.",), RULES) is None
+        assert words(guard.repetition(said, (), ("I mine on.", "I mine on."), RULES)) == "the same text 3 times"
 
     def test_a_cut_off_text_is_not_counted_and_an_open_call_is_none(self) -> None:
         cut = replace(memory(text="I mine on."), partial=True)

@@ -7,6 +7,7 @@ cut run and the uncut one meet the same world. Source: design.md, "Two machines"
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -291,6 +292,57 @@ def test_a_cut_off_answer_behind_the_loop_warning_does_not_end_the_turn() -> Non
     again = Run.restored(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
     assert again.end is None
     assert "You are repeating yourself" in again.planned[0].plan.messages[-1].content
+
+
+def in_circles(calls: str) -> list[Run]:
+    """A turn that makes these calls, a letter each, all with the same result: as it was, and cut after every row."""
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    rules = TurnRules(max_iterations=99)
+    cuts: list[Rows] = []
+    run = Run.opened(
+        rows, row, rules, lambda r: t.Verdict(r.rows.now), at_each_store=lambda r: cuts.append(r.rows.copy())
+    )
+
+    def go_on(run: Run) -> Run:
+        while run.end is None and (made := len(run.rows.calls)) < len(calls):
+            run.give(answered(rows.now, "", prepared("act", json.dumps({"text": calls[made]}))))
+            run.give(t.Finished(rows.now, run.running[0], ToolResult("same")))
+        return run
+
+    run.begin()
+    go_on(run)
+    standing = [cut for cut in cuts if cut.turns[row.id].outcome is None]
+    ran = [cut for cut in standing if not any(call.state.is_open for call in cut.calls.values())]
+    return [run, *(go_on(Run.restored(cut, row, rules, lambda r: t.Verdict(r.rows.now))) for cut in ran)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "notes", "ends"),
+    [
+        ("aaaa", [4], True),
+        ("aaabcdbbb", [4], True),
+        ("aaabcdefghijkbbb", [4, 17], False),
+        ("aaabcdefghijklmbbbb", [4, 19], True),
+        ("aaabcdefghijklmaaa", [4], True),
+        ("aaabcdefghijklmabababab", [4], True),
+    ],
+    ids=[
+        "at once",
+        "another one soon after",
+        "another one long after",
+        "and again",
+        "the same long after",
+        "the same with another",
+    ],
+)
+def test_a_turn_ends_in_a_loop_only_if_a_note_warned_of_it_however_often_zoea_restarts(
+    calls: str, notes: list[int], ends: bool
+) -> None:
+    for run in in_circles(calls):
+        assert [note.after_seq // 2 + 1 for note in run.row.notes] == notes
+        assert (run.end is not None and run.end.outcome is Outcome.LOOP) == ends
+        check_requests(run.planned, run.rows)
 
 
 def test_a_note_that_was_stored_is_not_written_twice() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from zoea.model.values import Memory
@@ -11,6 +12,14 @@ from zoea.swarm.rules import LoopRules
 from zoea.swarm.turn_types import PastCall
 
 NOTE_KIND = "loop"
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """What repeats: in words, and as what it consists of, the fingerprints of its calls or its text."""
+
+    words: str
+    of: frozenset[bytes | str]
 
 
 def warning(repeated: str) -> str:
@@ -42,8 +51,8 @@ def texts_of(memories: tuple[Memory, ...]) -> tuple[str, ...]:
 
 def repetition(
     memories: tuple[Memory, ...], earlier_calls: tuple[PastCall, ...], earlier_texts: tuple[str, ...], rules: LoopRules
-) -> str:
-    """What repeats, in words; empty where nothing does.
+) -> Repetition | None:
+    """What repeats, if anything does.
 
     Args:
         memories: Those of the current turn.
@@ -54,30 +63,50 @@ def repetition(
     if own:
         window = [call for call in (*earlier_calls, *own)[-rules.window :] if not _is_exempt(call, rules)]
         found = _calls(window, rules)
-        if found:
+        if found is not None:
             return found
     texts = texts_of(memories)
     if texts:
         said = Counter((*earlier_texts, *texts)[-rules.window :])
         if said[texts[-1]] >= rules.same_text:
-            return f"the same text {said[texts[-1]]} times"
-    return ""
+            return Repetition(f"the same text {said[texts[-1]]} times", frozenset({texts[-1]}))
+    return None
 
 
-def _calls(window: list[PastCall], rules: LoopRules) -> str:
+def warns(
+    after_seq: int,
+    repeated: Repetition,
+    memories: tuple[Memory, ...],
+    earlier_calls: tuple[PastCall, ...],
+    earlier_texts: tuple[str, ...],
+    rules: LoopRules,
+) -> bool:
+    """Whether the note at that place was the warning of what repeats now: it named it, or is among the last calls.
+
+    What a note named is found as it was then: from the memories before it. The arguments are those of `repetition`.
+    """
+    before = tuple(memory for memory in memories if memory.seq <= after_seq)
+    if len(calls_of(memories)) - len(calls_of(before)) < rules.window:
+        return True
+    named = repetition(before, earlier_calls, earlier_texts, rules)
+    return named is not None and not named.of.isdisjoint(repeated.of)
+
+
+def _calls(window: list[PastCall], rules: LoopRules) -> Repetition | None:
     if not window:
-        return ""
+        return None
     last = window[-1]
     same = [call for call in window if call.fingerprint == last.fingerprint]
     if len(same) >= rules.same_call:
-        return f"{last.name} with the same arguments {len(same)} times"
+        return Repetition(f"{last.name} with the same arguments {len(same)} times", frozenset({last.fingerprint}))
     alike = [call for call in same if call.result_fingerprint == last.result_fingerprint]
     if len(alike) >= rules.same_result:
-        return f"{last.name} with the same arguments and the same result {len(alike)} times"
+        words = f"{last.name} with the same arguments and the same result {len(alike)} times"
+        return Repetition(words, frozenset({last.fingerprint}))
     tail = [call.fingerprint for call in window[-6:]]
     if len(tail) == 6 and tail[0] != tail[1] and tail == [tail[0], tail[1]] * 3:
-        return f"{window[-2].name} and {last.name} in turns, three times"
-    return ""
+        return Repetition(f"{window[-2].name} and {last.name} in turns, three times", frozenset(tail))
+    return None
 
 
 def _is_exempt(call: PastCall, rules: LoopRules) -> bool:

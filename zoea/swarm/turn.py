@@ -136,17 +136,25 @@ def _after_slice(turn: Turn, at: int) -> Step:
     done = iterations(turn.memories)
     if done >= turn.rules.max_iterations:
         return _close(turn, Outcome.ITERATION_LIMIT)
-    repeated = guard.repetition(turn.memories, turn.earlier_calls, turn.earlier_texts, turn.rules.loop) if done else ""
-    if repeated:
-        # The note belongs to the slice; a steer or a cut-off answer behind it is no new reason to end.
-        last = _end_of_slice(turn)
-        noted = [note for note in turn.notes if note.kind == guard.NOTE_KIND]
-        if any(note.after_seq < last for note in noted):
-            return _close(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated))
-        if not noted:
-            note = StoreNote(turn.turn_id, last, guard.NOTE_KIND, guard.warning(repeated))
-            return replace(turn, next=Next.REQUEST), (Store(note),)
-    return _request(turn)
+    circling = _in_circles(turn) if done else None
+    return circling or _request(turn)
+
+
+def _in_circles(turn: Turn) -> Step | None:
+    """The turn's end where it repeats what it was warned of, a warning where it was not yet; None where all is well."""
+    seen = (turn.memories, turn.earlier_calls, turn.earlier_texts, turn.rules.loop)
+    repeated = guard.repetition(*seen)
+    if repeated is None:
+        return None
+    # The note belongs to the slice; a steer or a cut-off answer behind it is no new reason to end.
+    last = _end_of_slice(turn)
+    noted = [note.after_seq for note in turn.notes if note.kind == guard.NOTE_KIND]
+    if any(after < last and guard.warns(after, repeated, *seen) for after in noted):
+        return _close(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated.words))
+    if last in noted:
+        return None
+    note = StoreNote(turn.turn_id, last, guard.NOTE_KIND, guard.warning(repeated.words))
+    return replace(turn, next=Next.REQUEST), (Store(note),)
 
 
 def _request(turn: Turn) -> Step:
