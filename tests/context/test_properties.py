@@ -279,11 +279,18 @@ def test_under_no_pressure_nothing_is_touched_but_results_over_their_limit(
         assert all(step.kind in left_out for step in plan.steps)
 
 
+def units_of(story: Story, frozen: Frozen, record: TurnRecord) -> int:
+    units, _ = turn_units(frozen, {**story.at(0, frozen), TurnSoFar(frozen.turn_id): record})
+    return len(units)
+
+
 @given(stories(orderly=True, max_events=12), LIMITS)
 def test_a_compaction_frees_headroom_where_it_can(story: Story, limits: dict[str, object]) -> None:
     made = plans(story, limits)
-    for (frozen, _, earlier), (_, _, later) in itertools.pairwise(made):
+    for (frozen, before, earlier), (_, record, later) in itertools.pairwise(made):
         if extends(earlier, later) or later.tokens <= limit(frozen).tokens * HEADROOM:
             continue
+        if units_of(story, frozen, record) > units_of(story, frozen, before) + 1:
+            continue  # what came after the compaction may have used the headroom again
         optional = [one for one in later.decisions if one.id in ("history", "said", "situation")]
         assert all(one.status is Status.SKIPPED for one in optional)

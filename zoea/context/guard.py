@@ -44,17 +44,19 @@ def guard(choices: Sequence[Choice], max_chars: int, scale: Scale) -> Truncation
         excess = _total(choices) - max_chars
         if excess <= 0:
             break
-        cut(choice, choice.size.chars - excess, Reason.MAX_CHARS, scale)
-        choice.setting = f"max_chars = {before}"
+        if cut(choice, choice.size.chars - excess, Reason.MAX_CHARS, scale):
+            choice.setting = f"max_chars = {before}"
     return Truncation(True, before, _total(choices))
 
 
-def cut(choice: Choice, keep: int, reason: Reason, scale: Scale) -> None:
-    """Cut what a choice holds to `keep` characters: texts at their end, messages as messages."""
+def cut(choice: Choice, keep: int, reason: Reason, scale: Scale) -> bool:
+    """Cut what a choice holds to `keep` characters: texts at their end, messages as messages. False if it stays."""
     body = choice.body
     short = cut_end(body, max(keep, 0)) if isinstance(body, str) else shrink(body, max(keep, 0), scale)
-    if short != body:
-        choice.cut_to(short, scale.body(short), reason)
+    if short == body:
+        return False
+    choice.cut_to(short, scale.body(short), reason)
+    return True
 
 
 def _total(choices: Sequence[Choice]) -> int:

@@ -115,8 +115,10 @@ def _fit_required(choices: Sequence[Choice], bound: Limit, frozen: Frozen, scale
     for choice in sorted(loose, key=lambda one: (-one.size.chars, -one.index)):
         excess = sum(one.size.tokens for one in choices) - bound.tokens
         keep = counter.chars_within(choice.size.tokens - excess)
-        if excess > 0 and keep > 0:
+        while excess > 0 and keep > 0:
             cut(choice, keep, _why(bound), scale)
+            excess = sum(one.size.tokens for one in choices) - bound.tokens
+            keep -= 1  # rounding may have left a token too many
     if sum(one.size.tokens for one in choices) > bound.tokens:
         raise refusal(choices, bound, frozen)
 

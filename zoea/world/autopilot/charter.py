@@ -114,7 +114,7 @@ class Charter:
     @property
     def to_examine(self) -> tuple[str, ...]:
         """Belts seen but not yet known with their stations: the two best."""
-        seen = {str(b["poi_id"]): str(b["ore"]) for scan in self.scans for b in _dicts(scan, "found")}
+        seen = {str(b.get("poi_id")): str(b.get("ore")) for scan in self.scans for b in _dicts(scan, "found")}
         seen |= {str(p.get("poi_id")): str(p.get("ore")) for p in _dicts(self.system, "points")}
         known = {finding.belt for finding in self.findings}
         new = [belt for belt, ore in seen.items() if ore in ORES and belt not in known]
@@ -253,7 +253,7 @@ def _grope(charter: Charter, ready: list[Order], load: int) -> Course:
     """With nothing known: mine where the ship is, or look for a station."""
     status = charter.status
     for near in _dicts(charter.system, "nearest_systems"):
-        if near.get("stations") and not status.get("docked"):
+        if near.get("stations") and near.get("system_id") and not status.get("docked"):
             orders = (Order("jump", {"system_id": near["system_id"]}), Order("dock", {}))
             return Course(
                 "I am lost, so I fly to the nearest station.", (*orders, *([Order("sell", {})] if load else []))

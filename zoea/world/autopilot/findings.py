@@ -80,16 +80,16 @@ def parse(text: str) -> list[Finding]:
 
 
 def from_poi(poi: dict[str, Any]) -> Finding | None:
-    """The finding that a `get_poi` result makes; None where it is no known belt."""
-    if poi.get("kind") != "belt" or poi.get("ore") not in ORES:
+    """The finding that a `get_poi` result makes; None where it is no known belt, or not in the shape of one."""
+    try:
+        if poi["kind"] != "belt" or poi["ore"] not in ORES:
+            return None
+        stations = [(near["poi_id"], near["system_id"], int(near["ticks"])) for near in poi["nearest_stations"]]
+        outlets = tuple(Outlet(str(place), str(system), ticks) for place, system, ticks in stations)
+        found = Finding(str(poi["poi_id"]), str(poi["system_id"]), int(poi.get("orbit", 0)), str(poi["ore"]), outlets)
+    except (KeyError, TypeError, ValueError):
         return None
-    outlets = tuple(
-        Outlet(str(near["poi_id"]), str(near["system_id"]), int(near["ticks"]))
-        for near in poi.get("nearest_stations", [])
-    )
-    if not outlets:
-        return None
-    return Finding(str(poi["poi_id"]), str(poi["system_id"]), int(poi.get("orbit", 0)), str(poi["ore"]), outlets)
+    return found if outlets else None
 
 
 def hauls(findings: Iterable[Finding], without: Sequence[str] = ()) -> list[Haul]:
