@@ -99,6 +99,19 @@ async def test_a_request_says_what_it_came_to(tmp_path: Path) -> None:
     assert {sent.form for sent in found[-1].sent if sent.message.role is Role.TOOL} <= {"full", "cut", "superseded"}
 
 
+async def test_plan_messages_and_comparison_are_counted_on_one_scale(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=Settings.model_validate(QUIET)) as inner:
+        await inner.commander.create("alpha")
+        await play(inner, "Mine the belt")
+        await inner.store.write(lambda conn: conn.execute("UPDATE calibration SET ratio = 0.5, samples = 9").rowcount)
+        await play(inner, "Mine it again")
+        *_, found = all_of(inner.path)
+    assert found.plan is not None
+    assert found.request.calibration == 0.5
+    assert found.request.planned_tokens == found.plan.budget.final_tokens < found.request.estimated_tokens
+    assert sum(sent.tokens for sent in found.sent) <= found.request.planned_tokens
+
+
 async def test_old_plans_are_gone_and_said_to_be(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="yes")), settings=Settings.model_validate(QUIET)) as inner:
         await inner.commander.create("alpha")

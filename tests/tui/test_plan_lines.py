@@ -29,6 +29,8 @@ REQUEST = Request(
     model="qwen3:8b",
     catalogue_hash="",
     estimated_tokens=1_030,
+    planned_tokens=1_030,
+    calibration=1.0,
     reserved_tokens=5_000,
     state="settled",
     usage=Usage(1_000, 200, 50, 20, 1_500_000),
@@ -67,6 +69,15 @@ PLAN = Plan(
 
 def words(lines: list[list[Piece]]) -> str:
     return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def test_estimates_are_told_apart_from_what_calibration_makes_of_them() -> None:
+    request = replace(REQUEST, estimated_tokens=2_700, planned_tokens=808, calibration=0.3, usage=Usage(800))
+    assert request.off_by == pytest.approx(0.01)
+    assert "~808 estimated  800 actual  estimate +1%" in words(head_lines(request, request.created_at))
+    said = words(plan_lines(Inspection(request, PLAN, (), ()), 70))
+    assert "~2.7k by characters, before calibration ×0.30" in said
+    assert "calibration" not in words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
 
 
 def test_each_pack_says_what_became_of_it_and_what_would_have_kept_it() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import zstandard
 from zoea.app.transcript import reading
 from zoea.context import (
     Budget,
+    Counter,
     Decision,
     Plan,
     Priority,
@@ -29,7 +30,6 @@ from zoea.context import (
     Truncation,
     Variant,
     memories_of,
-    message_tokens,
     rebuild,
 )
 from zoea.model.errors import PlanError, StoreError, UsageError
@@ -44,7 +44,8 @@ _REQUEST = """
 SELECT q.id, q.mysis_id, y.name AS mysis, t.number AS turn_number, coalesce(t.opened_by, '') AS opened_by, q.purpose,
   q.iteration, q.attempt, q.provider, q.model, q.catalogue_hash, q.estimated_tokens, q.reserved_tokens, q.state,
   q.input_tokens, q.cached_tokens, q.output_tokens, q.reasoning_tokens, q.cost_micros, q.error_class, q.finish_reason,
-  q.first_token_us, q.duration_us, q.created_at, q.plan IS NOT NULL AS has_plan
+  q.first_token_us, q.duration_us, q.created_at, q.plan IS NOT NULL AS has_plan,
+  coalesce(json_extract(t.frozen, '$.calibration'), 1.0) AS calibration
 FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.turn_id
 """
 
@@ -54,7 +55,8 @@ class Request:
     """The numbers of one call to a model. Times in µs; None where they are not known (yet).
 
     `turn_number` is None for what belongs to no turn. `has_plan` is False once it
-    was thinned out.
+    was thinned out. `estimated_tokens` is the estimate by characters, `planned_tokens` what the plan made of
+    it by what the model's reports had taught: that times `calibration`, as the budget counted it.
     """
 
     id: int
@@ -69,6 +71,8 @@ class Request:
     model: str
     catalogue_hash: str
     estimated_tokens: int
+    planned_tokens: int = field(compare=False)  # about, in lists; as the plan says it, in an `Inspection`
+    calibration: float
     reserved_tokens: int
     state: str
     usage: Usage
@@ -81,14 +85,15 @@ class Request:
 
     @property
     def off_by(self) -> float | None:
-        """How far the estimate was off: 0.03 is 3 % too high. None where the provider did not say."""
+        """How far the plan's estimate was off: 0.03 is 3 % too high. None where the provider did not say."""
         actual = self.usage.input_tokens
-        return self.estimated_tokens / actual - 1 if actual else None
+        return self.planned_tokens / actual - 1 if actual else None
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One message as it was sent: the form its memory took (empty for what exists in no memory), and its estimate."""
+    """One message as it was sent: the form its memory took (empty for what exists in no memory), and its tokens as the
+    plan counted them."""
 
     message: RequestMessage
     form: str
@@ -159,8 +164,10 @@ def inspected(database: Path, request_id: int) -> Inspection:
         messages = rebuild(encoded, memories)
     except PlanError as error:
         return Inspection(request, None, (), tools, f"{error.what} {error.hint}".strip())
-    sent = tuple(_sent(entry, message) for entry, message in zip(encoded["messages"], messages, strict=True))
-    return Inspection(request, _plan(encoded, messages), sent, tools)
+    count = Counter(request.calibration)
+    sent = tuple(_sent(entry, message, count) for entry, message in zip(encoded["messages"], messages, strict=True))
+    plan = _plan(encoded, messages)
+    return Inspection(replace(request, planned_tokens=plan.budget.final_tokens), plan, sent, tools)
 
 
 def _thinned(request: Request) -> str:
@@ -210,6 +217,8 @@ def _request(row: sqlite3.Row) -> Request:
         model=row["model"],
         catalogue_hash=row["catalogue_hash"],
         estimated_tokens=row["estimated_tokens"],
+        planned_tokens=round(row["estimated_tokens"] * row["calibration"]),
+        calibration=row["calibration"],
         reserved_tokens=row["reserved_tokens"],
         state=row["state"],
         usage=Usage(
@@ -228,8 +237,8 @@ def _request(row: sqlite3.Row) -> Request:
     )
 
 
-def _sent(entry: Mapping[str, Any], message: RequestMessage) -> Sent:
-    return Sent(message, entry.get("f", ""), entry.get("k", 0), message_tokens(message))
+def _sent(entry: Mapping[str, Any], message: RequestMessage, count: Counter) -> Sent:
+    return Sent(message, entry.get("f", ""), entry.get("k", 0), count.message(message))
 
 
 def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> Plan:

@@ -132,7 +132,7 @@ def _title(request: Request) -> str:
 
 def _numbers(request: Request) -> str:
     actual = request.usage.input_tokens
-    said = f"estimated {request.estimated_tokens:,} tokens, "
+    said = f"estimated {request.planned_tokens:,} tokens, "
     said += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"
     off = request.off_by
     said += f" (estimate {off:+.0%})" if off is not None else ""

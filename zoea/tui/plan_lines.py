@@ -44,11 +44,11 @@ def head_lines(request: Request, now: int) -> list[list[Piece]]:
         reserved = figures.tokens(request.reserved_tokens)
         return [
             first,
-            [(f"~{figures.tokens(request.estimated_tokens)} estimated", ""), (f"  {reserved} reserved", "quiet")],
+            [(f"~{figures.tokens(request.planned_tokens)} estimated", ""), (f"  {reserved} reserved", "quiet")],
         ]
     off = request.off_by
     second: list[Piece] = [
-        (f"~{figures.tokens(request.estimated_tokens)} estimated", ""),
+        (f"~{figures.tokens(request.planned_tokens)} estimated", ""),
         (f"  {figures.tokens(usage.input_tokens)} actual", "strong" if usage.input_tokens is not None else "quiet"),
         (f"  estimate {off:+.0%}" if off is not None else "  the provider did not say", _off_role(off)),
         (f"  {figures.tokens(usage.cached_tokens)} cached" if usage.cached_tokens is not None else "", "quiet"),
@@ -72,7 +72,7 @@ def request_line(request: Request, width: int, marks: Marks) -> list[Piece]:
     sign = {"errored": marks.bad, "waiting": marks.run}.get(role, marks.ok)
     turn = f"t{request.turn_number}.{request.iteration}" if request.turn_number is not None else request.purpose
     actual = request.usage.input_tokens
-    tokens = figures.tokens(actual) if actual is not None else f"~{figures.tokens(request.estimated_tokens)}"
+    tokens = figures.tokens(actual) if actual is not None else f"~{figures.tokens(request.planned_tokens)}"
     again = f"x{request.attempt}" if request.attempt > 1 else ""
     return [
         (f"{fit(sign, 2)} ", role),
@@ -97,6 +97,10 @@ def plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
         ],
         pack_bar(plan, max(10, width)),
     ]
+    request = inspection.request
+    if request.calibration != 1.0:
+        before = figures.tokens(request.estimated_tokens)
+        lines.append([(f"~{before} by characters, before calibration ×{request.calibration:.2f}", "quiet")])
     if budget.over_budget_tokens:
         over = figures.tokens(budget.over_budget_tokens)
         lines.append([(f"{over} over: what is required is larger than the budget", "errored")])
