@@ -138,8 +138,9 @@ ALWAYS = {
         SELECT t.id, told.times FROM turn t LEFT JOIN (SELECT data ->> 'turn' AS id, count(*) AS times FROM event
           WHERE kind = 'turn.ended' GROUP BY 1) told USING (id) WHERE t.outcome IS NOT NULL AND told.times IS NOT 1""",
     "deliveries that were taken are told once": """
-        SELECT d.id, told.times FROM delivery d LEFT JOIN (SELECT data ->> 'delivery' AS id, count(*) AS times FROM event
-          WHERE kind = 'delivery.taken' GROUP BY 1) told USING (id) WHERE d.state = 'taken' AND told.times IS NOT 1""",
+        SELECT d.id, told.times FROM delivery d LEFT JOIN (SELECT data ->> 'delivery' AS id, count(*) AS times
+          FROM event WHERE kind = 'delivery.taken' GROUP BY 1) told USING (id)
+        WHERE d.state = 'taken' AND told.times IS NOT 1""",
 }
 
 AFTER_START = {
