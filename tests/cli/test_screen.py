@@ -14,6 +14,7 @@ from zoea.settings.paths import Places
     [
         ("", RunOptions()),
         ("--world reef --myses 5", RunOptions(world="reef", myses=5)),
+        ("--no-animation", RunOptions(calm=True)),
         ("-w other --start-swarm", RunOptions(workspace="other", start_swarm=True)),
         ("--template t --provider p --model m", RunOptions(template="t", provider="p", model="m")),
     ],

@@ -8,6 +8,7 @@ from zoea.app.running import RunOptions
 from zoea.model.words import MysisState
 from zoea.settings import places
 from zoea.tui import start
+from zoea.tui.app import Cockpit
 
 
 @pytest.mark.parametrize(("resume", "state"), [("true", MysisState.RUNNING), ("false", MysisState.IDLE)])
@@ -18,3 +19,21 @@ async def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
     options = RunOptions(myses=1, provider="autopilot")
     async with start.opened(options, places(configured=False)) as opened:
         assert [view.state for view in (await opened.api.view()).myses] == [state]
+
+
+def test_a_run_without_animation_stays_so_whatever_the_settings_come_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Cockpit] = []
+
+    def shown(cockpit: Cockpit) -> str:
+        seen.append(cockpit)
+        return "stop"
+
+    monkeypatch.setattr(start, "shown", shown)
+    for calm in (True, False):
+        start.start(RunOptions(calm=calm), places(configured=False))
+    quiet, lively = seen
+    assert quiet.animation_level == "none"
+    quiet.use_motion(reduced=False)
+    assert quiet.calm
+    assert quiet.animation_level == "none"
+    assert not lively.calm

@@ -37,6 +37,7 @@ class RunOptions:
     start_swarm: bool = False
     go_on: bool = False
     workspace: str = ""
+    calm: bool = False
 
     @property
     def is_interactive(self) -> bool:

@@ -41,6 +41,9 @@ def run(
     go_on: Annotated[
         bool, typer.Option("--go-on", help="Start those that ran when the swarm ended; with --headless, only those.")
     ] = False,
+    calm: Annotated[
+        bool, typer.Option("--no-animation", help="In the cockpit nothing blinks and nothing moves, this time.")
+    ] = False,
     workspace: Workspace = "",
 ) -> int:
     """Run the swarm here, or attach to the one that runs.
@@ -67,6 +70,7 @@ def run(
         start_swarm=start_swarm or (headless and not go_on),
         go_on=go_on,
         workspace=workspace,
+        calm=calm,
     )
     if options.wants_screen and screen.open_screen is not None:
         return screen.open_screen(options, places(workspace))

@@ -37,6 +37,8 @@ def plain_options(arguments: list[str]) -> RunOptions | None:
         match rest:
             case ["--start-swarm", *rest]:
                 asked["start_swarm"] = True
+            case ["--no-animation", *rest]:
+                asked["calm"] = True
             case ["--world", "reef", *rest]:
                 asked["world"] = WORLD
             case ["--myses", count, *rest] if count.isascii() and count.isdecimal() and int(count) <= MOST_MYSES:

@@ -86,6 +86,7 @@ class Cockpit(Visiting, Acting, App[str]):
         theme_name: The theme to begin with.
         keymap: Keys by action id, over the defaults.
         calm: No blinking and no animation.
+        stays_calm: And none later, whatever the settings come to say.
         bell: Ring when a mysis needs somebody who looks elsewhere.
         opener_with_world: As `opener`, with the sandbox world beside the swarm; without it the welcome offers none.
     """
@@ -106,6 +107,7 @@ class Cockpit(Visiting, Acting, App[str]):
         theme_name: str = looks.DEFAULT,
         keymap: dict[str, str] | None = None,
         calm: bool = False,
+        stays_calm: bool = False,
         bell: bool = True,
         opener_with_world: Opener | None = None,
         now: Callable[[], int],
@@ -117,6 +119,7 @@ class Cockpit(Visiting, Acting, App[str]):
         self.keys, _ = keymaps.in_force(keymap or {})
         self._chosen_keys = dict(keymap or {})
         self.calm = calm
+        self.stays_calm = stays_calm
         self.rings = bell
         self.ports: Sequence[Any] | None = None
         self.is_ascii = not speaks_utf8(os.environ)

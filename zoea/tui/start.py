@@ -24,15 +24,17 @@ WORLD = "reef"
 def start(options: RunOptions, where: Places) -> int:
     """Show the cockpit until the person leaves it. The exit code."""
     in_world = replace(options, world=WORLD)
-    cockpit = cockpit_over(where, lambda: opened(options, where), with_world=lambda: opened(in_world, where))
+    cockpit = cockpit_over(
+        where, lambda: opened(options, where), with_world=lambda: opened(in_world, where), calm=options.calm
+    )
     if shown(cockpit) == "leave":
         leave_running(options)
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return 0
 
 
-def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = None) -> Cockpit:
-    """A cockpit with the looks and keys that the person chose."""
+def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = None, calm: bool = False) -> Cockpit:
+    """A cockpit with the looks and keys that the person chose; `calm` where nothing may move this time."""
     wanted = early(where.config, os.environ)
     return Cockpit(
         opener,
@@ -40,7 +42,8 @@ def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = N
         config=where.config,
         theme_name=wanted.theme,
         keymap=dict(wanted.keys),
-        calm=wanted.reduced_motion,
+        calm=wanted.reduced_motion or calm,
+        stays_calm=calm,
         bell=wanted.bell,
         now=SystemClock().now,
     )

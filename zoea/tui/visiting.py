@@ -147,8 +147,9 @@ class Visiting:
         self._app.post_message(event)
 
     def use_motion(self, *, reduced: bool) -> None:
-        """Let things blink and move, or not."""
+        """Let things blink and move, or not; never where this run was asked to stay calm."""
         cockpit = self._app
+        reduced = reduced or cockpit.stays_calm
         cockpit.calm = reduced
         cockpit.animation_level = "none" if reduced else "full"
         cockpit.cursors.settle()
