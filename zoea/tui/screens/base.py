@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import Screen
 
 from zoea.model.values import Event
+from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Action, Place, Situation, of
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.typed_keys import is_typing, typed_keys
+from zoea.tui.widgets.bars import KeyLine, Line, Piece
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit
@@ -52,6 +55,12 @@ class CockpitScreen(Screen[T]):
     def on_screen_resume(self) -> None:
         self.redraw_bars()
 
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        self.redraw_bars()
+
+    def on_descendant_blur(self, event: DescendantBlur) -> None:
+        self.redraw_bars()
+
     def feed_changed(self, ids: frozenset[int]) -> None:
         self.redraw_bars()
 
@@ -80,13 +89,30 @@ class CockpitScreen(Screen[T]):
         for top in self._bars.tops:
             top.put(*self._top())
         for keys in self._bars.keys:
-            keys.describe(self._bars.possible, self.situation(), self.cockpit.keys, self._badge())
+            if self.focused is not None and is_typing(self.focused):
+                keys.describe_typed(typed_keys(self.focused, self._bars.possible, self.cockpit.keys), self._badge())
+            else:
+                keys.describe(self._bars.possible, self.situation(), self.cockpit.keys, self._badge())
 
     def _badge(self) -> str:
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
         opened = self.cockpit.opened
         return "" if opened is None or opened.is_owner else "attached "
+
+    def _stands_still(self) -> list[Piece]:
+        """That nothing goes on, which is said before everything else."""
+        view = self.cockpit.feed.view
+        if self.cockpit.feed.lost:
+            return [("the swarm has ended   ", "errored")]
+        return [("ON HOLD   ", "asking")] if view is not None and view.held else []
+
+    def _needed(self) -> list[Piece]:
+        """Who needs the commander, by name where it is one."""
+        needing = self.cockpit.feed.roster.in_need
+        if len(needing) == 1:
+            return [(f" · 1 needs you: {one_line(needing[0].name)}", "asking")]
+        return [(f" · {len(needing)} need you", "asking")] if needing else []
 
     def _top(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         cockpit = self.cockpit
@@ -99,26 +125,18 @@ class CockpitScreen(Screen[T]):
                 (" opening the swarm…" if cockpit.open_error is None else f" {cockpit.open_error.title}", "quiet")
             )
             return left, []
-        left.append((f" {cockpit.opened.workspace or 'default'}   ", "quiet"))
+        left += [(f" {cockpit.opened.workspace or 'default'}   ", "quiet"), *self._stands_still()]
         left.append(("1 mysis" if len(roster.myses) == 1 else f"{len(roster.myses)} myses", ""))
         left.append((f" · {running} running", "running" if running else "quiet"))
         is_narrow = self.size.width < NARROW
-        needing = roster.in_need
-        if needing:
-            first = needing[0].name
-            left.append(
-                (
-                    f" · {len(needing)} needs you: {first}" if len(needing) == 1 else f" · {len(needing)} need you",
-                    "asking",
-                )
-            )
+        left += self._needed()
         if roster.waiting and not is_narrow:
             left.append((f" · {roster.waiting} waiting", "waiting"))
         view = cockpit.feed.view
-        if view is not None and view.held:
-            left.append((f"  ON HOLD {view.hold_reason}", "asking"))
-        if cockpit.feed.lost:
-            left.append(("  the swarm has ended", "errored"))
+        if view is not None and view.held and view.hold_reason:
+            left.append((f"  {one_line(view.hold_reason)}", "waiting"))
+            if is_narrow:
+                return left, []
         rate = cockpit.feed.rate()
         right = [(f"~{figures.tokens(rate)}/min", "quiet")] if rate else []
         if view is not None:

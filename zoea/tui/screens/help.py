@@ -38,6 +38,7 @@ class Help(CockpitScreen[None]):
     """Type to search; enter does what the line says, where it is possible on the screen below."""
 
     CSS_PATH = "help.tcss"
+    ON_ENTER: ClassVar[str] = "do it"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "move(1)", show=False),
         Binding("up", "move(-1)", show=False),

@@ -34,6 +34,7 @@ class Search(CockpitScreen[None]):
 
     CSS_PATH = "search.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.SEARCH)
+    ON_ENTER: ClassVar[str] = "open"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(of(Place.SEARCH)),
         Binding("down", "move(1)", show=False),

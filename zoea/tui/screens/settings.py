@@ -40,6 +40,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
 
     CSS_PATH = "settings.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.SETTINGS)
+    ON_ENTER: ClassVar[str] = "keep"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(of(Place.SETTINGS)),
         Binding("right", "deeper", show=False),

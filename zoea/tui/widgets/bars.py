@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol, cast
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual import events
 from textual.strip import Strip
@@ -15,6 +15,7 @@ from textual.widget import Widget
 from zoea.text.control import strip
 from zoea.tui.actions import Action, Situation
 from zoea.tui.styles import styles_of
+from zoea.tui.typed_keys import TypedKey
 
 KEY_NAMES = {
     "question_mark": "?",
@@ -40,10 +41,14 @@ def key_name(key: str) -> str:
 
 
 Piece = tuple[str, str]
+URGENT = ("asking", "errored")
+"""Roles of what is shown however little room there is."""
+CUT_LEAST = 10
+"""A piece of fewer cells than this is left out, not cut."""
 
 
 class Line(Widget):
-    """One line of pieces, left and right; what does not fit is left out from the middle."""
+    """One line of pieces, left and right; what does not fit is cut from the middle, what is urgent last."""
 
     DEFAULT_CSS = "Line { height: 1; }"
 
@@ -74,21 +79,35 @@ class Line(Widget):
         plain = self.rich_style
         styles = styles_of(self)
         given = [(one_line_of(text), role) for text, role in self._left]
-        right = [Segment(one_line_of(text), plain + styles.of(role)) for text, role in self._right]
-        urgent = max((at for at, (_, role) in enumerate(given, 1) if role == "asking"), default=0)
-        needed = sum(cell_len(text) for text, _ in given[:urgent])
-        while right and needed + sum(cell_len(segment.text) for segment in right) > width:
+        right = [(one_line_of(text), role) for text, role in self._right]
+        urgent = max((at for at, (_, role) in enumerate(given, 1) if role in URGENT), default=0)
+        needed = _cells(given[:urgent])
+        while right and needed + _cells(right) > width:
             del right[0]  # what it costs gives way to who needs the person
-        room = width - sum(cell_len(segment.text) for segment in right)
-        left: list[Segment] = []
-        used = 0
-        for text, role in given:
-            if used + cell_len(text) > room:
-                break
-            used += cell_len(text)
-            left.append(Segment(text, plain + styles.of(role)))
-        middle = Segment(" " * max(0, room - used), plain)
-        return Strip([*left, middle, *right]).adjust_cell_length(width, plain)
+        room = width - _cells(right)
+        left = fitted(given, room)
+        pieces = [*left, (" " * max(0, room - _cells(left)), ""), *right]
+        segments = [Segment(text, plain + styles.of(role)) for text, role in pieces]
+        return Strip(segments).adjust_cell_length(width, plain)
+
+
+def fitted(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    """The pieces in `width` cells: the last ones are cut, then left out, and what is urgent after all others."""
+    kept = list(pieces)
+    for is_urgent in (False, True):
+        for at in reversed(range(len(kept))):
+            over = _cells(kept) - width
+            if over <= 0:
+                return kept
+            text, role = kept[at]
+            if (role in URGENT) is is_urgent:
+                left = cell_len(text) - over
+                kept[at] = (set_cell_size(text, left - 1) + "…" if left >= CUT_LEAST else "", role)
+    return kept
+
+
+def _cells(pieces: Sequence[Piece]) -> int:
+    return sum(cell_len(text) for text, _ in pieces)
 
 
 def one_line_of(text: str) -> str:
@@ -96,46 +115,61 @@ def one_line_of(text: str) -> str:
     return strip(text).replace("\n", " ").replace("\t", " ")
 
 
-class _Doing(Protocol):
-    """An app that carries out actions: the cockpit."""
-
-    def action_do(self, action_id: str) -> None: ...
-
-
 class KeyLine(Line):
     """The footer: the most useful keys of this place, disabled ones quiet. A click on one is that key."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._actions: list[tuple[int, str]] = []
+        self._clicks: list[tuple[int, str]] = []
 
-    def action_at(self, x: int) -> str:
-        """The id of the action that is shown at a column, or nothing."""
-        return next((action_id for end, action_id in self._actions if x < end), "")
-
-    def on_click(self, event: events.Click) -> None:
-        action_id = self.action_at(event.x)
-        if action_id:
-            cast(_Doing, self.app).action_do(action_id)
+    async def on_click(self, event: events.Click) -> None:
+        click = next((click for end, click in self._clicks if event.x < end), "")
+        if click:
+            await self.run_action(click)
 
     def describe(self, actions: Sequence[Action], situation: Situation, keys: dict[str, str], badge: str = "") -> None:
         """Show the actions that have a footer rank; `keys` are the keys in force, by action id."""
-        pairs: list[tuple[Piece, Piece]] = []
-        ids: list[str] = []
+        shown: list[_Key] = []
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
             off = bool(action.why_not(situation))
-            title = action.title
+            title, is_kept = action.title, action.id in ("swarm.hold", "app.help")
             if action.id == "approval.oldest" and situation.approvals:
-                title = f"{title} {situation.approvals}"
+                title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
                 title = "resume"
-            key = key_name(keys.get(action.id, action.key))
-            ids.append(action.id)
-            pairs.append(((f" {key}", "quiet" if off else "key"), (f" {title} ", "quiet" if off else "")))
-        # Where it gets narrow the later ones go first, but never the last: that is the help.
+            key = keys.get(action.id, action.key)
+            shown.append(_Key(key, title, f"app.do({action.id!r})", off=off, is_kept=is_kept))
+        self._show(shown, badge)
+
+    def describe_typed(self, typed: Sequence[TypedKey], badge: str = "") -> None:
+        """Show the keys that an input lets through."""
+        self._show([_Key(one.key, one.title, one.click) for one in typed], badge)
+
+    def _show(self, shown: list[_Key], badge: str) -> None:
+        """Where it gets narrow the later ones go first, but not those that a person must always find."""
         room = self.size.width - cell_len(badge)
-        while len(pairs) > 1 and sum(cell_len(text) for pair in pairs for text, _ in pair) > room > 0:
-            del pairs[-2], ids[-2]
-        ends = accumulate(sum(cell_len(text) for text, _ in pair) for pair in pairs)
-        self._actions = list(zip(ends, ids, strict=True))
-        self.put([piece for pair in pairs for piece in pair], [(badge, "quiet")] if badge else ())
+        while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
+            gone = next((one for one in reversed(shown) if not one.is_kept), shown[-1])
+            shown.remove(gone)
+        self._clicks = list(zip(accumulate(one.width for one in shown), (one.click for one in shown), strict=True))
+        self.put([piece for one in shown for piece in one.pieces], [(badge, "quiet")] if badge else ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key in the footer."""
+
+    key: str
+    title: str
+    click: str
+    off: bool = False
+    is_kept: bool = False
+
+    @property
+    def pieces(self) -> tuple[Piece, Piece]:
+        name = f" {key_name(self.key)}"
+        return (name, "quiet" if self.off else "key"), (f" {self.title} ", "quiet" if self.off else "")
+
+    @property
+    def width(self) -> int:
+        return sum(cell_len(text) for text, _ in self.pieces)

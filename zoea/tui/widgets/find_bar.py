@@ -56,6 +56,8 @@ class FindBar(Horizontal):
             super().__init__()
             self.by = by
 
+    ON_ENTER: ClassVar[str] = "go to it"
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._timer: Timer | None = None
