@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
-from zoea.model.errors import UsageError
+from tests.swarm.test_desk import templates
+from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, ToolSpec
-from zoea.model.words import ApprovalAnswer
+from zoea.model.words import ApprovalAnswer, ErrorClass, MysisState
 from zoea.swarm.mysis import MysisRunner
 
 BURN = Answer(calls=(call("burn", "it"),))
@@ -61,6 +62,50 @@ async def test_a_grant_for_the_template_holds_for_its_myses_and_across_a_restart
         await s.settled("beta")
         assert s.peer.seen == [("burn", "it")]
         assert await s.commander.approvals() == ()
+
+
+ONCE_MORE = (BURN, Answer(text="done"))
+BROKEN = ProviderError("no", kind=ErrorClass.BAD_REQUEST)
+
+
+async def grants(s: Swarm) -> list[bool]:
+    """Whether each grant still holds, by the store, and by the desk of this process."""
+    held = await s.rows("SELECT mysis_id, upstream, tool, schema_hash, revoked_at FROM grant_ ORDER BY id")
+    kept = [(row["mysis_id"], row["upstream"], row["tool"], row["schema_hash"]) for row in held]
+    desk = s.commander._approvals._session_grants
+    assert desk == {key for key, row in zip(kept, held, strict=True) if row["revoked_at"] is None}
+    return [row["revoked_at"] is None for row in held]
+
+
+async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_the_mysis_stops(tmp_path: Path) -> None:
+    found = templates(tmp_path, once='run = "once"')
+    async with swarm(
+        tmp_path, script(*ONCE_MORE, *ONCE_MORE, BROKEN, BURN, Answer(text="done"), BURN), templates=found
+    ) as s:
+        await s.commander.create("alpha", template="once", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.commander._view.row(1).approvals)
+        await s.commander.answer(1, ApprovalAnswer.SESSION)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        await s.settled()
+        assert await grants(s) == [True]
+        await s.commander.send("alpha", "again")
+        await s.settled()
+        await s.commander.send("alpha", "and again")
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+        await s.commander.start("alpha")
+        await s.commander.send("alpha", "once more")
+        await s.settled()
+        assert s.peer.seen == [("burn", "it")] * 3
+        await s.commander.stop("alpha")
+        assert await grants(s) == [False]
+        await s.commander.start("alpha")
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.commander._view.row(1).approvals)
+        await s.commander.answer(2, ApprovalAnswer.SESSION)
+        assert await grants(s) == [False, True]
+    async with swarm(tmp_path) as s:
+        assert await grants(s) == [False, False]
 
 
 async def test_a_changed_tool_is_asked_about_again(tmp_path: Path) -> None:

@@ -151,6 +151,16 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sent
     return True
 
 
+def revoke_of(conn: WriterConnection, mysis_id: int) -> None:
+    """What a person allowed this mysis until it stops is allowed no more."""
+    conn.execute("UPDATE grant_ SET revoked_at = ? WHERE mysis_id = ? AND revoked_at IS NULL", (conn.now(), mysis_id))
+
+
+def revoke_of_all(conn: WriterConnection) -> None:
+    """What was allowed to one mysis does not outlive the process; what was allowed to a template does."""
+    conn.execute("UPDATE grant_ SET revoked_at = ? WHERE mysis_id IS NOT NULL AND revoked_at IS NULL", (conn.now(),))
+
+
 def granted_by(asked: sqlite3.Row) -> tuple[str, str, str]:
     """What a grant that answers a row of `OPEN` is bound to: upstream, tool and schema, or the budget's scope."""
     if asked["kind"] == "budget":

@@ -56,6 +56,7 @@ class ApprovalDesk:
         return (mysis_id, *approval_ops.for_budget(scope)) in self._session_grants
 
     def session_ended(self, mysis_id: int) -> None:
+        """It was stopped: what a person allowed it until then is asked about again."""
         self._session_grants = {grant for grant in self._session_grants if grant[0] != mysis_id}
 
     async def ask_for_call(self, call_id: int, mysis_id: int, post: Post) -> None:

@@ -218,16 +218,18 @@ class MysisRunner:
             session = mysis_ops.set_state(conn, self.mysis.id, effect, lasting)
             return session, mysis_ops.find(conn, self.mysis.id)
 
-        lasting = lf.lasting(self.life)
+        lasting, before = lf.lasting(self.life), self.mysis.state
         session_id, mysis = await self._services.write(op)
         self._session_id = session_id or self._session_id
         self.refresh(mysis)
+        if before is MysisState.STOPPED:
+            self._services.approvals.session_ended(self.mysis.id)
         await self._have_state(effect)
 
     async def _have_state(self, effect: lf.SetState) -> None:
         """What a state means here, once it is stored."""
         self._live.set_failure(effect.failure, self._now())
-        if effect.state is not MysisState.RUNNING:
+        if effect.state is MysisState.STOPPED:
             self._services.approvals.session_ended(self.mysis.id)
         if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and self._driver is None:
             await self._close_session()

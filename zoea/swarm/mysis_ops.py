@@ -11,8 +11,8 @@ from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
 from zoea.model.values import Failure, Mysis
 from zoea.model.words import MysisState
 from zoea.store import WriterConnection
+from zoea.swarm import approval_ops, rows
 from zoea.swarm import life as lf
-from zoea.swarm import rows
 from zoea.text import clean
 
 _NAME = re.compile(r"[\w .\-]{1,40}", re.UNICODE)
@@ -163,6 +163,9 @@ def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, lasting: l
     now = conn.now()
     state, failure = to.state, to.failure
     row = conn.execute("SELECT state, template_hash FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    if MysisState.STOPPED in (state, row["state"]):
+        # At the start too: an answer that came while it was being stopped is worth nothing any more.
+        approval_ops.revoke_of(conn, mysis_id)
     if state is MysisState.RUNNING or failure is not None:
         conn.execute(
             "UPDATE mysis SET error = ?, error_dismissed_at = NULL WHERE id = ?", (rows.failure_text(failure), mysis_id)
@@ -259,6 +262,7 @@ def settle_after_start(conn: WriterConnection) -> tuple[int, ...]:
         )
         _end_session(conn, mysis_id, "crashed")
         conn.emit("mysis.state", mysis_id, state="idle", reason="Zoea was closed", error="", retry_at=None)
+    approval_ops.revoke_of_all(conn)
     conn.execute("UPDATE turn SET broke_off = 'crashed' WHERE outcome IS NULL AND broke_off IS NULL")
     conn.execute("UPDATE mysis SET retry_at = NULL WHERE state = 'idle' AND retry_at IS NOT NULL")
     return (*running, *resting)
