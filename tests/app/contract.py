@@ -139,6 +139,11 @@ class SwarmApiContract:
         with pytest.raises(UsageError):
             await swarm.answer(99, ApprovalAnswer.ONCE)
 
+    async def test_a_grant_that_nobody_gave_cannot_be_revoked(self, swarm: SwarmApi) -> None:
+        assert await swarm.grants() == ()
+        with pytest.raises(UsageError, match="no grant 99 holds"):
+            await swarm.revoke(99)
+
     async def test_a_delivery_that_is_not_pending_cannot_be_withdrawn(self, swarm: SwarmApi) -> None:
         with pytest.raises(UsageError):
             await swarm.withdraw(99)

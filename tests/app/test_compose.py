@@ -59,6 +59,7 @@ class TestSwarm:
         assert stored.message_text(where.database, 1) == said[0].content
         assert stored.newest_event(where.database) > 0
         assert stored.open_approvals(where.database) == ()
+        assert stored.grants(where.database) == ()
 
     async def test_providers_can_be_brought_along(self, where: Places) -> None:
         provider = ScriptedProvider(name="mine")

@@ -12,7 +12,7 @@ from tests.fakes.owner import OwnerThread
 from zoea import __main__
 from zoea.cli.dispatch import COMMANDS, load
 from zoea.model.errors import ZoeaError
-from zoea.model.values import COMMANDER, ApprovalView
+from zoea.model.values import COMMANDER, ApprovalView, GrantView
 from zoea.model.words import ApprovalAnswer, MysisState
 
 COMMANDING = [
@@ -28,6 +28,7 @@ COMMANDING = [
     ("answer", "1", "sell"),
     ("approve", "1"),
     ("deny", "1"),
+    ("revoke", "1"),
 ]
 
 
@@ -49,6 +50,7 @@ class TestAlone:
         assert zoea("list", "--json").json == []
         assert "No mysis yet" in zoea("list").out
         assert zoea("approvals", "--json").json == []
+        assert zoea("grants").out == "Nothing is allowed for a whole template\n"
 
     def test_showing_what_was_never_stored_exits_4(self, zoea: Zoea) -> None:
         assert zoea("show", "alpha").code == 4
@@ -127,6 +129,14 @@ class TestBeside:
         assert zoea("hold", "alpha").out == "alpha is on hold\n"
         assert "idle" not in zoea("show", "alpha").out.splitlines()[2]
         assert "(held)" in zoea("show", "alpha").out
+
+    def test_a_grant_is_listed_and_revoked(self, zoea: Zoea, beside: OwnerThread) -> None:
+        beside.swarm.granted = {n: GrantView(n, "miner", up, "burn", 0) for n, up in ((3, "peer"), (4, ""))}
+        assert zoea("grants").out.startswith("3  miner: peer/burn  since")
+        assert [grant["tool"] for grant in zoea("grants", "--json").json] == ["burn", "burn"]
+        assert zoea("revoke", "3").out == "peer/burn asks again for the myses of miner\n"
+        assert zoea("revoke", "4", "--json").json["id"] == 4
+        assert zoea("revoke", "4").code == 2
 
     @pytest.mark.parametrize(
         ("arguments", "answer"),

@@ -15,6 +15,7 @@ from zoea.model.values import (
     COMMANDER,
     ApprovalView,
     Event,
+    GrantView,
     Lagged,
     McpView,
     MysisView,
@@ -66,6 +67,7 @@ class FakeSwarm:
         self.trial = ToolTrial("done", False, 1_000)
         self.serving = McpView()
         self.left_running: set[int] = set()
+        self.granted: dict[int, GrantView] = {}
         self._myses: dict[int, MysisView] = {}
         self._deleted: dict[int, MysisView] = {}
         self._events: list[Event] = []
@@ -237,6 +239,14 @@ class FakeSwarm:
         if self.asked.pop(approval_id, None) is None:
             raise UsageError(f"no approval {approval_id} waits for an answer")
         self.answers.append((approval_id, answer, sentence))
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        return tuple(self.granted.values())
+
+    async def revoke(self, grant_id: int) -> GrantView:
+        if grant_id not in self.granted:
+            raise UsageError(f"no grant {grant_id} holds")
+        return self.granted.pop(grant_id)
 
     async def view(self) -> SwarmView:
         return self._view(tuple(self._myses.values()))

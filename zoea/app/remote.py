@@ -22,6 +22,7 @@ from zoea.model.values import (
     COMMANDER,
     ApprovalView,
     Event,
+    GrantView,
     Lagged,
     McpView,
     MysisView,
@@ -267,6 +268,12 @@ class RemoteSwarm:
 
     async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
         await self._do("answer", approval_id=approval_id, answer=answer, sentence=sentence)
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        return await self._ask(tuple[GrantView, ...], "grants")
+
+    async def revoke(self, grant_id: int) -> GrantView:
+        return await self._ask(GrantView, "revoke", grant_id=grant_id)
 
     async def view(self) -> SwarmView:
         return await self._ask(SwarmView, "view")

@@ -34,6 +34,7 @@ _WORDS = {
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
     "approval.asked": "asks you something ({approval})",
     "approval.answered": "answer to {approval}: {answer}",
+    "grant.revoked": "grant {grant} is revoked: its tool asks again",
 }
 
 _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.model.errors import MysisMissing, StoreError
-from zoea.model.values import ApprovalView, Memory, Mysis, MysisView, SwarmView
+from zoea.model.values import ApprovalView, GrantView, Memory, Mysis, MysisView, SwarmView
 from zoea.model.words import Activity, MysisState
 from zoea.store.direct import open_reader
 from zoea.swarm import approval_ops, rows
@@ -131,6 +131,12 @@ def open_approvals(database: Path) -> tuple[ApprovalView, ...]:
     """What waited for an answer when the swarm ended."""
     with _reading(database) as reader:
         return tuple(approval_ops.view(row) for row in reader.execute(f"{approval_ops.OPEN} ORDER BY a.id"))
+
+
+def grants(database: Path) -> tuple[GrantView, ...]:
+    """What is allowed for whole templates."""
+    with _reading(database) as reader:
+        return tuple(approval_ops.grant_view(row) for row in reader.execute(approval_ops.GRANTS))
 
 
 def answer_text(database: Path, turn_id: int) -> str:

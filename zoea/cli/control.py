@@ -1,4 +1,4 @@
-"""Commands that keep the swarm in hand: hold, approvals, approve, deny."""
+"""Commands that keep the swarm in hand: hold, approvals, approve, deny, grants, revoke."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from zoea.app.sentences import question_of
+from zoea.app.stored import grants as stored_grants
 from zoea.app.stored import open_approvals
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.reach import ask, command
 from zoea.cli.rows import moment
 from zoea.model.errors import StoreMissing
 from zoea.model.ports import SwarmApi
-from zoea.model.values import ApprovalView
+from zoea.model.values import ApprovalView, GrantView
 from zoea.model.words import ApprovalAnswer
 from zoea.settings.paths import Places
 from zoea.text.control import strip
@@ -54,6 +55,42 @@ def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
 def _stored(where: Places) -> tuple[ApprovalView, ...]:
     try:
         return open_approvals(where.database)
+    except StoreMissing:
+        return ()
+
+
+def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Tools that the myses of a template call without asking, since you approved one with --template."""
+    held = ask(workspace, lambda swarm: swarm.grants(), _stored_grants)
+    if as_json:
+        write_json(held)
+        return
+    if not held:
+        typer.echo("Nothing is allowed for a whole template")
+    for grant in held:
+        typer.echo(strip(f"{grant.id}  {grant.template}: {_whose(grant)}  since {moment(grant.granted_at)}"))
+
+
+def revoke(
+    grant: Annotated[int, typer.Argument(metavar="ID", help="As `zoea grants` shows it.")],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Take back what you allowed for a template: the next call of that tool asks again."""
+    gone = command(workspace, lambda swarm: swarm.revoke(grant))
+    if as_json:
+        write_json(gone)
+    else:
+        typer.echo(strip(f"{_whose(gone)} asks again for the myses of {gone.template}"))
+
+
+def _whose(grant: GrantView) -> str:
+    return f"{grant.upstream}/{grant.tool}" if grant.upstream else grant.tool
+
+
+def _stored_grants(where: Places) -> tuple[GrantView, ...]:
+    try:
+        return stored_grants(where.database)
     except StoreMissing:
         return ()
 

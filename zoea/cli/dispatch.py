@@ -45,6 +45,8 @@ COMMANDS: dict[str, Command] = {
     "answer": Command("zoea.cli.control:answer", "Answer the question of a mysis"),
     "approve": Command("zoea.cli.control:approve", "Allow a tool call, or going on beyond a budget"),
     "deny": Command("zoea.cli.control:deny", "Refuse what a mysis asks for"),
+    "grants": Command("zoea.cli.control:grants", "Tools that you allowed for a whole template"),
+    "revoke": Command("zoea.cli.control:revoke", "Take such a grant back"),
     "config": Command("zoea.cli.config:app", "Make, show and check the settings", _SETUP),
     "trust": Command("zoea.cli.trust:trust", "Trust what a project's zoea.toml asks for", _SETUP),
     "credentials": Command("zoea.cli.credentials:app", "Keep keys out of files and prompts", _SETUP),

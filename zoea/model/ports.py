@@ -23,6 +23,7 @@ from zoea.model.values import (
     COMMANDER,
     ApprovalView,
     Event,
+    GrantView,
     Lagged,
     McpView,
     MysisView,
@@ -282,6 +283,14 @@ class SwarmApi(Protocol):
     async def approvals(self) -> tuple[ApprovalView, ...]: ...
 
     async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None: ...
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        """What was allowed for whole templates and still holds, oldest first."""
+        ...
+
+    async def revoke(self, grant_id: int) -> GrantView:
+        """Ask again from the next call on. Raises UsageError where no such grant holds."""
+        ...
 
     async def view(self) -> SwarmView: ...
 

@@ -324,6 +324,20 @@ class ApprovalView:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantView:
+    """A tool that the myses of a template may call without asking, because a person said so once.
+
+    It counts for the tool as it was then: one that its upstream changed asks again. `upstream` is empty for Zoea's own.
+    """
+
+    id: int
+    template: str
+    upstream: str
+    tool: str
+    granted_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class ToolView:
     """A tool as its upstream lists it. `schema` is its input schema as JSON text, whole.
 

@@ -10,7 +10,8 @@ import json
 import sqlite3
 from dataclasses import dataclass
 
-from zoea.model.values import ApprovalView
+from zoea.model.errors import UsageError
+from zoea.model.values import ApprovalView, GrantView
 from zoea.model.words import ApprovalAnswer
 from zoea.store import WriterConnection
 from zoea.text import clean
@@ -149,6 +150,35 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sent
             (asked["template"], mysis_id, upstream, tool, schema_hash, now),
         )
     return True
+
+
+# The same may have been allowed twice, where two questions of it were open: it is one grant, and revoked as one.
+GRANTS = """
+SELECT min(id) AS id, template, upstream, tool, min(created_at) AS granted_at FROM grant_
+WHERE revoked_at IS NULL AND mysis_id IS NULL GROUP BY template, upstream, tool, schema_hash ORDER BY min(id)
+"""
+
+
+def grant_view(row: sqlite3.Row) -> GrantView:
+    """A row of `GRANTS` as fronts see it."""
+    return GrantView(row["id"], row["template"], row["upstream"], row["tool"], row["granted_at"])
+
+
+def revoke(conn: WriterConnection, grant_id: int) -> sqlite3.Row:
+    """End what was allowed for a template; the grant. Raises UsageError where none of that id holds."""
+    row: sqlite3.Row | None = conn.execute(
+        "SELECT *, created_at AS granted_at FROM grant_ WHERE id = ? AND revoked_at IS NULL AND mysis_id IS NULL",
+        (grant_id,),
+    ).fetchone()
+    if row is None:
+        raise UsageError(f"no grant {grant_id} holds", hint="`zoea grants` lists those that do.")
+    conn.execute(
+        "UPDATE grant_ SET revoked_at = ? WHERE revoked_at IS NULL AND mysis_id IS NULL"
+        " AND template = ? AND upstream = ? AND tool = ? AND schema_hash = ?",
+        (conn.now(), row["template"], row["upstream"], row["tool"], row["schema_hash"]),
+    )
+    conn.emit("grant.revoked", None, grant=grant_id)
+    return row
 
 
 def revoke_of(conn: WriterConnection, mysis_id: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from zoea.model.errors import UsageError
 from zoea.model.ports import Clock, Timer
 from zoea.model.request import ToolSpec
-from zoea.model.values import ApprovalView
+from zoea.model.values import ApprovalView, GrantView
 from zoea.model.words import ASK_TOOL, ApprovalAnswer
 from zoea.store import Store
 from zoea.swarm import approval_ops
@@ -136,6 +136,16 @@ class ApprovalDesk:
             self._template_grants.add((row["template"], *grant))
         column = "turn_id" if row["kind"] == "budget" else "tool_call_id"
         self._post((column, row[column]), answer, clean(sentence))
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        """What was allowed for whole templates, oldest first."""
+        return tuple(approval_ops.grant_view(row) for row in await self._store.read(approval_ops.GRANTS))
+
+    async def revoke(self, grant_id: int) -> GrantView:
+        """The next call of that tool asks again. Raises UsageError where there is no such grant."""
+        row = await self._store.write(lambda conn: approval_ops.revoke(conn, grant_id))
+        self._template_grants.discard((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
+        return approval_ops.grant_view(row)
 
     def _post(self, key: _Key, answer: ApprovalAnswer, sentence: str) -> None:
         waiting = self._take(key)

@@ -20,6 +20,7 @@ from zoea.model.values import (
     COMMANDER,
     ApprovalView,
     Event,
+    GrantView,
     Lagged,
     Mysis,
     MysisView,
@@ -448,6 +449,16 @@ class Commander(Beyond):
     async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
         try:
             await self._approvals.answer(approval_id, answer, sentence, "commander")
+        except StoreFull as error:
+            self._services.disk_trouble(error)
+            raise
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        return await self._approvals.grants()
+
+    async def revoke(self, grant_id: int) -> GrantView:
+        try:
+            return await self._approvals.revoke(grant_id)
         except StoreFull as error:
             self._services.disk_trouble(error)
             raise

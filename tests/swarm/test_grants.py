@@ -1,0 +1,34 @@
+"""What was allowed for a whole template: listed, and taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import call, script, swarm
+from tests.swarm.test_approvals import ask
+from zoea.model.errors import UsageError
+from zoea.model.request import Answer
+from zoea.model.words import ApprovalAnswer
+
+BURN = Answer(calls=(call("burn", "it"),))
+
+
+async def test_a_grant_for_the_template_is_listed_and_once_revoked_asked_about_again(tmp_path: Path) -> None:
+    done = Answer(text="done")
+    async with swarm(tmp_path, script(BURN, BURN, done, done, BURN)) as s:
+        first = await ask(s, "alpha")
+        await s.commander.answer(await ask(s, "beta"), ApprovalAnswer.TEMPLATE)
+        await s.commander.answer(first, ApprovalAnswer.TEMPLATE)
+        await s.settled("alpha")
+        await s.settled("beta")
+        [grant] = await s.commander.grants()
+        assert (grant.template, grant.upstream, grant.tool) == ("default", "peer", "burn")
+        assert await s.commander.revoke(grant.id) == grant
+        assert await s.commander.grants() == ()
+        with pytest.raises(UsageError, match="no grant 1 holds"):
+            await s.commander.revoke(grant.id)
+        await ask(s, "gamma")
+    async with swarm(tmp_path, script(BURN)) as s:
+        assert s.commander._approvals._template_grants == set()
