@@ -249,3 +249,31 @@ async def test_a_draft_outlives_a_terminal_that_was_too_small(tmp_path: Path) ->
         await stage.until(lambda: stage.shows(Dashboard))
         await stage.write("thought")
         assert stage.one(Prompt).text == "half a thought"
+
+
+async def test_marks_are_counted_in_the_title_and_who_was_meant_is_named(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("j", "j", "space")
+        assert "SWARM · 1 marked " in stage.text()
+        await stage.press("slash")
+        await stage.write("alpha")
+        await stage.press("enter")
+        assert "SWARM · 1 of 3 with 'alpha' · 1 marked (1 hidden)" in stage.text()
+        await stage.press("s")
+        await stage.until(lambda: stage.notices == ["gamma stopped"])
+        assert stage.view("alpha").state is MysisState.RUNNING
+        await stage.press("escape", "asterisk", "s")
+        await stage.until(lambda: stage.notices[1:] == ["alpha and beta stopped"])
+        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+        await stage.press("r")
+        await stage.until(lambda: stage.notices[2:] == ["3 myses started"])
+        await stage.press("escape")
+        assert "marked" not in stage.text()
+
+
+async def test_marks_that_scrolling_hides_are_counted_as_hidden(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=[f"m{number}" for number in range(30)], size=(80, 24)) as stage:
+        await stage.press("space")
+        assert "SWARM · 1 marked " in stage.text()
+        await stage.press("G")
+        assert "SWARM · 1 marked (1 hidden)" in stage.text()

@@ -118,6 +118,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._draw_titles()
         self._draw_needs()
         self._draw_feed()
+        self._draw_detail()
 
     @property
     def prompt(self) -> Prompt:
@@ -141,6 +142,10 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             return tuple(marked)
         cursor = self.table.cursor if self.is_mounted else None
         return (cursor,) if cursor is not None else ()
+
+    @property
+    def is_said_of_others(self) -> bool:
+        return bool(self.cockpit.marks) or self._meant is not None
 
     def _row(self, view: MysisView) -> Row:
         feed = self.cockpit.feed
@@ -189,6 +194,10 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._draw_detail()
         self._draw_needs()
         self.redraw_bars()
+
+    def on_swarm_table_scrolled(self, event: SwarmTable.Scrolled) -> None:
+        if self.cockpit.marks:
+            self._draw_titles()
 
     def on_swarm_table_chosen(self, event: SwarmTable.Chosen) -> None:
         self.cockpit.action_do("mysis.focus")
@@ -267,6 +276,9 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         found = self._filter.text
         shown, all_of_them = table.count, len(self.cockpit.feed.myses)
         title = f"SWARM · {shown} of {all_of_them} with '{one_line(found)}'" if found else "SWARM"
+        if marks := self.cockpit.marks:
+            hidden = len(marks - table.in_sight)
+            title += f" · {len(marks)} marked" + (f" ({hidden} hidden)" if hidden else "")
         order = "needs you first" if table.is_attention_first else "as created"
         titles = (title, f"order: {order} · a changes it" if all_of_them else "")
         if titles != self._titles:

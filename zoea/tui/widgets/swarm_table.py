@@ -39,6 +39,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.view = view
 
+    class Scrolled(Message):
+        """Other rows are in sight."""
+
     class Chosen(Message):
         """A row was double-clicked."""
 
@@ -122,6 +125,16 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def shown(self) -> list[MysisView]:
         return [self._all[mysis_id] for mysis_id in self._shown]
+
+    @property
+    def in_sight(self) -> set[int]:
+        """The ids of the rows that a person sees now."""
+        first = self.scroll_offset.y
+        return set(self._shown[first : first + self.scrollable_content_region.height])
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self.post_message(self.Scrolled())
 
     def select(self, mysis_id: int) -> None:
         """Put the cursor on a mysis, where it is shown."""
