@@ -47,6 +47,7 @@ class Story:
 
     `during` is what the person says while the tool call of that text runs. Where Zoea
     counts or measures results (`counts_results`), one that was lost changes what follows.
+    While the tool call of `held_at` runs the swarm is put on hold, until nothing is in flight.
     """
 
     prompts: tuple[str, ...]
@@ -54,6 +55,7 @@ class Story:
     during: dict[str, tuple[str, DeliveryMode]] = field(default_factory=dict)
     settings: dict[str, dict[str, object]] = field(default_factory=dict)
     counts_results: bool = False
+    held_at: str = ""
 
 
 class MortalStore(Store):
@@ -124,7 +126,11 @@ async def live(
     async with _house(folder, story, reply, clock) as (commander, store):
         store.last, store.silent = last, silent
         telling = asyncio.create_task(_tell(commander, store, story))
-        others = [asyncio.create_task(_allow(commander)), asyncio.create_task(_turn(clock))]
+        others = [
+            asyncio.create_task(_allow(commander)),
+            asyncio.create_task(_turn(clock)),
+            asyncio.create_task(_lift(commander)),
+        ]
         dying = asyncio.create_task(store.died.wait())
         try:
             done, _ = await asyncio.wait({telling, dying}, timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -148,6 +154,8 @@ async def _house(
     swarm: list[Commander] = []
 
     async def ran(text: str) -> None:
+        if text == story.held_at:
+            await swarm[0].hold(True)
         if text in story.during:
             said, mode = story.during[text]
             await swarm[0].send("alpha", said, mode=mode, idempotency_key=said)
@@ -213,7 +221,7 @@ async def _tell(commander: Commander, store: Store, story: Story) -> None:
 
 async def _settled(commander: Commander) -> None:
     runner = commander._runner("alpha")
-    while not (runner.is_settled and runner.life.retry_at is None):  # noqa: ASYNC110  settling is no event
+    while not (runner.is_settled and runner.life.retry_at is None) or commander._hold.swarm:  # noqa: ASYNC110  settling is no event
         await asyncio.sleep(0.001)
     if runner.mysis.state is MysisState.ERRORED:
         await commander.dismiss("alpha")
@@ -226,6 +234,15 @@ async def _allow(commander: Commander) -> None:
                 await commander.answer(waiting.id, ApprovalAnswer.ONCE)
             except UsageError:
                 continue
+        await asyncio.sleep(0.003)
+
+
+async def _lift(commander: Commander) -> None:
+    """Take a hold back once it keeps the turn back, or there is none that could be."""
+    while True:
+        for runner in commander._runners.values():
+            if commander._hold.swarm and (runner._driver is None or runner._driver._awaits_lift):
+                await commander.hold(False)
         await asyncio.sleep(0.003)
 
 

@@ -49,6 +49,17 @@ STORIES = {
         (*rounds("one", "two", "three"), Answer(text="as you wish")),
         during={"two": ("turn left", DeliveryMode.STEER)},
     ),
+    "a hold that keeps calls back": Story(
+        ("go",),
+        (Answer(calls=(call("look", "a"), call("act", "b"), call("act", "c"))), *rounds("one"), Answer(text="done")),
+        held_at="a",
+    ),
+    "a hold that keeps a request back, where a steer joins it": Story(
+        ("go",),
+        (*rounds("one", "two"), Answer(text="done")),
+        during={"one": ("turn left", DeliveryMode.STEER)},
+        held_at="one",
+    ),
     "a message that waits for the next turn": Story(
         ("go",),
         (*rounds("one"), Answer(text="done"), *rounds("two"), Answer(text="that too")),

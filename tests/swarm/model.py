@@ -268,7 +268,8 @@ class Rows:
 
     def _leave(self, row: TurnRow, op: t.Close | t.BreakOff) -> t.Stored:
         is_released = op.unsent or op.error_class is not None
-        self._settle(op.request_id, "released" if is_released else "estimated", op.error_class)
+        error_class = ErrorClass.CANCELLED if op.unsent else op.error_class
+        self._settle(op.request_id, "released" if is_released else "estimated", error_class)
         partial: tuple[Memory, ...] = ()
         if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
             kept = self._insert(row, op.seq, Role.ASSISTANT, Source.LLM, op.partial.text, partial=True)
@@ -320,7 +321,10 @@ class Planned:
 
 @dataclass
 class Run:
-    """One turn from its opening or restoring to its end; `at_each_store` is called after each acknowledgement."""
+    """One turn from its opening or restoring to its end; `at_each_store` is called after each acknowledgement.
+
+    While it is `on_hold` nothing may begin; whoever takes that back gives `Lifted` if it is `lifting`.
+    """
 
     rows: Rows
     row: TurnRow
@@ -334,7 +338,10 @@ class Run:
     asked: list[int] = field(default_factory=list)
     sleeping: int | None = None
     aborting: Outcome | None = None
-    held: bool = False
+    questioned: bool = False
+    on_hold: bool = False
+    lifting: bool = False
+    lifts: int = 0
     end: t.End | None = None
     ran: list[int] = field(default_factory=list)
 
@@ -388,7 +395,8 @@ class Run:
     @property
     def waits(self) -> bool:
         """It waits for something outside."""
-        return bool(self.calling or self.running or self.asked or self.held) or self.sleeping is not None
+        found = self.calling or self.running or self.asked or self.questioned or self.lifting
+        return bool(found) or self.sleeping is not None
 
     def give(self, given: t.Input) -> tuple[t.Effect, ...]:
         """Feed an input and carry out all that follows from it at once."""
@@ -400,13 +408,20 @@ class Run:
             case t.Approved() if given.call_id in self.asked:
                 self.asked.remove(given.call_id)
             case t.Cancelled():
-                self.calling, self.running, self.asked, self.sleeping, self.held = False, [], [], None, False
+                self.calling, self.running, self.asked, self.sleeping = False, [], [], None
+                self.questioned = self.lifting = False
+            case t.Lifted():
+                self.lifting = False
+                self.lifts += 1
             case t.Now():
-                self.held = False
+                self.questioned = False
                 if self.sleeping is not None and given.at >= self.sleeping:
                     self.sleeping = None
             case _:
                 pass
+        if self.turn.held != self.on_hold:
+            self.turn, effects = step(self.turn, t.Hold(self.rows.now, self.on_hold))
+            assert effects == ()
         self.turn, effects = step(self.turn, given)
         self._carry(effects)
         return effects
@@ -421,9 +436,11 @@ class Run:
             if answer is not None:
                 self.turn, more = step(self.turn, answer)
                 waiting.extend(more)
+        assert self.lifting or self.turn.phase is not t.Phase.HELD, "what is kept back by a hold goes on after it"
         assert self.end is not None or self.waits or self.aborting, "it ends, or waits for something outside"
 
     def _carry_out(self, effect: t.Effect) -> t.Input | None:
+        assert not (self.on_hold and isinstance(effect, t.Reserve | t.Call | t.Run)), "on hold nothing begins"
         match effect:
             case t.Fetch():
                 return self._fetch()
@@ -431,8 +448,8 @@ class Run:
                 return self._plan(effect.shrink)
             case t.Reserve():
                 given = self.verdict(self)
-                self.held = given.held
-                if given.refused or given.held:
+                self.questioned = given.asked
+                if given.refused or given.held or given.asked:
                     return given
                 return replace(given, request_id=self.rows.reserve(self.row.id, effect.attempt))
             case t.Call():
@@ -451,10 +468,13 @@ class Run:
                 self.asked.append(effect.call_id)
             case t.Store():
                 stored = self.rows.carry_out(self.row.id, effect.op)
+                assert not (self.on_hold and isinstance(effect.op, t.MarkSent)), "on hold nothing is sent"
                 self.at_each_store(self)
                 return stored
             case t.Sleep():
                 self.sleeping = effect.until
+            case t.AwaitLift():
+                self.lifting = True
             case t.Abort():
                 self.aborting = effect.outcome
             case t.End():

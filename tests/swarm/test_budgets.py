@@ -110,7 +110,7 @@ async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: P
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.commander._hold.swarm)
         runner = s.commander._runner("alpha")
-        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "resting")
+        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "held")
         async with asyncio.timeout(3):
             view = await s.commander.stop("alpha")
         assert view.state is MysisState.STOPPED

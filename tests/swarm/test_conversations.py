@@ -11,7 +11,7 @@ import pytest
 from tests.swarm.harness import call, script, swarm
 from zoea.model.errors import NoRecipients, StateRefused, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.model.words import DeliveryMode, MysisState
+from zoea.model.words import Activity, DeliveryMode, MysisState
 
 
 async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp_path: Path) -> None:
@@ -198,8 +198,7 @@ async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) 
         await s.commander.hold(True, reason="lunch")
         block.release()
         await s.until(lambda: s.provider.in_flight == 0)
-        runner = s.commander._runner("alpha")
-        await s.until(lambda: runner._driver is not None and runner._driver._turn.running)
+        await s.until(lambda: s.commander._view.row(1).activity is Activity.WAITING)
         assert s.peer.seen == []
         assert (await s.commander.view()).hold_reason == "lunch"
         await s.commander.hold(False)

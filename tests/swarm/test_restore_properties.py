@@ -32,13 +32,14 @@ RULES = TurnRules(max_iterations=6)
 
 @dataclass(frozen=True)
 class Iteration:
-    """What the world does in one iteration: failures first, then an answer; steers arrive before it."""
+    """What the world does in one iteration: failures first, then an answer; steers arrive before it, maybe a hold."""
 
     tools: tuple[str, ...]
     text: str
     fails: tuple[ErrorClass, ...]
     is_silent_once: bool
     steers: tuple[str, ...]
+    is_held: bool
 
 
 ITERATIONS = st.builds(
@@ -57,6 +58,7 @@ ITERATIONS = st.builds(
     ),
     is_silent_once=st.sampled_from((False, False, False, True)),
     steers=st.lists(st.sampled_from(("hurry", *HOSTILE)).filter(str.strip), max_size=1).map(tuple),
+    is_held=st.sampled_from((False, False, True)),
 )
 
 
@@ -80,6 +82,9 @@ class World:
         run.rows.now += SECOND
         if run.calling:
             run.give(self.answer(run))
+        elif run.lifting:
+            run.on_hold = False
+            run.give(t.Lifted(run.rows.now))
         elif run.asked:
             answer = ApprovalAnswer.DENIED if self.denies else ApprovalAnswer.ONCE
             run.give(t.Approved(run.rows.now, run.asked[0], answer))
@@ -111,6 +116,7 @@ class World:
             for place, name in enumerate(now.tools)
         ]
         self.steer(run, now.steers)
+        run.on_hold = now.is_held
         return answered(at, now.text, *calls)
 
     def steer(self, run: Run, texts: tuple[str, ...]) -> None:
@@ -223,6 +229,40 @@ def test_what_was_never_sent_and_what_was_on_the_wire_are_told_apart() -> None:
         ("unknown: Zoea stopped while this ran; check before repeating it", True),
         ("cancelled: Zoea stopped before this ran", True),
     ]
+
+
+def test_what_a_hold_kept_back_was_never_sent() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run.begin()
+    run.on_hold = True
+    run.give(answered(rows.now, "", prepared("look", '{"n": 1}'), prepared("act", '{"n": 2}')))
+    assert (run.lifting, run.ran, [one.state for one in rows.calls.values()]) == (True, [], [CallState.PENDING] * 2)
+    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    assert [one.content for one in again.planned[0].plan.messages if one.role is Role.TOOL] == [NEVER_RAN, NEVER_RAN]
+
+
+def test_a_request_that_a_hold_kept_back_is_given_back_and_counts_as_no_attempt() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now, rest_until=r.rows.now + SECOND))
+    run.begin()
+    run.give(t.Now(rows.now + SECOND))
+    run.give(t.CallFailed(rows.now, Failure("ProviderError", "busy"), ErrorClass.TRANSIENT))
+    run.give(t.Now(run.turn.rest_until))
+    run.on_hold = True
+    run.give(t.Now(run.turn.rest_until))
+    assert run.lifting
+    assert [(one.attempt, one.state, one.error_class) for one in rows.requests] == [
+        (1, "released", ErrorClass.TRANSIENT),
+        (2, "released", ErrorClass.CANCELLED),
+    ]
+    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    assert again.turn.attempt == run.turn.attempt == 2
+    run.on_hold = False
+    run.give(t.Lifted(rows.now))
+    assert (run.turn.phase, rows.requests[-1].attempt, rows.requests[-1].state) == ("resting", 2, "reserved")
 
 
 def test_an_approval_that_nobody_answered_is_asked_again() -> None:

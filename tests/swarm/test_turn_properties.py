@@ -78,14 +78,19 @@ class Outside:
         self.planned: list[Planned] = []
         self.row: TurnRow | None = None
         self.calls: list[t.Prepared] = []
+        self.lifts = 0
 
     def verdict(self, run: Run) -> t.Verdict:
         at = run.rows.now
-        match self.data.draw(st.sampled_from(("go",) * 12 + ("rest", "held", "refused", "stopped")), "verdict"):
+        match self.data.draw(
+            st.sampled_from(("go",) * 12 + ("rest", "held", "asked", "refused", "stopped")), "verdict"
+        ):
             case "rest":
                 return t.Verdict(at, rest_until=at + self.data.draw(st.sampled_from((0, 50_000, 5 * SECOND))))
             case "held":
                 return t.Verdict(at, held=True)
+            case "asked":
+                return t.Verdict(at, asked=True)
             case "refused":
                 return t.Verdict(at, refused="Task budget exceeded: 2/1 tokens")
             case "stopped":
@@ -126,12 +131,13 @@ class Outside:
         if run.aborting is not None:
             self._cancel(run, run.aborting)
             return
-        options = ["steer", "now", "again"]
+        options = ["steer", "now", "again", "hold"]
         options += ["answer"] * 8 if run.calling else []
         options += ["fail"] * 2 if run.calling else []
         options += ["result"] * 8 if run.running else []
         options += ["approve"] * 4 if run.asked else []
-        options += ["wake"] * 6 if run.sleeping is not None or run.held else []
+        options += ["wake"] * 6 if run.sleeping is not None or run.questioned else []
+        options += ["lift"] * 4 if run.lifting else []
         options += ["cancel"] if self.data.draw(st.integers(0, 9), "cancel") == 0 else []
         match self.data.draw(st.sampled_from(options), "event"):
             case "steer":
@@ -154,6 +160,12 @@ class Outside:
                 answer = self.data.draw(st.sampled_from(ApprovalAnswer))
                 which = self.data.draw(st.sampled_from(run.asked), "which")
                 run.give(t.Approved(self.rows.now, which, answer, self.data.draw(st.sampled_from(("", "no")))))
+            case "hold":
+                run.on_hold = not run.on_hold
+            case "lift":
+                # It may be on again by the time that it is told.
+                run.on_hold = self.data.draw(st.sampled_from((False, False, True)), "on again")
+                run.give(t.Lifted(self.rows.now))
             case "wake":
                 self.rows.now = max(self.rows.now, run.sleeping or 0)
                 run.give(t.Now(self.rows.now, self.rows.now))
@@ -225,6 +237,7 @@ class Outside:
         for request in self.rows.requests:
             assert request.state != "reserved", "what was reserved is settled or given back"
         self.planned += run.planned
+        self.lifts += run.lifts
         self.row = row if row.outcome is None else None
 
 
@@ -244,8 +257,9 @@ def test_a_turn_never_asks_its_model_more_often_than_its_limits_allow(
     outside.live(1)
     answers = [one for one in outside.rows.memories.values() if one.role == "assistant" and not one.partial]
     assert len(answers) <= rules.max_iterations
-    # Each answer may be tried anew after a passing failure, once after silence, and once per turn with less.
-    assert len(outside.planned) <= rules.max_iterations + 1
+    # Each answer may be tried anew after a passing failure, once after silence, once per turn with less,
+    # and with what was said meanwhile once a hold is lifted.
+    assert len(outside.planned) <= rules.max_iterations + 1 + outside.lifts
 
 
 def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> None:
@@ -262,3 +276,23 @@ def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> N
     results = [(one.content, one.seq) for one in rows.of_turn(row.id) if one.role == "tool"]
     assert results == [("first", 3), ("second", 4), ("cancelled", 5)]
     assert rows.calls[3].state is CallState.CANCELLED
+
+
+def test_a_hold_that_is_on_again_before_it_is_told_keeps_back_what_it_kept_back() -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0))
+    run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    run.on_hold = True
+    run.begin()
+    for _ in range(2):
+        run.give(t.Lifted(rows.now))
+        assert (run.lifting, run.planned, rows.requests) == (True, [], [])
+    run.on_hold = False
+    run.give(t.Lifted(rows.now))
+    run.on_hold = True
+    run.give(answered(rows.now, "", prepared("act", "{}")))
+    run.give(t.Lifted(rows.now))
+    assert (run.lifting, run.ran, rows.calls[1].state) == (True, [], CallState.PENDING)
+    run.on_hold = False
+    run.give(t.Lifted(rows.now))
+    assert (run.lifting, run.ran) == (False, [1])

@@ -20,7 +20,7 @@ from zoea.model.errors import PlanError, ProviderError, ZoeaError
 from zoea.model.ports import ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.model.values import Memory, Mysis
-from zoea.model.words import MASK, Activity, ApprovalAnswer, Outcome
+from zoea.model.words import MASK, Activity, ApprovalAnswer, CallState, Outcome
 from zoea.store import WriterConnection
 from zoea.swarm import budgets, fingerprint, memory_ops, records, room, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
@@ -29,7 +29,7 @@ from zoea.swarm.endings import end_of, failure_of
 from zoea.swarm.gate import Rank
 from zoea.swarm.model_call import ModelCall
 from zoea.swarm.services import Services
-from zoea.swarm.turn import step
+from zoea.swarm.turn import slice_calls, step
 from zoea.swarm.view import LiveMysis
 from zoea.text.calls import spoken
 
@@ -107,6 +107,7 @@ class TurnDriver:
         self._live.turn_limit = agent.settings.budget.token_budget_per_task or 0
         self._model: ModelCall | None = None
         self._progress_at = services.clock.now()
+        self._awaits_lift = False
         self._end: t.End | None = None
         self._turn: t.Turn
         self._keeper = memory_ops.Keeper(
@@ -133,8 +134,7 @@ class TurnDriver:
             while self._end is None:
                 given = await self._next()
                 async with self._services.gate.place(self._rank):
-                    self._turn, more = step(self._turn, given)
-                    await self._carry(deque(more))
+                    await self._carry(deque(self._step(given)))
             return self._end
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             _log.exception("the turn of mysis #%d failed", self._agent.mysis_id)
@@ -177,6 +177,8 @@ class TurnDriver:
         given = await self._inputs.get()
         if self._broken is not None:
             raise self._broken
+        if isinstance(given, t.Now):
+            given = replace(given, progress_at=self._progress_at)  # there may have been some since it was posted
         if self._cancel is not None and not self._cancelled:
             self._cancelled = True
             return await self._aborted(self._cancel, given)
@@ -194,6 +196,14 @@ class TurnDriver:
             partial = self._model.partial()
         return t.Cancelled(self._now(), outcome, partial, finished)
 
+    def _step(self, given: t.Input) -> tuple[t.Effect, ...]:
+        """One step of the machine, which hears of a hold before all else."""
+        on_hold = self._services.hold.holds(self._agent.mysis_id)
+        if on_hold is not self._turn.held:
+            self._turn, _ = step(self._turn, t.Hold(self._now(), on_hold))
+        self._turn, effects = step(self._turn, given)
+        return effects
+
     async def _carry(self, effects: deque[t.Effect]) -> None:
         """Carry out effects in order; what one answers at once is fed back before the next.
 
@@ -206,8 +216,7 @@ class TurnDriver:
             given = await self._carry_out(effect)
             if given is None:
                 continue
-            self._turn, more = step(self._turn, given)
-            effects.extend(more)
+            effects.extend(self._step(given))
 
     async def _carry_out(self, effect: t.Effect) -> t.Input | None:
         match effect:
@@ -227,7 +236,9 @@ class TurnDriver:
                 return await self._store(effect.op)
             case t.Sleep():
                 self._show(Activity.WAITING)
-                self._services.clock.call_at(effect.until, lambda: self.post(t.Now(self._now(), self._progress_at)))
+                self._services.clock.call_at(effect.until, lambda: self._go_on(effect.until))
+            case t.AwaitLift():
+                self._await_lift()
             case t.Abort():
                 self.cancel(effect.outcome)
             case t.End():
@@ -294,12 +305,10 @@ class TurnDriver:
             self._live.say(f"asks: go on? {said}", self._now())
             self._show(Activity.ASKING)
             self._spawn(self._ask_for_budget())
-            return t.Verdict(self._now(), held=True)
+            return t.Verdict(self._now(), asked=True)
         if reserved.scope != "swarm":
             return t.Verdict(self._now(), refused=said, stops=reserved.scope == "mysis")
         await self._services.hold_swarm(said)
-        self._show(Activity.WAITING)
-        self._spawn(self._go_on_when_lifted())
         return t.Verdict(self._now(), held=True)
 
     def _limits(self) -> spend_ops.Limits:
@@ -319,19 +328,32 @@ class TurnDriver:
 
     async def _ask_for_budget(self) -> None:
         await self._services.approvals.ask_for_budget(
-            self._opened.turn_id, self._agent.mysis_id, lambda _answer, _sentence: self._budget_answered()
+            # The budgets are asked again: the answer stands in its row.
+            self._opened.turn_id,
+            self._agent.mysis_id,
+            lambda _answer, _sentence: self._go_on(),
         )
 
-    def _budget_answered(self) -> None:
-        """The budgets are asked again: the answer stands in its row."""
-        self._progress_at = self._now()
-        self.post(t.Now(self._now(), self._progress_at))
+    # Waiting: for a person, a provider, a lifted hold. It holds no place, and counts for no deadline.
 
-    async def _go_on_when_lifted(self) -> None:
-        """Waiting for a person holds no place, and a stop need not wait for it."""
-        await self._services.hold.lifted(self._agent.mysis_id)
+    def _go_on(self, until: int = 0) -> None:
+        """What was waited for is there. A timer that went off is due, whatever was done to the clock meanwhile."""
         self._progress_at = self._now()
-        self.post(t.Now(self._now(), self._progress_at))
+        self.post(t.Now(max(self._now(), until), self._progress_at))
+
+    def _await_lift(self) -> None:
+        asks = any(call.state is CallState.APPROVAL for call in slice_calls(self._turn))
+        if not self._turn.running and not asks:
+            self._show(Activity.WAITING)
+        if not self._awaits_lift:
+            self._awaits_lift = True
+            self._spawn(self._say_when_lifted())
+
+    async def _say_when_lifted(self) -> None:
+        await self._services.hold.lifted(self._agent.mysis_id)
+        self._awaits_lift = False
+        self._progress_at = self._now()
+        self.post(t.Lifted(self._now()))
 
     def _reserve_op(
         self, conn: WriterConnection, limits: spend_ops.Limits, ask: spend_ops.Reservation
@@ -345,6 +367,7 @@ class TurnDriver:
     def _call_model(self) -> None:
         assert self._plan is not None
         self._model = ModelCall(self._services, self._agent, self._plan.messages, self._catalogue.tools, self._progress)
+        self._progress_at = self._now()
         self._show(Activity.LLM)
         self._spawn(self._answer(self._model))
 
@@ -393,7 +416,6 @@ class TurnDriver:
         call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
         self._live.say(f"⚙ {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
         self._services.view.touch(self._agent.mysis_id)
-        await self._services.hold.lifted(self._agent.mysis_id)
         seconds = self._agent.settings.tool.timeout
         meta = CallMeta(
             mysis_id=self._agent.mysis_id,
@@ -498,16 +520,19 @@ class TurnDriver:
     # Tasks.
 
     async def _watch(self) -> None:
-        """Tell the machine the time, so that a turn without progress ends."""
+        """Tell the machine the time, so that a turn without progress ends. Waiting counts as progress."""
         every = max(1_000_000, self._turn.rules.timeout // 10)
         while True:
             await self._services.clock.sleep_until(self._now() + every)
             excused = (
                 self._services.hold.holds(self._agent.mysis_id)
+                or self._turn.phase in (t.Phase.RESTING, t.Phase.HELD)
                 or self._services.approvals.waits_for_budget(self._opened.turn_id)
                 or bool(self._model and self._model.is_held)
             )
-            if not excused and self._now() - self._progress_at >= self._turn.rules.timeout:
+            if excused:
+                self._progress_at = self._now()
+            elif self._now() - self._progress_at >= self._turn.rules.timeout:
                 self.post(t.Now(self._now(), self._progress_at))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -52,7 +52,6 @@ class ModelCall:
 
     async def run(self) -> Answer:
         """Raises ProviderError, also for a deadline that passed."""
-        await self._services.hold.lifted(self._agent.mysis_id)
         llm = self._agent.settings.llm
         loop = asyncio.get_running_loop()
         row = self._services.view.row(self._agent.mysis_id)

@@ -73,10 +73,12 @@ def restore(
 
 
 def _attempt(requests: tuple[PastRequest, ...], rules: TurnRules) -> int:
-    """The attempt that is due: the next one, the same one where it was cut off, the first after a turn broke off."""
+    """The attempt that is due: the next; the same if cut off, or if it never left; the first after a turn broke off."""
     if not requests:
         return 1
     last = requests[-1]
     if last.error_class is None:
         return last.attempt + last.was_empty
+    if last.error_class is ErrorClass.CANCELLED:
+        return last.attempt
     return last.attempt + 1 if last.error_class.is_transient and last.attempt <= rules.retries else 1

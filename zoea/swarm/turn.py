@@ -21,6 +21,7 @@ from zoea.swarm.turn_types import (
     Answers,
     Approved,
     Ask,
+    AwaitLift,
     BreakOff,
     Call,
     CallFailed,
@@ -31,7 +32,9 @@ from zoea.swarm.turn_types import (
     FailRequest,
     Fetch,
     Finished,
+    Hold,
     Input,
+    Lifted,
     MarkSent,
     Next,
     Now,
@@ -74,7 +77,7 @@ def step(turn: Turn, given: Input) -> Step:
             turn = replace(turn, earlier_calls=given.calls, earlier_texts=given.texts)
             return _after_slice(turn, given.at)
         case Planned():
-            return replace(turn, phase=Phase.RESERVING), (Reserve(turn.iteration, turn.attempt),)
+            return _reserve(turn)
         case Unplannable():
             return _close(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
         case Verdict():
@@ -91,6 +94,10 @@ def step(turn: Turn, given: Input) -> Step:
             return _approved(turn, given)
         case Steered():
             return replace(turn, steers=(*turn.steers, *given.deliveries)), ()
+        case Hold():
+            return replace(turn, held=given.on), ()
+        case Lifted():
+            return _lifted(turn)
         case Now():
             return _now(turn, given)
         case Cancelled():
@@ -158,11 +165,41 @@ def _in_circles(turn: Turn) -> Step | None:
 
 
 def _request(turn: Turn) -> Step:
+    if turn.held:
+        return replace(turn, phase=Phase.HELD, next=Next.REQUEST), (AwaitLift(),)
     if turn.steers:
         op = TakeSteers(turn.turn_id, turn.steers, next_seq(turn.memories))
         return replace(turn, steers=(), next=Next.REQUEST), (Store(op),)
     turn = replace(turn, phase=Phase.PLANNING, iteration=iterations(turn.memories) + 1)
     return turn, (Plan(turn.shrink),)
+
+
+def _reserve(turn: Turn) -> Step:
+    """Ask the budgets; on hold nothing is reserved, so that nothing counts as spent should Zoea end meanwhile."""
+    if turn.held:
+        return replace(turn, phase=Phase.HELD, next=Next.RESERVE), (AwaitLift(),)
+    return replace(turn, phase=Phase.RESERVING, next=Next.NOTHING), (Reserve(turn.iteration, turn.attempt),)
+
+
+def _call(turn: Turn) -> Step:
+    """Call the model; what a hold keeps back is no request any more, and is reserved anew."""
+    if turn.held:
+        op = FailRequest(turn.request_id, ErrorClass.CANCELLED, NOTHING_USED)
+        return replace(turn, phase=Phase.RESERVING, next=Next.RESERVE), (Store(op),)
+    return replace(turn, phase=Phase.CALLING, next=Next.NOTHING), (Call(),)
+
+
+def _lifted(turn: Turn) -> Step:
+    match turn.phase:
+        case Phase.HELD | Phase.RUNNING if turn.held:
+            return turn, (AwaitLift(),)  # on again before it could go on
+        case Phase.HELD:
+            # A steer that came meanwhile joins the request that was kept back.
+            return _reserve(turn) if turn.next is Next.RESERVE and not turn.steers else _request(turn)
+        case Phase.RUNNING:
+            return _run_more(turn)
+        case _:
+            return turn, ()
 
 
 def _verdict(turn: Turn, given: Verdict) -> Step:
@@ -171,13 +208,14 @@ def _verdict(turn: Turn, given: Verdict) -> Step:
         failure = Failure("Budget", given.refused)
         return _close(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
     if given.held:
-        # Whoever holds the swarm says when it is lifted, with a `Now`; then the budgets are asked again.
-        return replace(turn, phase=Phase.RESTING, rest_until=given.at, next=Next.RESERVE), ()
+        return replace(turn, phase=Phase.HELD, next=Next.RESERVE), (AwaitLift(),)
+    if given.asked:
+        return replace(turn, phase=Phase.RESTING, rest_until=0, next=Next.RESERVE), ()
     if given.rest_until is not None:
         return replace(turn, phase=Phase.RESTING, rest_until=given.rest_until, next=Next.CALL), (
             Sleep(given.rest_until),
         )
-    return replace(turn, phase=Phase.CALLING), (Call(),)
+    return _call(turn)
 
 
 def _answered(turn: Turn, given: Answered) -> Step:
@@ -191,7 +229,7 @@ def _answered(turn: Turn, given: Answered) -> Step:
         seq=next_seq(turn.memories),
         answer=replace(answer, text=NO_RESPONSE) if answer.is_empty else answer,
         calls=given.calls,
-        start=_first_batch(given.calls),
+        start=() if turn.held else _first_batch(given.calls),
     )
     turn = replace(turn, responded=not answer.is_empty or turn.responded, attempt=1, empty_retried=False)
     if not given.calls:
@@ -267,6 +305,8 @@ def _run_more(turn: Turn) -> Step:
     if all(call.state is CallState.SENT for call in waiting if call.id in chosen):
         turn = replace(turn, running=turn.running | frozenset(chosen))
         return turn, (*asks, Run(chosen, len(chosen) > 1))
+    if turn.held:
+        return turn, (*asks, AwaitLift())
     return replace(turn, next=Next.RUN_STARTED), (*asks, Store(MarkSent(chosen)))
 
 
@@ -332,7 +372,7 @@ def _stored(turn: Turn, given: Stored) -> Step:
         case Next.REQUEST:
             return _request(turn)
         case Next.RESERVE:
-            return replace(turn, phase=Phase.RESERVING), (Reserve(turn.iteration, turn.attempt),)
+            return _reserve(turn)
         case Next.REST:
             return replace(turn, next=Next.RESERVE), (Sleep(turn.rest_until),)
         case Next.RUN | Next.RUN_STARTED:
@@ -372,15 +412,14 @@ def _with_call(memories: tuple[Memory, ...], call: ToolCall) -> tuple[Memory, ..
 
 def _now(turn: Turn, given: Now) -> Step:
     if turn.phase is Phase.RESTING:
+        # Its own `Sleep` says when the rest is over; a rest, like a hold, counts for no deadline.
         if given.at < turn.rest_until:
-            return turn, (Sleep(turn.rest_until),)
+            return turn, ()
         if turn.next is Next.CALL:
-            return replace(turn, phase=Phase.CALLING, next=Next.NOTHING), (Call(),)
-        if turn.next is Next.RESERVE:
-            return replace(turn, phase=Phase.RESERVING, next=Next.NOTHING), (Reserve(turn.iteration, turn.attempt),)
-        return turn, ()
+            return _call(turn)
+        return _reserve(turn) if turn.next is Next.RESERVE else (turn, ())
     asking = any(call.state is CallState.APPROVAL for call in slice_calls(turn))
-    if given.excused or asking or given.at - given.progress_at < turn.rules.timeout:
+    if given.excused or turn.held or asking or given.at - given.progress_at < turn.rules.timeout:
         return turn, ()
     return turn, (Abort(Outcome.TIMEOUT),)
 

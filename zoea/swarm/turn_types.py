@@ -20,6 +20,7 @@ class Phase(StrEnum):
     PLANNING = "planning"
     RESERVING = "reserving"
     RESTING = "resting"
+    HELD = "held"
     CALLING = "calling"
     RUNNING = "running"
     ENDING = "ending"
@@ -51,7 +52,7 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class PastRequest:
-    """A request of this turn that gave no answer: it failed, was answered with nothing, or was cut off."""
+    """A request of this turn that gave no answer: it failed, was answered with nothing, was cut off, or never left."""
 
     attempt: int
     error_class: ErrorClass | None
@@ -66,6 +67,7 @@ class Turn:
     flight, `asked` those whose approval was asked in this process. `read_only`
     names the tools that may overlap. `shrink` is the share of the budget that
     the next plan may use. `responded` says that the model gave text or calls.
+    `held` says that a hold was on when last heard of.
     """
 
     turn_id: int
@@ -86,6 +88,7 @@ class Turn:
     shrink: float = 1.0
     empty_retried: bool = False
     responded: bool = False
+    held: bool = False
     rest_until: int = 0
     running: frozenset[int] = frozenset()
     asked: frozenset[int] = frozenset()
@@ -130,12 +133,17 @@ class Unplannable:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the budgets say: go, rest until a time first, wait for a lifted hold, or refused with the reason."""
+    """What the budgets say: go, rest until a time first, or refused with the reason.
+
+    Where they put the swarm on hold (`held`) or a person is asked (`asked`: a `Now` says that
+    there is an answer), they are asked again afterwards.
+    """
 
     at: int
     request_id: int = 0
     rest_until: int | None = None
     held: bool = False
+    asked: bool = False
     refused: str = ""
     stops: bool = False
 
@@ -213,6 +221,21 @@ class Steered:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """A hold is on, or no more: told before anything else. What is in flight goes on."""
+
+    at: int
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """No hold is on any more: go on where it was."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Now:
     """`excused`: something outside makes it wait (a gate, `Retry-After`, hold)."""
 
@@ -243,6 +266,8 @@ Input = (
     | Finished
     | Approved
     | Steered
+    | Hold
+    | Lifted
     | Now
     | Cancelled
 )
@@ -421,6 +446,11 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitLift:
+    """Something that would begin now is kept back by a hold; answer `Lifted` once none is on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Abort:
     """Cancel everything in flight; answer `Cancelled` with this outcome."""
 
@@ -443,4 +473,4 @@ class End:
     tick_length: int
 
 
-Effect = Fetch | Plan | Reserve | Call | Run | Ask | Store | Sleep | Abort | End
+Effect = Fetch | Plan | Reserve | Call | Run | Ask | Store | Sleep | AwaitLift | Abort | End
