@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,12 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.llm.scripted import ScriptedProvider
 from zoea.model.errors import ProviderError, StoreError, ToolError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
+from zoea.model.values import COMMANDER
 from zoea.model.words import DeliveryMode, ErrorClass, MysisState
 from zoea.settings import Settings
-from zoea.swarm import mysis_ops
+from zoea.swarm import message_ops, mysis_ops
+from zoea.swarm.mysis import MysisRunner
+from zoea.swarm.turn_types import End
 
 
 class Moody(ScriptedProvider):
@@ -95,6 +99,33 @@ async def test_an_interrupt_before_the_turn_is_there_opens_one_turn_with_both(tm
         provider.gate.set()
         await s.settled()
         assert s.sent() == [[("user", "go"), ("user", "no, this")]]
+
+
+async def test_a_steer_that_comes_in_the_moment_a_turn_opens_joins_its_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Moody(script(Answer(text="ok")))
+    async with swarm(tmp_path, provider=provider) as s:
+        provider.gate = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: provider.asked)
+        saying = message_ops.Saying("hurry", COMMANDER, DeliveryMode.STEER)
+        [delivery] = (await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries
+        runner, drive = s.commander._runner("alpha"), MysisRunner._drive
+
+        async def late(runner: MysisRunner, *opened: Any) -> End:
+            # The turn is stored, its driver not there yet, and nothing hears of the message before that is.
+            runner.arrived(delivery)
+            runner.steer(delivery)
+            return await drive(runner, *opened)
+
+        monkeypatch.setattr(MysisRunner, "_drive", late)
+        provider.gate.set()
+        await s.settled()
+        assert s.sent() == [[("user", "go"), ("user", "hurry")]]
+        assert runner.life.pending == ()
+        assert await s.rows("SELECT state, turn_id FROM delivery") == [{"state": "taken", "turn_id": 1}] * 2
 
 
 async def test_an_interrupt_while_a_turn_is_being_resumed_ends_it_and_opens_the_next(tmp_path: Path) -> None:

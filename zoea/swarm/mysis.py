@@ -63,6 +63,7 @@ class MysisRunner:
         self._body = body
         self._known = known
         self._inbox: asyncio.Queue[_Told] = asyncio.Queue()
+        self._arriving: dict[int, lf.Pending] = {}  # in `_inbox`: stored, but its life has not heard of them yet
         self._timer: Timer | None = None
         self._session: ToolSession | None = None
         self._session_id: int | None = None
@@ -96,6 +97,7 @@ class MysisRunner:
         """A message was stored for it."""
         pending = pending_of(delivery)
         self._live.say(delivery.content, delivery.created_at)
+        self._arriving[delivery.id] = pending
         self._inbox.put_nowait(_Told(lf.Arrived(self._now(), pending), None))
 
     async def stopped(self) -> None:
@@ -154,6 +156,8 @@ class MysisRunner:
             self._busy = True
             try:
                 self.life, effects = lf.step(self.life, told.given)
+                if isinstance(told.given, lf.Arrived):
+                    self._arriving.pop(told.given.pending.delivery_id, None)
                 self._live.pending = len(self.life.pending)
                 if isinstance(told.given, lf.TurnEnded):
                     effects = await self._after_turn(told.given, effects)
@@ -412,7 +416,8 @@ class MysisRunner:
     ) -> t.End:
         self._live.turn_number = about.number
         self._driver = TurnDriver(self._services, agent, session, catalogue, about, self)
-        steers = tuple(p.delivery_id for p in self.life.pending if p.mode is DeliveryMode.STEER)
+        waiting = (*self.life.pending, *self._arriving.values())
+        steers = tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.wakes(self.life, p))
         if steers:
             # Known to the turn before its first effect: they join the very next request.
             turn, _ = turn_step(turn, t.Steered(self._now(), steers))
