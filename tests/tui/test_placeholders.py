@@ -1,0 +1,52 @@
+"""What an empty input says is readable in every theme, as it is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import Input
+
+from tests.fakes.swarm import FakeSwarm
+from tests.tui.cockpit import Stage, cockpit_over
+from tests.tui.test_looks import contrast
+from zoea.tui.screens.dashboard import Dashboard
+
+OPENED_BY = ("ctrl+f", "question_mark", "ctrl+p", "n", "slash")
+
+
+def poorest(stage: Stage) -> float:
+    """The least contrast of any placeholder on the screen, as its cells are drawn; the cursor's own cell stands out."""
+    found: list[float] = []
+    lines = stage.screen._compositor.render_strips(stage.screen.size)
+    for shown in stage.screen.query(Input):
+        if shown.placeholder and not shown.value and shown.region:
+            region = shown.content_region
+            for segment in lines[region.y].crop(region.x + 1, region.right):
+                style = segment.style
+                if segment.text.strip() and style is not None and not style.reverse:
+                    assert style.color is not None
+                    assert style.bgcolor is not None
+                    found.append(contrast(style.color.get_truecolor().hex, style.bgcolor.get_truecolor().hex))
+    assert found
+    return min(found)
+
+
+async def test_a_placeholder_is_readable_in_every_theme(tmp_path: Path) -> None:
+    fake = FakeSwarm()
+    await fake.create("alpha")
+    poor: dict[tuple[str, str], float] = {}
+    async with cockpit_over(fake, tmp_path / "no.db") as stage:
+        for key in OPENED_BY:
+            await stage.press(key)
+            await stage.until(lambda: any(shown.region for shown in stage.screen.query(Input)))
+            for name in stage.app.looks:
+                if name != "ansi":  # its colours are the terminal's own
+                    stage.app.use_look(name)
+                    await stage.pilot.pause()
+                    least = 4.5 if name == "high-contrast" else 3.0
+                    if (ratio := poorest(stage)) < least:
+                        poor[key, name] = ratio
+            for _ in range(3):
+                if not stage.shows(Dashboard) or key == "slash":
+                    await stage.press("escape")
+        assert poor == {}
