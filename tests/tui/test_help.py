@@ -9,9 +9,12 @@ from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile import HOSTILE, is_harmless
-from zoea.tui.actions import ACTIONS
+from zoea.tui.actions import ACTIONS, BY_ID
 from zoea.tui.screens.help import Help
 from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.text_block import TextBlock
+
+SANDBOX = BY_ID["welcome.sandbox"].description
 
 
 async def open_help(stage: Stage) -> PickList:
@@ -48,6 +51,16 @@ async def test_what_is_not_possible_says_why(tmp_path: Path) -> None:
         await stage.press("enter")
         assert isinstance(stage.screen, Help)
         assert "undo: there is nothing to undo" in stage.notices
+
+
+async def test_a_line_that_does_not_fit_is_cut_visibly_and_said_whole_below(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        lines = await open_help(stage)
+        await stage.write("welcome.sandbox")
+        assert lines.is_cut
+        row = next(line for line in stage.text().split("\n") if "sandbox" in line and "not here" in line)
+        assert row.rstrip("│ ").endswith("…")
+        assert stage.one(TextBlock).plain == f"not here: on the welcome screen. {SANDBOX}"
 
 
 async def test_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:

@@ -74,6 +74,17 @@ async def test_it_does_not_come_where_there_are_myses(tmp_path: Path) -> None:
         assert shows(stage, Dashboard)
 
 
+async def test_where_a_line_does_not_fit_its_whole_text_stands_below(tmp_path: Path) -> None:
+    async with welcome(tmp_path, size=(80, 24)) as stage:
+        assert "Five miners play Reef on the autopilot: no model, no…" in stage.text()
+        assert "Five miners play Reef on the autopilot: no model, no key, no cost" in stage.text()
+        await stage.press("j")
+        assert "no key, no cost" not in stage.text()
+        await stage.press("k")
+        await stage.pilot.resize_terminal(120, 40)
+        await stage.until(lambda: stage.text().count("no key, no cost") == 1)
+
+
 async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-mine")
     async with welcome(tmp_path) as stage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -30,6 +31,15 @@ def restyle(strip: Strip, start: int, end: int, style: Style) -> Strip:
             ]
         at += size
     return Strip(segments, strip.cell_length)
+
+
+def clipped(strip: Strip, width: int) -> Strip:
+    """The strip, at most `width` cells; where words are cut off, an ellipsis stands for them."""
+    if strip.cell_length <= width or cell_len(strip.text.rstrip()) <= width:
+        return strip
+    kept = strip.crop(0, max(0, width - 1))
+    style = next((segment.style for segment in reversed(list(kept)) if segment.text), None)
+    return Strip([*kept, Segment("…", style)])
 
 
 def occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from zoea.tui.rows import fit
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.bars import KeyLine, Line, key_name
 from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.text_block import TextBlock
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 16
@@ -60,6 +61,7 @@ class Help(CockpitScreen[None]):
         choices = PickList(id="actions", classes="panel")
         choices.border_title = "HELP"
         yield choices
+        yield TextBlock(id="said")
         yield KeyLine(id="keys")
 
     def on_mount(self) -> None:
@@ -178,8 +180,12 @@ class Help(CockpitScreen[None]):
 
     def _describe(self, action_id: str) -> None:
         action = BY_ID.get(action_id)
+        said = self.query_one("#said", TextBlock)
         if action is None:
             self.lines.border_subtitle = ""
+            said.put([])
             return
+        why = self._why_not(action)
+        said.put([[(f"{why}. " if why else "", "waiting"), (action.description, "quiet" if why else "")]])
         command = f" · :{action.command}" if action.command else ""
         self.lines.border_subtitle = Content(f"{action.id}{command} · enter does it")

@@ -106,7 +106,21 @@ class Welcome(CockpitScreen[None]):
         situation = self.situation()
         choices = [self._way(action_id, text, BY_ID[action_id].why_not(situation)) for action_id, text in _WAYS]
         self.ways.put([*choices, Choice(), Choice((("FOUND HERE", "title"),)), *self._found()])
-        self.query_one("#doing", TextBlock).put([[(self._doing, "waiting")]] if self._doing else [])
+        self._draw_foot()
+
+    def _draw_foot(self) -> None:
+        """What is being done, or the whole of what the chosen line cannot show here."""
+        ways, foot = self.ways, self.query_one("#doing", TextBlock)
+        if self._doing or not ways.is_cut:
+            foot.put([[(self._doing, "waiting")]] if self._doing else [])
+        else:
+            foot.put([[(ways.chosen_text, "quiet")]])
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+        self._draw_foot()
 
     def _way(self, action_id: str, text: str, why: str) -> Choice:
         action = BY_ID[action_id]

@@ -17,6 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from zoea.text.control import strip
+from zoea.tui.overlay import clipped
 from zoea.tui.styles import styles_of
 
 Piece = tuple[str, str]
@@ -85,6 +86,21 @@ class PickList(ScrollView, can_focus=True):
     def chosen(self) -> str:
         """The id under the cursor; empty where there is nothing to choose."""
         return self._choices[self._places[self._cursor]].id if self._places else ""
+
+    @property
+    def chosen_text(self) -> str:
+        """The last words of the line under the cursor: what it says of itself."""
+        choice = self._choices[self._places[self._cursor]] if self._places else Choice()
+        return choice.pieces[-1][0].strip() if choice.pieces else ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the line under the cursor is wider than its place."""
+        if not self._places:
+            return False
+        choice = self._choices[self._places[self._cursor]]
+        width = sum(cell_len(text) for text, _ in (*choice.pieces, *choice.right))
+        return 0 < self.scrollable_content_region.width < width
 
     @property
     def ids(self) -> list[str]:
@@ -170,5 +186,5 @@ class PickList(ScrollView, can_focus=True):
         right = [Segment(strip(text), plain + styles.of(role) + under) for text, role in choice.right]
         room = width - sum(cell_len(segment.text) for segment in right)
         left = [Segment(strip(text), plain + styles.of(role) + under) for text, role in choice.pieces]
-        line = Strip(left).adjust_cell_length(max(0, room), plain + under)
+        line = clipped(Strip(left), room).adjust_cell_length(max(0, room), plain + under)
         return Strip([*line, *right]).adjust_cell_length(width, plain + under)
