@@ -148,6 +148,17 @@ class SwarmApiContract:
         with pytest.raises(UsageError):
             await swarm.withdraw(99)
 
+    async def test_a_delivery_that_waits_is_withdrawn_once(self, swarm: SwarmApi) -> None:
+        await swarm.create("alpha", start=False)
+        await swarm.hold(True)
+        receipt = await swarm.send("alpha", "Mine the belt")
+        delivery = receipt.lines[0].delivery_id
+        assert delivery is not None
+        await swarm.withdraw(delivery)
+        assert [line.status for line in (await swarm.receipt(receipt.message_id)).lines] == ["withdrawn"]
+        with pytest.raises(UsageError):
+            await swarm.withdraw(delivery)
+
     async def test_events_come_in_order_from_where_they_were_asked(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         await swarm.stop("alpha")

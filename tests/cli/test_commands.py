@@ -19,6 +19,7 @@ COMMANDING = [
     ("new", "alpha"),
     ("send", "alpha", "mine"),
     ("broadcast", "meet"),
+    ("withdraw", "1"),
     ("start", "alpha"),
     ("stop", "alpha"),
     ("stop", "--swarm"),
@@ -90,10 +91,21 @@ class TestBeside:
 
     def test_a_message_comes_from_the_commander_with_a_receipt(self, zoea: Zoea, beside: OwnerThread) -> None:
         zoea("new", "alpha")
-        assert zoea("send", "alpha", "mine", "the", "belt").out == "alpha  delivered\n"
+        assert zoea("send", "alpha", "mine", "the", "belt").out == "alpha  delivered (1)\n"
         receipt = zoea("send", "alpha", "and sell", "--mode", "steer", "--json").json
         assert receipt["lines"][0]["status"] == "delivered"
         assert beside.swarm.said == [(COMMANDER, "alpha", "mine the belt"), (COMMANDER, "alpha", "and sell")]
+
+    def test_what_waits_is_withdrawn(self, zoea: Zoea, beside: OwnerThread) -> None:
+        zoea("new", "alpha")
+        zoea("hold")
+        for text in ("mine", "sell"):
+            zoea("send", "alpha", text)
+        assert zoea("withdraw", "1").out == "1 is withdrawn\n"
+        assert zoea("withdraw", "2", "--json").json == {"withdrawn": [2]}
+        assert (zoea("withdraw", "2").code, beside.swarm.waiting) == (2, {})
+        for verb in ("withdraw", "approve", "revoke"):
+            assert "nothing has the number" in zoea(verb, str(2**63)).err
 
     def test_a_repeated_key_says_it_once(self, zoea: Zoea, beside: OwnerThread) -> None:
         zoea("new", "alpha")
@@ -114,7 +126,7 @@ class TestBeside:
         for name in ("alpha", "beta"):
             zoea("new", name)
         zoea("stop", "beta")
-        assert zoea("broadcast", "meet").out == "alpha  delivered\nbeta  skipped: stopped\n"
+        assert zoea("broadcast", "meet").out == "alpha  delivered (1)\nbeta  skipped: stopped\n"
         assert zoea("broadcast", "meet", "--to", "alpha", "--json").json["lines"][0]["mysis"] == "alpha"
 
     def test_a_refusal_of_the_swarm_exits_6(self, zoea: Zoea, beside: OwnerThread) -> None:

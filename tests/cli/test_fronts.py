@@ -172,10 +172,12 @@ class TestTyping:
     @pytest.mark.parametrize(
         ("line", "answer"),
         [
-            ("send alpha mine the belt", "alpha  delivered"),
-            ('send "alpha" mine', "alpha  delivered"),
+            ("send alpha mine the belt", "alpha  delivered (1)"),
+            ('send "alpha" mine', "alpha  delivered (1)"),
             ("send nobody mine", "No such mysis: no mysis 'nobody'. `zoea list` shows them"),
             ("send", "Cannot do that: say to whom: send NAME TEXT"),
+            ("withdraw 7", "Cannot do that: delivery 7 is not pending"),
+            ("withdraw it", "Cannot do that: say which, by its number: withdraw ID"),
             ("broadcast meet", "delivered to 1 of 1"),
             ("stop alpha", "alpha is stopped"),
             ("start alpha", "Not in this state: mysis already running"),
@@ -196,7 +198,7 @@ class TestTyping:
 
     async def test_a_name_with_spaces_goes_in_quotes(self, swarm: FakeSwarm) -> None:
         await swarm.create("beta two")
-        assert await obey(swarm, "send 'beta two' hello there") == "beta two  delivered"
+        assert await obey(swarm, "send 'beta two' hello there") == "beta two  delivered (1)"
         assert swarm.said[-1][2] == "hello there"
 
     async def test_list_is_the_table(self, swarm: FakeSwarm) -> None:

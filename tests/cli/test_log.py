@@ -70,6 +70,8 @@ class TestStored:
                 await swarm.create("alpha")
                 await swarm.send("alpha", "Mine the belt")
                 await swarm.wait("alpha", timeout_s=20)
+                await swarm.hold(True)
+                await swarm.send("alpha", "And sell it")
 
         asyncio.run(talk())
 
@@ -77,6 +79,10 @@ class TestStored:
         ran = zoea("log", "ALPHA")
         assert ran.code == 0
         assert "    Mine the belt" in ran.out
+        assert ran.out.splitlines()[-2:] == [
+            ran.out.splitlines()[-2].split("  ")[0] + "  queued (2)  you",
+            "    And sell it",
+        ]
         assert zoea("log", "alpha", "-n", "1").out.count("turn 1") == 1
 
     def test_json_is_one_memory_a_line(self, zoea: Zoea) -> None:

@@ -52,7 +52,11 @@ class Subscriber:
 
 
 class FakeSwarm:
-    """See the module. `said` holds `(sender, mysis or "", text)` in the order it came."""
+    """See the module.
+
+    `said` holds `(sender, mysis or "", text)` in the order it came, `waiting` the deliveries that nobody took yet,
+    each with its message.
+    """
 
     def __init__(self, on_shutdown: Callable[[], None] = lambda: None) -> None:
         self.on_shutdown = on_shutdown
@@ -68,6 +72,8 @@ class FakeSwarm:
         self.serving = McpView()
         self.left_running: set[int] = set()
         self.granted: dict[int, GrantView] = {}
+        self.waiting: dict[int, int] = {}
+        self._deliveries = 0
         self._myses: dict[int, MysisView] = {}
         self._deleted: dict[int, MysisView] = {}
         self._events: list[Event] = []
@@ -203,7 +209,14 @@ class FakeSwarm:
         return self._deliver(chosen)
 
     async def withdraw(self, delivery_id: int) -> None:
-        raise UsageError(f"delivery {delivery_id} is not pending")
+        if delivery_id not in self.waiting:
+            raise UsageError(f"delivery {delivery_id} is not pending")
+        message_id = self.waiting.pop(delivery_id)
+        lines = (
+            replace(line, status="withdrawn") if line.delivery_id == delivery_id else line
+            for line in self._receipts[message_id].lines
+        )
+        self._receipts[message_id] = Receipt(message_id, tuple(lines))
 
     async def receipt(self, message_id: int) -> Receipt:
         if message_id not in self._receipts:
@@ -355,7 +368,11 @@ class FakeSwarm:
             if not view.state.accepts_messages:
                 lines.append(ReceiptLine(view.name, "skipped", view.state.value))
                 continue
-            lines.append(ReceiptLine(view.name, "delivered", delivery_id=len(self.said)))
+            self._deliveries += 1
+            lines.append(ReceiptLine(view.name, "delivered", delivery_id=self._deliveries))
+            if self._held or view.held:
+                self.waiting[self._deliveries] = len(self._receipts) + 1
+                continue
             answered = replace(view, state=MysisState.RUNNING, turns=view.turns + 1, requests=view.requests + 1)
             self._put(answered, "turn.ended", outcome="answered", turn=answered.turns)
         receipt = Receipt(len(self._receipts) + 1, tuple(lines))

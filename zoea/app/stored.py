@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.model.errors import MysisMissing, StoreError
-from zoea.model.values import ApprovalView, GrantView, Memory, Mysis, MysisView, SwarmView
+from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, SwarmView
 from zoea.model.words import Activity, MysisState
 from zoea.store.direct import open_reader
 from zoea.swarm import approval_ops, rows
@@ -125,6 +125,13 @@ def conversation(
             (found.id, after, turn, last),
         ).fetchall()
     return tuple(rows.memory(row) for row in reversed(picked))
+
+
+def queued(database: Path, ref: str) -> tuple[Delivery, ...]:
+    """What was said to a mysis and no turn has taken yet, in the order it came. Raises as `stored_mysis`."""
+    with _reading(database) as reader:
+        waiting = f"{rows.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id"
+        return tuple(rows.delivery(row) for row in reader.execute(waiting, (_find(reader, ref).id,)))
 
 
 def open_approvals(database: Path) -> tuple[ApprovalView, ...]:

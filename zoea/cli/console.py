@@ -8,13 +8,15 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import StrEnum
 
-from zoea.cli.rows import state_word, table
+from zoea.cli.options import LARGEST_ID
+from zoea.cli.rows import receipt_line, state_word, table
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.ports import SwarmApi
 from zoea.text.control import strip
 
 HELP = """send NAME TEXT     say something to one mysis
 broadcast TEXT     say something to all
+withdraw ID        take back what waits; its number stands behind the receipt
 start NAME         start or relaunch a mysis; start all
 stop NAME          stop a mysis; stop all
 hold, lift         hold the swarm; go on
@@ -70,10 +72,15 @@ async def obey(swarm: SwarmApi, words: str) -> str:
             case "send":
                 ref, text = _first(rest)
                 receipt = await swarm.send(ref, text)
-                return "\n".join(f"{line.mysis}  {line.status}" for line in receipt.lines)
+                return "\n".join(map(receipt_line, receipt.lines))
             case "broadcast":
                 receipt = await swarm.broadcast(rest)
                 return f"delivered to {receipt.delivered} of {len(receipt.lines)}"
+            case "withdraw":
+                if not (rest.isascii() and rest.isdecimal() and int(rest) <= LARGEST_ID):
+                    raise UsageError("say which, by its number: withdraw ID")
+                await swarm.withdraw(int(rest))
+                return f"{int(rest)} is withdrawn"
             case "start" if rest == "all":
                 return f"{await swarm.start_all()} started"
             case "stop" if rest == "all":

@@ -9,7 +9,7 @@ import typer
 from zoea.app.sentences import question_of
 from zoea.app.stored import grants as stored_grants
 from zoea.app.stored import open_approvals
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.options import AsJson, Workspace, row_ids, write_json
 from zoea.cli.reach import ask, command
 from zoea.cli.rows import moment
 from zoea.model.errors import StoreMissing
@@ -19,7 +19,7 @@ from zoea.model.words import ApprovalAnswer
 from zoea.settings.paths import Places
 from zoea.text.control import strip
 
-ApprovalId = Annotated[int, typer.Argument(metavar="ID", help="As `zoea approvals` shows it.")]
+ApprovalId = Annotated[int, typer.Argument(metavar="ID", callback=row_ids, help="As `zoea approvals` shows it.")]
 Sentence = Annotated[str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads.")]
 
 
@@ -72,7 +72,7 @@ def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 
 def revoke(
-    grant: Annotated[int, typer.Argument(metavar="ID", help="As `zoea grants` shows it.")],
+    grant: Annotated[int, typer.Argument(metavar="ID", callback=row_ids, help="As `zoea grants` shows it.")],
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

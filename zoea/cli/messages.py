@@ -1,4 +1,4 @@
-"""Commands on what is said: send, broadcast, log."""
+"""Commands on what is said: send, broadcast, withdraw, log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from zoea.app.stored import conversation
-from zoea.cli.options import AsJson, MysisRef, Workspace, write_json
+from zoea.app.stored import conversation, queued
+from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.reach import command
-from zoea.cli.rows import moment
+from zoea.cli.rows import moment, receipt_line
 from zoea.model.errors import UsageError
-from zoea.model.values import Memory, Receipt, Recipients
+from zoea.model.ports import SwarmApi
+from zoea.model.values import Delivery, Memory, Receipt, Recipients
 from zoea.model.words import DeliveryMode, MysisState, Role
 from zoea.settings.paths import places
 from zoea.text.control import strip
@@ -57,6 +58,26 @@ def broadcast(
     _write_receipt(receipt, as_json)
 
 
+def withdraw(
+    ids: Annotated[
+        list[int], typer.Argument(metavar="ID...", callback=row_ids, help="Behind the receipt, and in `zoea log NAME`.")
+    ],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Take back what no turn has taken yet."""
+
+    async def work(swarm: SwarmApi) -> None:
+        for delivery in ids:
+            await swarm.withdraw(delivery)
+
+    command(workspace, work)
+    if as_json:
+        write_json({"withdrawn": ids})
+    else:
+        typer.echo("\n".join(f"{delivery} is withdrawn" for delivery in ids))
+
+
 def log(
     name: MysisRef,
     last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many memories, newest.")] = 100,
@@ -67,13 +88,16 @@ def log(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """The stored conversation of a mysis, oldest first. JSON is one memory a line."""
+    """The stored conversation of a mysis, oldest first, and what waits for its next turn. JSON is one memory a line."""
     memories = conversation(database(workspace), name, last=last, turn=turn)
     for memory in memories:
         if as_json:
             write_json(memory)
         else:
             typer.echo(memory_text(memory, verbose=verbose))
+    if not as_json and turn is None:
+        for delivery in queued(database(workspace), name):
+            typer.echo(queued_text(delivery))
 
 
 def database(workspace: str) -> Path:
@@ -94,6 +118,12 @@ def memory_text(memory: Memory, *, verbose: bool) -> str:
         lines.append(_indented(memory.content if verbose or memory.role is not Role.TOOL else _cut(memory.content)))
     lines += [_indented(f"⚙ {call.name}({call.arguments})") for call in memory.calls]
     return "\n".join(lines)
+
+
+def queued_text(delivery: Delivery) -> str:
+    """A message that waits, with the id by which it can be withdrawn."""
+    who = delivery.label.strip("[]") or "you"
+    return strip(f"{moment(delivery.created_at)}  queued ({delivery.id})  {who}\n") + _indented(delivery.content)
 
 
 def _cut(text: str, size: int = 600) -> str:
@@ -117,5 +147,4 @@ def _write_receipt(receipt: Receipt, as_json: bool) -> None:
         write_json(receipt)
         return
     for line in receipt.lines:
-        reason = f": {strip(line.reason)}" if line.reason else ""
-        typer.echo(f"{strip(line.mysis)}  {line.status}{reason}")
+        typer.echo(receipt_line(line))

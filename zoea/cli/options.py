@@ -9,6 +9,18 @@ import typer
 
 from zoea.app.codec import encode
 
+LARGEST_ID = 2**63 - 1
+"""The largest number that a row can have."""
+
+
+def row_ids(given: int | list[int]) -> int | list[int]:
+    """A callback of typer's: numbers as they were given, each one that a row could have."""
+    for number in given if isinstance(given, list) else [given]:
+        if not 0 < number <= LARGEST_ID:
+            raise typer.BadParameter(f"nothing has the number {number}")
+    return given
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for machines.")]
 Workspace = Annotated[
     str, typer.Option("--workspace", "-w", metavar="NAME", help="The workspace; the default one if not given.")

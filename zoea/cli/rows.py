@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from zoea.model.values import MysisView
+from zoea.model.values import MysisView, ReceiptLine
 from zoea.model.words import MysisState
 from zoea.text.control import strip
 
@@ -69,6 +69,12 @@ def details(view: MysisView) -> str:
     if view.text:
         lines.append(("last", strip(view.text)))
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def receipt_line(line: ReceiptLine) -> str:
+    """What became of a message for one; behind what still waits, the id by which it can be withdrawn."""
+    number = f" ({line.delivery_id})" if line.delivery_id and line.status in ("delivered", "waiting") else ""
+    return strip(f"{line.mysis}  {line.status}{number}" + (f": {line.reason}" if line.reason else ""))
 
 
 def moment(at: int) -> str:
