@@ -44,7 +44,7 @@ def test_what_is_urgent_stays_and_the_rest_is_cut_from_its_end() -> None:
 async def test_at_eighty_columns_a_hold_an_end_and_who_needs_you_are_never_left_out(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await hold(stage, DISK_FULL)
-        assert "ON HOLD   3 myses · 0 running  disk full or failing: no…" in top(stage)
+        assert "ON HOLD   3 myses · 0 running  disk full or failing: nothing can b…" in top(stage)
         await hold(stage, "you put the swarm on hold", errored=1)
         assert "ON HOLD   3 myses · 0 running · 1 needs you: alpha" in top(stage)
         stage.app.push_screen(Focus(stage.view("beta").id))

@@ -25,8 +25,8 @@ from zoea.tui.wrapping import wrap
 
 Line = list[Word]
 
-WORDS_FROM = 72
-"""Where a line is this wide, it says how each mysis is answered, not only the one that keys mean."""
+WORDS_FROM = 100
+"""Where a line is this wide, it says what may be done with each mysis, not only with the one that keys mean."""
 NAME_MOST = 20
 CAUSE_LINES = 2
 
@@ -150,10 +150,12 @@ def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list
         failure, cause = need.view.failure, one_line(attention.reason(need.view))
         title = one_line(failure.title) if failure else ""
         head += [(f"  {title}", "quiet", "")] if title and title != cause else []
+        if len(head) == 2 and _cells(head) + cell_len(cause) + 2 <= width:
+            head, cause = [*head, (f"  {cause}", "errored", "")], ""
         found = list(islice(wrap(cause, width - 2), CAUSE_LINES + 1))
         if len(found) > CAUSE_LINES:
             found = [*found[: CAUSE_LINES - 1], " ".join(found[CAUSE_LINES - 1 :])]
-        lines = [head, *([(f"  {line}", "errored", "")] for line in found)]
+        lines = [head, *([(f"  {line}", "errored", "")] for line in found if line)]
     return [_cut(line, width) for line in (*lines, words)]
 
 
@@ -166,10 +168,9 @@ def _briefly(need: _Need, reach: Reach, now: int, glyphs: Mapping[str, str], nam
         right = [*need.since(now), *right, *need.words]
     else:
         left.append((f"  {one_line(attention.reason(need.view))}", "errored", ""))
-        if reach.means(need.view.id) or width >= WORDS_FROM or not need.way:
-            right += need.words
-        else:
-            right += need.way
+        if reach.means(need.view.id) or width >= WORDS_FROM:
+            right += [*need.words, ("   ", "", "")] if need.way else need.words
+        right += need.way
     room = max(0, width - _cells(right))
     left = _cut(left, room)
     return [*left, (" " * (room - _cells(left)), "", ""), *right]

@@ -11,9 +11,10 @@ from zoea.app.sight import Seen, Sight
 from zoea.model.values import MysisView
 from zoea.model.words import MysisState
 from zoea.text.control import one_line
-from zoea.tui import figures, sight_lines
+from zoea.tui import attention, figures, sight_lines
 from zoea.tui.blocks import Block, Kind
 from zoea.tui.rows import Piece, budget_of_turn, cut, fit
+from zoea.tui.said_text import lines_of
 from zoea.tui.wrapping import wrap
 
 TEXT_CHARS = 2000
@@ -32,11 +33,12 @@ def recent_lines(blocks: Sequence[Block], view: MysisView, width: int, height: i
             lines += _of(block, rule, width)
             rule = None
     if view.thinking and not view.streaming:
-        lines += _wrapped(view.thinking[-TEXT_CHARS:], width, "reasoning", newest=True)
+        lines += _wrapped(view.thinking, width, "reasoning", newest=True)
     if view.streaming:
-        lines += _wrapped(view.streaming[-TEXT_CHARS:], width, "", newest=True)
+        lines += _wrapped(view.streaming, width, "", newest=True)
     if view.failure is not None and view.state is not MysisState.RUNNING:
-        lines.append(cut([(view.failure.title, "errored"), (f"  {one_line(view.failure.what)}", "")], width))
+        cause, title = one_line(attention.cause(view.failure)), one_line(view.failure.title)
+        lines.append(cut([(cause, "errored"), (f"  {title}" if title != cause else "", "quiet")], width))
         lines += [cut([(one_line(view.failure.hint), "quiet")], width)] if view.failure.hint else []
     return lines[-max(1, height) :]
 
@@ -79,7 +81,8 @@ def _start(text: str) -> str:
 def _wrapped(text: str, width: int, role: str, *, newest: bool = False) -> list[list[Piece]]:
     """A few lines of a text: its first, or its newest."""
     room = width - len(INDENT)
-    found = list(islice(wrap(one_line(text[:TEXT_CHARS]), room), 400))
+    lines = lines_of(text[-TEXT_CHARS:] if newest else text[:TEXT_CHARS])
+    found = list(islice((part for line in lines for part in wrap(line, room)), 400))
     shown = found[-ANSWER_LINES:] if newest else found[:ANSWER_LINES]
     if not newest and len(found) > ANSWER_LINES:
         shown[-1] = fit(f"{shown[-1]} {found[ANSWER_LINES]}", room)

@@ -15,6 +15,7 @@ from zoea.model.values import MysisView
 from zoea.model.words import Activity, MysisState
 from zoea.text.control import one_line
 from zoea.tui import attention, figures
+from zoea.tui.said_text import unmarked
 
 Piece = tuple[str, str]
 """A text and the role it is drawn in; an empty role is plain text."""
@@ -26,6 +27,8 @@ ACTIVITY_WIDTH = 8
 SPARK_WIDTH = 12
 RATE_WIDTH = 8
 BAR_WIDTH = 8
+CALL_SIGN = "⚙ "
+"""What a row's text begins with where that is a call."""
 NAME_MIN, NAME_MAX = 10, 20
 TEXT_MIN = 30
 # Widths of the table, which is narrower than the terminal: at 100, 160 and 120 columns, and alone at 180.
@@ -33,6 +36,8 @@ ACTIVITY_FROM = 92
 SPARK_FROM = 104
 RATE_FROM = 116
 BAR_FROM = 132
+SAID_FROM = 104
+TEXT_MOST = 500
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
 """From here on a context, or a budget, is nearly full."""
@@ -48,6 +53,7 @@ class Columns:
     spark: int
     rate: int = 0
     bar: int = 0
+    said: int = 0
 
     @classmethod
     def of(cls, width: int, longest: int = NAME_MAX) -> Columns:
@@ -57,9 +63,10 @@ class Columns:
         rate = RATE_WIDTH if width >= RATE_FROM else 0
         bar = BAR_WIDTH if width >= BAR_FROM else 0
         fixed = 3 + STATE_WIDTH + 1 + AGE_WIDTH + 1 + CONTEXT_WIDTH + 2
-        fixed += sum(one + 1 for one in (activity, rate, bar) if one) + (spark + 2 if spark else 0)
+        said = AGE_WIDTH if width >= SAID_FROM else 0
+        fixed += sum(one + 1 for one in (activity, rate, bar, said) if one) + (spark + 2 if spark else 0)
         name = max(NAME_MIN, min(NAME_MAX, longest, width - fixed - TEXT_MIN - 1))
-        return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar)
+        return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar, said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +104,18 @@ def said(view: MysisView) -> str:
     text = view.streaming or view.text
     if view.state is MysisState.IDLE and view.failure is not None:
         text = attention.cause(view.failure)
-    return one_line(text)
+    return one_line(text) if text.startswith(CALL_SIGN) else unmarked(one_line(text[:TEXT_MOST]))
 
 
-def left(view: MysisView, now: int) -> str:
+def said_since(view: MysisView, now: int) -> str:
+    """How old its text is; empty where it is of this moment, or its age stands elsewhere."""
+    if view.held or view.streaming or (_is_waiting(view) and not view.approvals):
+        return ""
+    at = view.state_at if view.state in (MysisState.ERRORED, MysisState.STOPPED) else view.text_at
+    return figures.age(at, now) if at else ""
+
+
+def time_left(view: MysisView, now: int) -> str:
     """How long it still waits, or until it is tried again; empty where it does neither."""
     if view.held:
         return ""
@@ -156,6 +171,7 @@ def heads(columns: Columns) -> list[Piece]:
     line += fit("tokens", columns.spark) if columns.spark else ""
     line += f" {fit('', columns.rate)}" if columns.rate else ""
     line += "  " if columns.spark else ""
+    line += f"{fit('ago', columns.said, right=True)} " if columns.said else ""
     return [(line + fit("says", columns.text), "quiet")]
 
 
@@ -191,11 +207,14 @@ def compose(row: Row, columns: Columns, glyphs: dict[str, str]) -> list[Piece]:
 def _says(row: Row, columns: Columns, state: str) -> list[Piece]:
     """Its text, cut where there is too much of it; never what it ends on, the time that is left."""
     view = row.view
-    text, end = (f"asks: {one_line(row.asks)}", "") if row.asks else (said(view), left(view, row.now))
+    text, end = (f"asks: {one_line(row.asks)}", "") if row.asks else (said(view), time_left(view, row.now))
     room = columns.text
     if end and cell_len(text) + cell_len(end) > room:
         text = fit(text, max(1, room - cell_len(end)))
-    return [(fit(text + end, room), _says_role(view, state))]
+    pieces: list[Piece] = [(fit(text + end, room), _says_role(view, state))]
+    if columns.said:
+        pieces[:0] = [(fit(said_since(view, row.now), columns.said, right=True), "quiet"), (" ", "")]
+    return pieces
 
 
 def _context(view: MysisView, columns: Columns) -> list[Piece]:
@@ -215,8 +234,8 @@ def _context(view: MysisView, columns: Columns) -> list[Piece]:
 
 
 def budget_of_turn(view: MysisView) -> list[Piece]:
-    """What its turn has used of what it may; nothing where neither is known."""
-    if not view.turn_limit or not view.turn_tokens:
+    """What its turn has used of what it may, from nothing on; no pieces where no bound is known or no turn was."""
+    if not view.turn_limit or not (view.turn_tokens or view.state is MysisState.RUNNING):
         return []
     share = view.turn_tokens / view.turn_limit
     role = "waiting" if share >= FULL_SHARE else "running"

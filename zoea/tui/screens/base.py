@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.events import DescendantBlur, DescendantFocus
@@ -40,6 +40,8 @@ class CockpitScreen(Screen[T]):
     """A screen with a first line `#top` and a footer `#keys`; subclasses compose both."""
 
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE,)
+    TITLES: ClassVar[dict[str, str]] = {}
+    """What the footer calls an action here, by id, where it does something of its own."""
     _bars: _Bars | None = None
 
     @property
@@ -82,7 +84,11 @@ class CockpitScreen(Screen[T]):
         if not self.is_mounted:
             return
         if self._bars is None or not self._bars.are_attached:
-            possible = [action for action in of(*self.PLACES) if self.cockpit.can_do(action, self)]
+            possible = [
+                replace(action, title=self.TITLES.get(action.id, action.title))
+                for action in of(*self.PLACES)
+                if self.cockpit.can_do(action, self)
+            ]
             self._bars = _Bars(
                 list(self.query("#top").results(Line)), list(self.query("#keys").results(KeyLine)), possible
             )
@@ -125,10 +131,13 @@ class CockpitScreen(Screen[T]):
                 (" opening the swarm…" if cockpit.open_error is None else f" {cockpit.open_error.title}", "quiet")
             )
             return left, []
-        left += [(f" {cockpit.opened.workspace or 'default'}   ", "quiet"), *self._stands_still()]
+        still = self._stands_still()
+        is_narrow = self.size.width < NARROW
+        # Where there is little room, why it stands still is worth more than where.
+        left += [] if still and is_narrow else [(f" {cockpit.opened.workspace or 'default'}   ", "quiet")]
+        left += [(" ", ""), *still] if still and is_narrow else still
         left.append(("1 mysis" if len(roster.myses) == 1 else f"{len(roster.myses)} myses", ""))
         left.append((f" · {running} running", "running" if running else "quiet"))
-        is_narrow = self.size.width < NARROW
         left += self._needed()
         if roster.waiting and not is_narrow:
             left.append((f" · {roster.waiting} waiting", "waiting"))

@@ -22,13 +22,14 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.text.control import strip
+from zoea.tui.overlay import clipped
 from zoea.tui.styles import styles_of
+from zoea.tui.widgets import selected
 
 Piece = tuple[str, str]
 LineOf = Callable[[int, int], Sequence[Piece]]
 """Gives the pieces of a line by its place and the cells it has; roles are the theme's, and `hit` for what was found."""
 
-_COPY_LINES = 5_000
 _UNDERLINE = Style(underline=True)
 
 
@@ -211,7 +212,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         """All lines as they read, for tests and screen readers; at most as many as may be copied."""
         if not self.count:
             return self._empty
-        return "\n".join(self.text_of(place) for place in range(min(self.count, _COPY_LINES)))
+        return "\n".join(self.text_of(place) for place in range(min(self.count, selected.COPY_LINES)))
 
     def render_line(self, y: int) -> Strip:
         width = self.width
@@ -232,37 +233,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         for text, role in self._line_of(place, width):
             style = styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)
             segments.append(Segment(strip(text).replace("\n", " ").expandtabs(2), under + style))
-        line = self._selected(Strip(segments), place)
-        return line.adjust_cell_length(width, under).apply_offsets(0, place)
+        line = selected.highlighted(self, Strip(segments), place)
+        return clipped(line, width).adjust_cell_length(width, under).apply_offsets(0, place)
 
     # Selecting.
 
-    def _selected(self, line: Strip, place: int) -> Strip:
-        selection = self.text_selection
-        span = selection.get_span(place) if selection is not None else None
-        if span is None:
-            return line
-        start, end = span
-        length = line.cell_length
-        end = length if end == -1 else min(end, length)
-        if start >= end:
-            return line
-        chosen = self.screen.get_component_rich_style("screen--selection")
-        before, middle, after = line.crop(0, start), line.crop(start, end), line.crop(end, length)
-        return Strip([*before, *(Segment(each.text, (each.style or Style()) + chosen) for each in middle), *after])
-
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        first = selection.start.y if selection.start is not None else 0
-        last = min(self.count - 1, selection.end.y if selection.end is not None else self.count - 1)
-        if last < first or not self.count:
-            return None
-        last = min(last, first + _COPY_LINES)
-        lines = [self.text_of(place).rstrip() for place in range(first, last + 1)]
-        if selection.end is not None and selection.end.y == last:
-            lines[-1] = lines[-1][: selection.end.x]
-        if selection.start is not None:
-            lines[0] = lines[0][selection.start.x :]
-        return "\n".join(lines), "\n"
+        return selected.read(selection, self.count, self.text_of)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

@@ -20,10 +20,11 @@ from textual.timer import Timer
 
 from zoea.model.errors import StoreError
 from zoea.model.values import MysisView
+from zoea.model.words import Activity, MysisState
 from zoea.text.control import one_line
-from zoea.tui import figures
+from zoea.tui import attention, figures
 from zoea.tui.beside import Beside
-from zoea.tui.rows import Piece, budget_of_turn, cells, cut, glyph, left, said
+from zoea.tui.rows import CALL_SIGN, Piece, budget_of_turn, cells, cut, glyph, said, said_since, time_left
 from zoea.tui.widgets.bars import Line
 from zoea.tui.widgets.text_block import TextBlock
 
@@ -156,15 +157,15 @@ class MysisDetail(Horizontal):
             Content.assemble(
                 (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
                 (one_line(view.name), "bold"),
-                (f"  {doing(view)}", "$text-quiet"),
+                (f"  {doing(view, self._now())}", "$text-quiet"),
             ),
             Content(f"{one_line(view.template)} · {model} on {one_line(view.provider)}"),
         )
-        begin, end = brief(view)
+        begin, end = brief(view, self._now())
         self._line.put(cut(begin, self._line.size.width - cells(end)), end)
         size = self._recent.content_size
         if size.width > 0:
-            fresh = self._blocks or [Block("said", Kind.ANSWER, 0, body=said(view) + left(view, self._now()))]
+            fresh = self._blocks or [Block("said", Kind.ANSWER, 0, body=said(view) + time_left(view, self._now()))]
             self._recent.put(recent_lines(fresh, view, size.width, size.height))
         self._request.put(request_lines(self._seen, view, self._request.content_size.height))
 
@@ -176,13 +177,23 @@ class MysisDetail(Horizontal):
             self.border_title, self.border_subtitle = title, subtitle
 
 
-def doing(view: MysisView) -> str:
-    """Its state, and where in its conversation it is."""
+def doing(view: MysisView, now: int) -> str:
+    """Its state, where in its conversation it is, and how old its text is."""
     where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
-    return f"{view.state}{where}"
+    since = said_since(view, now)
+    return f"{view.state}{where}{f' · text {since} old' if since else ''}"
 
 
-def brief(view: MysisView) -> tuple[list[Piece], list[Piece]]:
+def call_of(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
+    """The call that it makes, or made last, and for how long or when; nothing where it said something since."""
+    if view.state is not MysisState.RUNNING or not view.text.startswith(CALL_SIGN):
+        return [], []
+    since = max(0, now - view.text_at)
+    time = figures.duration(since) if view.activity is Activity.TOOL else f"{figures.age(view.text_at, now)} ago"
+    return [(CALL_SIGN, "tool"), (one_line(view.text[len(CALL_SIGN) :]), "called")], [(f"  {time}", "quiet")]
+
+
+def brief(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     """The one line: what it does or what went wrong, and on the right what its turn has used, or it in all."""
     right: list[Piece] = [(f"  {figures.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
     if budget := budget_of_turn(view):
@@ -190,11 +201,16 @@ def brief(view: MysisView) -> tuple[list[Piece], list[Piece]]:
     right += [(f" {figures.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
     if view.failure is not None:
         hint = f"  {one_line(view.failure.hint)}"
-        return [(one_line(view.failure.what) or one_line(view.failure.title), "errored"), (hint, "quiet")], right
-    left: list[Piece] = [(f"turn {view.turn_number}", "strong")] if view.turn_number else []
-    left += [(f", request {view.iteration}", "quiet")] if view.iteration else []
-    left.append((f"{'  ' if left else ''}{one_line(view.template)}", ""))
-    left.append((f" · {one_line(view.model) or 'its own model'} on {one_line(view.provider)}", "quiet"))
+        return [(one_line(attention.cause(view.failure)), "errored"), (hint, "quiet")], right
+    left, time = call_of(view, now)
+    right = [*time, *right]
+    if not left:
+        left = [(f"turn {view.turn_number}", "strong")] if view.turn_number else []
+        left += [(f", request {view.iteration}", "quiet")] if view.iteration else []
+        since = said_since(view, now)
+        left += [(f"{'  ' if left else ''}text {since} old", "quiet")] if since and view.text else []
+        left.append((f"{'  ' if left else ''}{one_line(view.template)}", ""))
+        left.append((f" · {one_line(view.model) or 'its own model'} on {one_line(view.provider)}", "quiet"))
     if view.pending:
         left.append((f"  {view.pending} waiting in its inbox", "waiting"))
     return left, right

@@ -14,12 +14,14 @@ from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.tui import attention
 from zoea.tui.rows import NAME_MAX, NAME_MIN, Columns, Piece, Row, compose
 from zoea.tui.styles import styles_of
+from zoea.tui.widgets import selected
 
 _DRAWN_KEPT = 500
 
@@ -204,7 +206,14 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             if self.has_focus:
                 under += Style(bold=True)
         segments = [Segment(text, plain + styles.of(role) + under) for text, role in pieces]
-        return Strip(segments).adjust_cell_length(width, plain + under)
+        line = selected.highlighted(self, Strip(segments), place)
+        return line.adjust_cell_length(width, plain + under).apply_offsets(0, place)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        return selected.read(selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at)))
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
 
     def _pieces(self, place: int) -> list[Piece]:
         """The line at a place, as it reads now."""

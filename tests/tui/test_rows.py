@@ -1,0 +1,109 @@
+"""What one line says of a mysis, and what the lines of its detail say: causes, times that are left, ages, calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from tests.tui.cockpit import cockpit
+from tests.tui.test_roster import PLAIN
+from zoea.model.values import Failure, MysisView
+from zoea.model.words import Activity, MysisState
+from zoea.tui import attention, figures
+from zoea.tui.blocks import Block, Kind
+from zoea.tui.focus_lines import doing
+from zoea.tui.recent_lines import recent_lines
+from zoea.tui.rows import Columns, Row, budget_of_turn, compose, heads
+from zoea.tui.said_text import lines_of, unmarked
+from zoea.tui.terminal import title_of
+from zoea.tui.widgets.mysis_detail import brief
+from zoea.tui.widgets.mysis_detail import doing as detail_doing
+from zoea.tui.widgets.swarm_table import SwarmTable
+
+NOW = 10_000 * figures.SECOND
+CAUSE = "429 from ollama"
+
+
+def ago(seconds: float) -> int:
+    return NOW - round(seconds * figures.SECOND)
+
+
+def line(view: MysisView, width: int = 78) -> str:
+    return "".join(text for text, _ in compose(Row(view, now=NOW), Columns.of(width), {}))
+
+
+def plain(pieces: tuple[list[tuple[str, str]], list[tuple[str, str]]]) -> str:
+    left, right = pieces
+    return "".join(text for text, _ in left) + " |" + "".join(text for text, _ in right)
+
+
+ERRORED = replace(PLAIN, state=MysisState.ERRORED, failure=Failure("rate", "The provider failed", CAUSE, "Wait."))
+RUNNING = replace(PLAIN, state=MysisState.RUNNING, turn_number=4, iteration=2, turn_limit=200_000)
+
+
+def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there_is_none() -> None:
+    assert CAUSE in line(ERRORED)
+    assert f"{CAUSE}, retry in 27s" in line(replace(ERRORED, retry_at=NOW + 27 * figures.SECOND))
+    assert attention.reason(ERRORED) == CAUSE
+    assert attention.reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
+    assert CAUSE in title_of("reef", [ERRORED])
+    assert doing(ERRORED, NOW) == [(CAUSE, "errored")]
+    assert recent_lines((), ERRORED, 60, 5)[0][0] == (CAUSE, "errored")
+    assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
+
+
+def test_the_time_that_is_left_is_never_cut() -> None:
+    waiting = replace(RUNNING, waiting_until=NOW + 18 * figures.SECOND, waiting_for="arrives at Halcyon, T1204, cruise")
+    assert line(waiting).rstrip().endswith("… (18s)")
+    failure = Failure("rate", "", "429 from a provider far away, which says a lot about it")
+    retried = replace(ERRORED, failure=failure, retry_at=NOW + 27 * figures.SECOND)
+    assert line(retried).endswith("…, retry in 27s")
+    assert "retry" not in line(replace(retried, held=True))
+
+
+def test_a_text_says_how_old_it_is_where_there_is_room() -> None:
+    said = replace(RUNNING, text="It is done", text_at=ago(1800), progress_at=ago(2))
+    assert " 30m It is done" in line(said, 116)
+    assert "30m" not in line(said, 78)
+    assert "".join(text for text, _ in heads(Columns.of(116))).split()[-2:] == ["ago", "says"]
+    assert len(heads(Columns.of(116))[0][0]) == len(line(said, 116)) == 116
+    assert "text 30m old" in plain(brief(said, NOW))
+    assert detail_doing(said, NOW) == "running · turn 4, request 2 · text 30m old"
+    assert detail_doing(replace(said, streaming="It is"), NOW) == "running · turn 4, request 2"
+
+
+def test_the_line_of_a_running_mysis_is_its_call_and_its_budget() -> None:
+    calling = replace(RUNNING, activity=Activity.TOOL, text='⚙ mine(belt="b2")', text_at=ago(1.2), turn_tokens=41_000)
+    assert plain(brief(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  budget ━━──────── 41k/200k'
+    after = replace(calling, activity=Activity.LLM, text_at=ago(65))
+    assert plain(brief(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  budget ━━──────── 41k/200k'
+    assert "".join(text for text, _ in budget_of_turn(RUNNING)) == "budget ────────── 0/200k"
+    assert budget_of_turn(replace(RUNNING, state=MysisState.IDLE)) == []
+
+
+def test_an_answer_keeps_its_lines_and_loses_the_marks_of_emphasis() -> None:
+    said = "## Report\n\n- price at **Halcyon**: *14* a unit\n- `a**b**c` and snake_case_name, 2 * 3 * 4\n"
+    assert lines_of(said) == ["Report", "- price at Halcyon: 14 a unit", "- `a**b**c` and snake_case_name, 2 * 3 * 4"]
+    assert unmarked("__all__ of **it") == "all of **it"
+    block = Block("said", Kind.ANSWER, 0, body=said)
+    assert [cells[1][0] for cells in recent_lines([block], PLAIN, 60, 9)] == lines_of(said)
+    streamed = recent_lines((), replace(RUNNING, streaming=said), 60, 9)
+    assert [cells[1][0] for cells in streamed] == lines_of(said)
+
+
+async def test_text_of_rows_can_be_selected(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        table = stage.one(SwarmTable)
+        stage.screen.selections = {table: Selection(Offset(3, 0), Offset(7, 1))}
+        await stage.pilot.pause()
+        first, second = (stage.screen.get_selected_text() or "").splitlines()
+        assert first.startswith("alpha")
+        assert second == " ⬡ beta"[: len(second)]
+        region = table.region
+        await stage.pilot.mouse_down(offset=(region.x + 3, region.y + 1))
+        await stage.pilot.hover(offset=(region.x + 7, region.y + 1))
+        await stage.pilot.mouse_up(offset=(region.x + 7, region.y + 1))
+        await stage.until(lambda: (stage.screen.get_selected_text() or "").startswith("beta"))
