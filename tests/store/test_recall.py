@@ -423,6 +423,8 @@ class TestChoosingTerms:
         many.set_trace_callback(asked.append)
         assert found(many, Query("iron", mysis_ids=(1,), limit=3)) == [60, 59, 58]
         assert not any("f.memory_exact MATCH" in sql for sql in asked)
+        assert found(many, Query("iron", column=Column.ANY, fold=True, limit=3)) == [60, 59, 58]
+        assert not any("f.memory_exact MATCH" in sql for sql in asked)
         monkeypatch.setattr(memories, "LOOKED", 8)  # where the page is not full then, the index is asked
         assert found(many, Query("iron", limit=3, before_id=8)) == [7, 6, 5]
         many.set_trace_callback(None)
@@ -431,6 +433,17 @@ class TestChoosingTerms:
     def test_what_is_found_is_the_same(self, many: sqlite3.Connection) -> None:
         assert found(many, Query("silver iron")) == [51, 41, 31, 21, 11, 1]
         assert found(many, Query("silver iron", mysis_ids=(2,))) == []
+        assert found(many, Query("SILVER iron", column=Column.ANY, fold=True)) == [51, 41, 31, 21, 11, 1]
+
+    @pytest.mark.usefixtures("always_indexed")
+    def test_in_any_case_the_rarest_are_asked_for_as_well(self, many: sqlite3.Connection) -> None:
+        asked: list[str] = []
+        many.set_trace_callback(asked.append)
+        assert found(many, Query("the gold iron", column=Column.ANY, fold=True)) == []
+        many.set_trace_callback(None)
+        (proposed,) = [sql for sql in asked if "f.memory_exact MATCH" in sql]
+        terms = proposed.partition("MATCH")[2].partition("f.rowid")[0]
+        assert terms.count(" AND ") == 1  # one group of cases, and what follows it
 
     async def test_what_cannot_be_indexed_is_not_stored_and_its_writer_hears_so(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

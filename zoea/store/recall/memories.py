@@ -104,7 +104,7 @@ def _proposed(
 
     def proposal(index: str, rows: str) -> dict[str, object]:
         newest = connection.execute(f"SELECT coalesce(max(id), 0) FROM {rows}").fetchone()[0]
-        chosen = asked if query.fold else narrow.narrowed(connection, index, asked, newest)
+        chosen = narrow.narrowed(connection, index, asked, newest)
         return {**given, "terms": " AND ".join([*chosen, *owners])}
 
     own = " OR ".join(_truths(query, with_calls=False))
@@ -193,7 +193,7 @@ def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) ->
 def _is_frequent(connection: sqlite3.Connection, query: Query, asked: list[str], most: int) -> bool:
     """True where a page of matches should stand among the newest rows, to which reading the index's lists is longer."""
     is_narrowed = query.role or query.source or query.since or query.until or query.column is Column.REASONING
-    if is_narrowed or query.fold or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
+    if is_narrowed or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
         return False  # how frequent a match is among these rows cannot be told
     newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
     found = narrow.shares(connection, "memory_exact", asked, newest)

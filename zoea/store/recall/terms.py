@@ -10,21 +10,19 @@ from zoea.store.recall.excerpts import words_of
 GRAM = 3
 GRAMS = 24
 """Characters of a term of the exact index, and terms of one question: more narrow it no further."""
-FOLDED_GRAMS = 8
 OWNERS = 24
-"""Terms of a question in any case (each is up to eight), and owners named in one."""
+"""Owners named in one question."""
 
 
 def exact_terms(text: str, *, fold: bool) -> list[str]:
     """What every row that holds `text` must have: its trigrams, each as a question to the exact index.
 
-    Empty where it is too short to have one. The index knows no columns and no places:
-    what it proposes is decided by the text itself, so any of these may be left out.
+    Empty where it is too short to have one. With `fold` each question is for a trigram
+    in any case, which is up to eight. The index knows no columns and no places: what it
+    proposes is decided by the text itself, so any of these may be left out.
     """
-    grams = dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1))
-    if fold:
-        return [_any_of(_cases(gram)) for gram in grams][:FOLDED_GRAMS]
-    return [quoted(gram) for gram in grams][:GRAMS]
+    grams = list(dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1)))[:GRAMS]
+    return [_any_of(_cases(gram)) if fold else quoted(gram) for gram in grams]
 
 
 def owner_terms(owners: tuple[int, ...] | None) -> list[str]:
