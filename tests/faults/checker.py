@@ -90,7 +90,8 @@ ALWAYS = {
                               WHERE m.mysis_id = y.mysis_id)
           OR y.errors <> (SELECT count(*) FROM tool_call c JOIN memory m ON m.id = c.memory_id
                           WHERE m.mysis_id = y.mysis_id AND c.result_memory_id IS NOT NULL AND c.state <> 'done')
-            + (SELECT count(*) FROM request r WHERE r.mysis_id = y.mysis_id AND r.state = 'released')
+            + (SELECT count(*) FROM request r WHERE r.mysis_id = y.mysis_id AND r.state = 'released'
+                AND r.error_class IS NOT 'cancelled')
             + (SELECT count(*) FROM turn t WHERE t.mysis_id = y.mysis_id AND t.outcome IN ('failed', 'timeout'))""",
     "a session is open exactly while its mysis runs": """
         SELECT y.id FROM mysis y WHERE (y.state = 'running')
