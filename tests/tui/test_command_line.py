@@ -11,6 +11,7 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.model.words import MysisState
 from zoea.tui import commands
 from zoea.tui.actions import ACTIONS
+from zoea.tui.commands import complete
 from zoea.tui.screens.command_line import CommandLine
 from zoea.tui.screens.confirm import Confirm
 from zoea.tui.screens.dashboard import Dashboard
@@ -75,6 +76,7 @@ async def test_delete_by_name_still_asks(tmp_path: Path) -> None:
 
 async def test_stop_all_typed_still_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
+        assert "Stop every mysis; asks first" in [one.title for one in complete(stage.app, "stop-all")]
         await run(stage, "stop-all")
         await stage.until(lambda: stage.shows(Confirm))
         await stage.press("y")

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.tui.cockpit import Stage, cockpit
 from zoea.tui.screens.help import Help
 from zoea.tui.widgets.bars import KeyLine
+from zoea.tui.widgets.pick_list import PickList
 
 
 async def click_key(stage: Stage, title: str) -> None:
@@ -25,6 +26,16 @@ async def test_a_click_on_a_key_is_that_key(tmp_path: Path) -> None:
         await stage.pilot.pause()
         await click_key(stage, "resume")
         await stage.until(lambda: stage.app.feed.view is not None and not stage.app.feed.view.held)
+
+
+async def test_the_footer_calls_finding_find_and_filtering_filter(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(200, 24)) as stage:
+        assert " / filter " in stage.one(KeyLine).text
+        await stage.press("enter")
+        assert " / find " in stage.one(KeyLine).text
+        await stage.press("escape", "question_mark")
+        stage.one(PickList).focus()
+        await stage.until(lambda: " / find " in stage.one(KeyLine).text)
 
 
 async def test_a_click_on_what_is_not_possible_says_why(tmp_path: Path) -> None:

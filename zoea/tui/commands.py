@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss"})
 """Actions that take one or more names."""
 ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
+_SAID = {"swarm.stop-all": "Stop every mysis; asks first"}
+"""What is said of actions that go another way when they are typed."""
 SHOWN = 8
 THEME = "theme"
 
@@ -103,7 +105,8 @@ def _commands(cockpit: Cockpit, word: str) -> list[Completion]:
         rank = _rank(word, action)
         if rank is not None:
             shown = words_of(action)[0]
-            found.append((rank, shown, Completion(shown, action.description, action.why_not(situation))))
+            said = _SAID.get(action.id, action.description)
+            found.append((rank, shown, Completion(shown, said, action.why_not(situation))))
     if THEME.startswith(word):
         found.append((0, THEME, Completion(THEME, "Show another theme")))
     return [completion for _, _, completion in sorted(found, key=lambda one: one[:2])][:SHOWN]

@@ -6,7 +6,7 @@ A mixin of Focus. Each search interrupts the one before.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from zoea.app.finding import Finder, Found
 from zoea.model.errors import StoreError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Finding:
     """`found` is what the words were found in, None while nothing is looked for."""
 
+    TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
     found: Found | None = None
     _finder: Finder | None = None
     _at = 0

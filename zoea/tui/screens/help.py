@@ -39,6 +39,7 @@ class Help(CockpitScreen[None]):
     """Type to search; enter does what the line says, where it is possible on the screen below."""
 
     CSS_PATH = "help.tcss"
+    TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
     ON_ENTER: ClassVar[str] = "do it"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "move(1)", show=False),

@@ -33,6 +33,7 @@ class Search(CockpitScreen[None]):
     """The words stay where they are written; the arrows move through what they find."""
 
     CSS_PATH = "search.tcss"
+    TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.SEARCH)
     ON_ENTER: ClassVar[str] = "open"
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -56,7 +56,8 @@ class TryTool(CockpitModal[None]):
             [(one_line(tool.description), "quiet")],
         ]
         if tool.injected:
-            lines.append([(f"For a mysis Zoea fills in {', '.join(tool.injected)}; here you write them", "asking")])
+            them = "it" if len(tool.injected) == 1 else "them"
+            lines.append([(f"For a mysis Zoea fills in {', '.join(tool.injected)}; here you write {them}", "asking")])
         self.query_one("#what", TextBlock).put(lines)
         self._say([("ctrl+r calls it · tab goes to the result · esc goes back", "quiet")])
         self.query_one("#arguments").focus()
