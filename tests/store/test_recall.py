@@ -66,7 +66,6 @@ def db() -> Iterator[sqlite3.Connection]:
 def always_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mysis with few memories is asked for by the index as well."""
     monkeypatch.setattr(memories, "FEW", 0)
-    monkeypatch.setattr("zoea.store.recall.broadcasts.FEW", 0)
 
 
 @pytest.fixture(params=[50_000, 0], ids=["all terms", "chosen terms"])
@@ -111,9 +110,6 @@ def test_the_index_answers_as_a_plain_scan_does(
 def scan(stored: dict[int, tuple[int, list[str], str]], query: Query) -> list[int]:
     """What the specification says is found, newest first."""
 
-    def same(text: str) -> str:
-        return "".join(each.lower() if each.isascii() else each for each in text) if query.fold else text
-
     hits = []
     for memory_id, (mysis, texts, thought) in stored.items():
         searched = {
@@ -121,9 +117,16 @@ def scan(stored: dict[int, tuple[int, list[str], str]], query: Query) -> list[in
             Column.REASONING: [thought],
             Column.ANY: [*texts, thought],
         }[query.column]
-        if (query.mysis_ids is None or mysis in query.mysis_ids) and any(same(query.text) in same(t) for t in searched):
+        if (query.mysis_ids is None or mysis in query.mysis_ids) and any(holds(t, query) for t in searched):
             hits.append(memory_id)
     return hits[::-1]
+
+
+def holds(text: str, query: Query | BroadcastQuery) -> bool:
+    def same(text: str) -> str:
+        return "".join(each.lower() if each.isascii() else each for each in text) if query.fold else text
+
+    return same(query.text) in same(text)
 
 
 @pytest.mark.usefixtures("always_indexed")
@@ -309,6 +312,52 @@ class TestBroadcasts:
         strong = broadcast(db, "IRON iron")
         hits = search_broadcasts(db, BroadcastQuery("Iron", match=Match.RANKED)).hits
         assert [hit.message_id for hit in hits] == [strong, weak]
+        assert hits[0].excerpt.marks == ((0, 4), (5, 4))
+
+    def test_ranked_is_chosen_among_the_newest_and_any_word_does_where_none_has_all(
+        self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("zoea.store.recall.broadcasts.RANKED", 3)
+        best = broadcast(db, "ore")
+        later = [broadcast(db, "ore among other words, say I") for _ in range(4)]
+        page = search_broadcasts(db, BroadcastQuery("ore", match=Match.RANKED))
+        assert [hit.message_id for hit in page.hits] == later[:0:-1]
+        assert page.note == "chosen from the newest 3 matches, there are older ones"
+        page = search_broadcasts(db, BroadcastQuery("platinum ORE", match=Match.RANKED, before_id=later[0]))
+        assert [hit.message_id for hit in page.hits] == [best]
+        assert page.note == "no broadcast has all of these words; these have some of them"
+        assert search_broadcasts(db, BroadcastQuery("platinum", match=Match.RANKED)).hits == ()
+
+    def test_a_short_query_stops_far_down_and_says_so(
+        self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("zoea.store.recall.broadcasts.SCANNED", 10)
+        said = [broadcast(db, "xY" if number == 0 else "other") for number in range(25)]
+        query, pages = BroadcastQuery("xy", fold=True), list[int]()
+        while True:
+            page = search_broadcasts(db, query)
+            assert page.note == ("looked through the newest 10 messages only" if page.before_id else "")
+            if page.before_id is None:
+                break
+            assert page.hits == ()
+            pages.append(page.before_id)
+            query = replace(query, before_id=page.before_id)
+        assert pages == [16, 6]
+        assert [hit.message_id for hit in page.hits] == said[:1]
+
+    @pytest.mark.usefixtures("large")
+    @given(said=st.lists(TEXT, min_size=1, max_size=12), data=st.data())
+    def test_the_index_answers_as_a_plain_scan_does(self, said: list[str], data: st.DataObject) -> None:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            _blank().backup(connection)
+            texts = [clean(text) or "a" for text in said]
+            ids = [broadcast(connection, text) for text in texts]
+            for _ in range(4):
+                whole = data.draw(st.sampled_from(texts))
+                cut = whole[data.draw(st.integers(0, len(whole) - 1)) :][: data.draw(st.integers(1, 20))]
+                query = BroadcastQuery(data.draw(st.sampled_from((cut, cut.swapcase()))), fold=data.draw(st.booleans()))
+                hits = [hit.message_id for hit in search_broadcasts(connection, query).hits]
+                assert hits == [each for each, text in zip(ids, texts, strict=True) if holds(text, query)][::-1]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sqlite3
 
 from zoea.model.words import SenderKind
-from zoea.store.recall import terms
+from zoea.store.recall import narrow, terms
 from zoea.store.recall.excerpts import around, pattern_of
-from zoea.store.recall.memories import FEW, NO_WORDS
+from zoea.store.recall.memories import NO_WORDS, OLDER, RANKED, SCANNED
 from zoea.store.recall.query import BroadcastHit, BroadcastHits, BroadcastQuery, Match
 
+_SOME = "no broadcast has all of these words; these have some of them"
+_NEWEST = 1 << 50
 _SMALL = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
   WHERE d.message_id = g.id AND d.mysis_id = :mysis AND d.state IN ('pending', 'taken')))"""
@@ -21,31 +23,51 @@ def search_broadcasts(connection: sqlite3.Connection, query: BroadcastQuery) -> 
 
     Raises sqlite3.OperationalError where the connection was interrupted.
     """
+    return _ranked(connection, query) if query.match is Match.RANKED else _exact(connection, query)
+
+
+def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
     sql, given = _narrowed(query)
-    if query.match is Match.RANKED:
-        asked = terms.word_terms(query.text, "content", None, every=True)
-        if asked is None:
-            return BroadcastHits(note=NO_WORDS)
-        given["terms"] = asked
-        found = _rows(
-            connection,
-            f"SELECT {_COLUMNS} FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
-            f" WHERE f.message_words MATCH :terms AND {sql} ORDER BY bm25(message_words), g.id DESC LIMIT :most",
-            given,
-        )
-        return BroadcastHits(_hits(found[: query.limit], query))
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
     given["words"] = query.text.translate(_SMALL) if query.fold else query.text
-    proposed = terms.exact_terms(query.text, fold=query.fold)
-    source = "message g WHERE"
-    if proposed and _are_many(connection):
-        source = "message_exact f CROSS JOIN message g ON g.id = f.rowid WHERE f.message_exact MATCH :terms AND"
-        given["terms"] = " AND ".join(proposed)
-    order = "f.rowid" if "terms" in given else "g.id"
-    found = _rows(connection, f"SELECT {_COLUMNS} FROM {source} {sql} ORDER BY {order} DESC LIMIT :most", given)
-    before = found[query.limit - 1]["id"] if len(found) > query.limit else None
-    return BroadcastHits(_hits(found[: query.limit], query), before)
+    proposed, down_to = terms.exact_terms(query.text, fold=query.fold), 0
+    if proposed:
+        source, order = "message_exact f CROSS JOIN message g ON g.id = f.rowid", "f.rowid"
+        sql = f"f.message_exact MATCH :terms AND {sql}"
+        given["terms"] = " AND ".join(narrow.narrowed(connection, "message_exact", proposed, _newest(connection)))
+    else:
+        source, order = "message g", "g.id"
+        down_to = max(0, min(query.before_id or _NEWEST, _newest(connection) + 1) - 1 - SCANNED)
+        sql = f"g.id > {down_to} AND {sql}"
+    found = _rows(connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", given)
+    before, note = found[query.limit - 1]["id"] if len(found) > query.limit else None, ""
+    if before is None and down_to:
+        before, note = down_to + 1, f"looked through the newest {SCANNED:,} messages only"
+    return BroadcastHits(_hits(found[: query.limit], query), before, note)
+
+
+def _ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    sql, given = _narrowed(query)
+    notes: list[str] = []
+    for every in (True, False):
+        asked = terms.word_terms(query.text, "content", None, every=every)
+        if asked is None:
+            return BroadcastHits(note=NO_WORDS)
+        given.update(terms=asked, most=RANKED + 1)
+        found = _rows(
+            connection,
+            "SELECT g.id, bm25(message_words) AS score FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
+            f" WHERE f.message_words MATCH :terms AND {sql} ORDER BY f.rowid DESC LIMIT :most",
+            given,
+        )
+        if found:
+            if len(found) > RANKED:
+                notes.append(OLDER.format(RANKED))
+            best = sorted(found[:RANKED], key=lambda row: (row["score"], -row["id"]))[: query.limit]
+            return BroadcastHits(_hits(_whole(connection, [row["id"] for row in best]), query), note="; ".join(notes))
+        notes.append(_SOME)
+    return BroadcastHits()
 
 
 def _narrowed(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
@@ -62,11 +84,14 @@ def _narrowed(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
     return " AND ".join(sql), given
 
 
-def _are_many(connection: sqlite3.Connection) -> bool:
-    return (
-        connection.execute("SELECT 1 FROM message WHERE kind = 'broadcast' LIMIT 1 OFFSET ?", (FEW,)).fetchone()
-        is not None
-    )
+def _newest(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()[0])
+
+
+def _whole(connection: sqlite3.Connection, ids: list[int]) -> list[sqlite3.Row]:
+    """The broadcasts with these ids, in their order; without those that were removed since they were found."""
+    each = (_rows(connection, f"SELECT {_COLUMNS} FROM message g WHERE g.id = :id", {"id": one}) for one in ids)
+    return [row for rows in each for row in rows]
 
 
 def _rows(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> list[sqlite3.Row]:

@@ -24,6 +24,7 @@ RANKED = 5_000
 """The newest matches among which ranked search chooses."""
 
 NO_WORDS = "the query has no words: use exact search for signs"
+OLDER = "chosen from the newest {:,} matches, there are older ones"
 _SOME = "no memory has all of these words; these have some of them"
 _NEWEST = 1 << 50
 
@@ -138,7 +139,7 @@ def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
                 best[memory_id] = min(score, best.get(memory_id, 0.0))
             ids = sorted(best, key=lambda each: (best[each], -each))[: query.limit]
             if len(found) > RANKED:
-                more = f"chosen from the newest {RANKED:,} matches, there are older ones"
+                more = OLDER.format(RANKED)
                 note = f"{note}; {more}" if note else more
             return Hits(_hits(connection, ids, query), None, note)
         note = _SOME
