@@ -25,6 +25,8 @@ COMMANDING = [
     ("stop", "--swarm"),
     ("configure", "alpha", "--model", "m"),
     ("delete", "--yes", "alpha"),
+    ("undelete", "#1"),
+    ("dismiss", "alpha"),
     ("hold",),
     ("answer", "1", "sell"),
     ("approve", "1"),
@@ -51,6 +53,7 @@ class TestAlone:
         assert zoea("list", "--json").json == []
         assert "No mysis yet" in zoea("list").out
         assert zoea("approvals", "--json").json == []
+        assert zoea("undelete").out == "There is no deleted mysis\n"
         assert zoea("grants").out == "Nothing is allowed for a whole template\n"
 
     def test_showing_what_was_never_stored_exits_4(self, zoea: Zoea) -> None:
@@ -70,6 +73,9 @@ class TestBeside:
         assert zoea("stop", "alpha", "--json").json[0]["state"] == "stopped"
         assert zoea("delete", "alpha", "--yes").out == "alpha (#1) is deleted\n"
         assert zoea("list", "--json").json == []
+        assert zoea("undelete", "#1").out == "alpha is stopped\n"
+        assert zoea("dismiss", "alpha", "--json").json[0]["failure"] is None
+        assert zoea("dismiss", "nobody").code == zoea("undelete", "#1").code == 6
 
     def test_all_are_started_and_stopped(self, zoea: Zoea, beside: OwnerThread) -> None:
         for name in ("alpha", "beta"):

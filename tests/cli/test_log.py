@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
+from tests.fakes.swarm import FakeSwarm
 from zoea.app import running
 from zoea.app.compose import Wishes, running_swarm
 from zoea.cli import reach
@@ -17,6 +18,8 @@ from zoea.cli.messages import memory_text
 from zoea.model.values import Memory, ToolCall
 from zoea.model.words import Role, Source
 from zoea.settings.paths import places
+from zoea.store import Store, WriterConnection
+from zoea.swarm import mysis_ops
 
 CALL = ToolCall(5, 0, "mine", '{"belt":"b2"}')
 
@@ -97,6 +100,38 @@ class TestStored:
         assert "state     idle: Zoea was closed" in zoea("show", "alpha").out
         assert "alpha" in zoea("list").out
         assert zoea("list", "--workspace", "north", "--json").json == []
+
+
+class TestDeleted:
+    def test_whom_undelete_can_bring_back_is_listed_and_found_by_name(self, zoea: Zoea, beside: OwnerThread) -> None:
+        asyncio.run(_deleted("alpha", "beta", "alpha"))
+        assert [row["id"] for row in zoea("undelete", "--json").json] == [3, 2, 1]
+        assert zoea("undelete").out.splitlines()[1].startswith("#2  beta  deleted ")
+        beside.do(_gone(beside.swarm, "x", "beta"))
+        assert zoea("undelete", "BETA").out == "beta is stopped\n"
+        twice = zoea("undelete", "alpha")
+        assert (twice.code, "Say which: #3, #1." in twice.err) == (2, True)
+        assert "`zoea undelete` lists them" in zoea("undelete", "gamma").err
+
+
+async def _gone(swarm: FakeSwarm, *names: str) -> None:
+    for name in names:
+        await swarm.create(name)
+        await swarm.delete(name)
+
+
+async def _deleted(*names: str) -> None:
+    """A database of deleted myses."""
+
+    def op(conn: WriterConnection) -> None:
+        for uid, name in enumerate(names):
+            new = mysis_ops.NewMysis(str(uid), name, "t", b"0" * 32, "", "scripted", "")
+            mysis_ops.archive(conn, mysis_ops.create(conn, new, 9).id)
+
+    places().make_data()
+    store = await Store.open(places().database, clock_now=lambda: 1)
+    await store.write(op)
+    await store.close()
 
 
 class TestWaiting:

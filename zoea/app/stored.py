@@ -34,6 +34,10 @@ _KNOWN = """
 SELECT y.uid, y.name, y.deleted_at IS NULL AS living, s.used_tokens AS tokens
 FROM mysis y LEFT JOIN spend s ON s.scope = 'mysis' AND s.scope_id = y.id AND s.day = '' ORDER BY y.id
 """
+_DELETED = (
+    "SELECT id, name, deleted_at FROM mysis WHERE deleted_at IS NOT NULL AND state_reason <> ?"
+    " ORDER BY deleted_at DESC, id DESC"
+)
 _ANSWER = (
     "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
 )
@@ -59,6 +63,24 @@ def known_myses(database: Path) -> tuple[Known, ...]:
         return tuple(
             Known(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A mysis that can be brought back, and when it was deleted (µs UTC)."""
+
+    id: int
+    name: str
+    deleted_at: int
+
+
+def deleted_myses(database: Path) -> tuple[Deleted, ...]:
+    """Whom `undelete` can bring back, the last deleted first. Raises StoreMissing, StoreError: as `stored_view`."""
+    from zoea.app.export_lines import ONLY_A_SENDER  # of the archived, those who never lived here; seldom asked for
+
+    with _reading(database) as reader:
+        found = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
+    return tuple(Deleted(row["id"], row["name"], row["deleted_at"]) for row in found)
 
 
 def stored_view(database: Path) -> SwarmView:

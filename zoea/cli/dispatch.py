@@ -36,6 +36,8 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("zoea.cli.myses:stop", "Stop myses, or the whole swarm and its owner"),
     "configure": Command("zoea.cli.myses:configure", "Change what a mysis is: model, tags, budgets"),
     "delete": Command("zoea.cli.myses:delete", "Archive a mysis; its memories stay"),
+    "undelete": Command("zoea.cli.myses:undelete", "Bring a deleted mysis back, or list those that can be"),
+    "dismiss": Command("zoea.cli.myses:dismiss", "Take the error off a mysis"),
     "log": Command("zoea.cli.messages:log", "The stored conversation of a mysis"),
     "search": Command("zoea.cli.search:search", "Find what was ever said in the swarm"),
     "export": Command("zoea.cli.looking_back:export", "The conversation of a mysis, or of all, as a file"),

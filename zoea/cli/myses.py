@@ -1,4 +1,4 @@
-"""Commands on myses: new, list, show, start, stop, configure, delete."""
+"""Commands on myses: new, list, show, start, stop, configure, dismiss, delete, undelete."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from zoea.app.configured import read
-from zoea.app.stored import stored_mysis
+from zoea.app.stored import Deleted, deleted_myses, stored_mysis
 from zoea.cli.listing import write_list
-from zoea.cli.options import AsJson, MysisRef, MysisRefs, Workspace, write_json
+from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.reach import ask, command
-from zoea.cli.rows import details, state_word
-from zoea.model.errors import UsageError
+from zoea.cli.rows import details, moment, state_word
+from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.model.ports import SwarmApi
 from zoea.model.values import MysisView
+from zoea.settings.paths import Places, places
+from zoea.text.control import strip
 
 
 def new(
@@ -155,6 +157,65 @@ def delete(
         write_json(gone)
     else:
         typer.echo("\n".join(f"{view.name} (#{view.id}) is deleted" for view in gone))
+
+
+def undelete(
+    refs: Annotated[
+        list[str] | None, typer.Argument(metavar="[#ID...]", help="As `zoea undelete` alone lists them, or a name.")
+    ] = None,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Bring deleted myses back as they were, or list those that can be."""
+    found = _deleted(places(workspace))
+    if not refs:
+        _list_deleted(found, as_json)
+        return
+    chosen = [_meant(ref, found) for ref in refs]
+
+    async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
+        return tuple([await swarm.undelete(mysis_id) for mysis_id in chosen])
+
+    _written(command(workspace, work), as_json)
+
+
+def dismiss(names: MysisRefs, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Take the error off myses; they stay in the state they are in."""
+
+    async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
+        return tuple([await swarm.dismiss(ref) for ref in names])
+
+    _written(command(workspace, work), as_json)
+
+
+def _deleted(where: Places) -> tuple[Deleted, ...]:
+    try:
+        return deleted_myses(where.database)
+    except StoreMissing:
+        return ()
+
+
+def _list_deleted(found: tuple[Deleted, ...], as_json: bool) -> None:
+    if as_json:
+        write_json(found)
+        return
+    for one in found:
+        typer.echo(strip(f"#{one.id}  {one.name}  deleted {moment(one.deleted_at)}"))
+    if not found:
+        typer.echo("There is no deleted mysis")
+
+
+def _meant(ref: str, found: tuple[Deleted, ...]) -> int:
+    """The id of the deleted mysis that is meant: by `#ID` always, by its name where only one is called so."""
+    if ref.startswith("#") and ref[1:].isascii() and ref[1:].isdecimal() and int(ref[1:]) <= LARGEST_ID:
+        return int(ref[1:])
+    named = [one for one in found if one.name.casefold() == ref.casefold()]
+    if len(named) == 1:
+        return named[0].id
+    if named:
+        which = ", ".join(f"#{one.id}" for one in named)
+        raise UsageError(f"several deleted myses were called {ref!r}", hint=f"Say which: {which}.")
+    raise MysisMissing(f"there is no deleted mysis {ref!r}", hint="`zoea undelete` lists them.")
 
 
 async def _end(swarm: SwarmApi) -> None:
