@@ -10,7 +10,7 @@ import pytest
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_desk import templates
 from zoea.model.errors import ProviderError, UsageError
-from zoea.model.request import Answer, ToolSpec
+from zoea.model.request import Answer, AnswerCall, ToolSpec
 from zoea.model.words import ApprovalAnswer, ErrorClass, MysisState
 from zoea.swarm.mysis import MysisRunner
 
@@ -32,6 +32,18 @@ async def test_a_question_shows_the_call_whole_and_until_when(tmp_path: Path) ->
         [asked] = await s.commander.approvals()
         assert (asked.mysis, asked.tool, asked.upstream, asked.arguments) == ("alpha", "burn", "peer", '{"text": "it"}')
         assert asked.expires_at - asked.asked_at == 30 * 60 * 1_000_000
+
+
+async def test_a_question_in_words_is_told_apart_from_a_call_that_waits(tmp_path: Path) -> None:
+    asks = Answer(calls=(AnswerCall("zoea_ask", '{"question": "Sell?"}', "q1"),))
+    async with swarm(tmp_path, script(asks, BURN, Answer(text="done"))) as s:
+        await ask(s)
+        row = s.commander._view.row(1)
+        await s.until(lambda: (row.approvals, row.questions) == (1, 1))
+        [asked] = await s.commander.approvals()
+        await s.commander.answer(asked.id, ApprovalAnswer.ONCE, sentence="Sell")
+        await s.until(lambda: (row.approvals, row.questions) == (1, 0))
+        assert row.freeze().questions == 0
 
 
 async def test_an_answer_counts_once(tmp_path: Path) -> None:

@@ -107,3 +107,13 @@ async def test_text_of_rows_can_be_selected(tmp_path: Path) -> None:
         await stage.pilot.hover(offset=(region.x + 7, region.y + 1))
         await stage.pilot.mouse_up(offset=(region.x + 7, region.y + 1))
         await stage.until(lambda: (stage.screen.get_selected_text() or "").startswith("beta"))
+
+
+def test_who_needs_you_comes_in_the_order_of_what_waits() -> None:
+    asking = replace(RUNNING, activity=Activity.ASKING, approvals=1)
+    stopped = replace(PLAIN, state=MysisState.STOPPED, state_reason="loop")
+    broken = replace(PLAIN, failure=Failure("open", "The breaker is open"))
+    order = [asking, ERRORED, stopped, broken, replace(asking, questions=1)]
+    views = [replace(view, id=number) for number, view in enumerate(order, 1)]
+    assert attention.needing(reversed([*views, PLAIN])) == views
+    assert attention.rank(replace(asking, approvals=2, questions=1)) == 0

@@ -201,7 +201,8 @@ class MysisView:
 
     `tokens` and `cost_micros` are totals of all time; `context_used` and
     `context_limit` are of the newest request; `turn_tokens` is what its turn has
-    used of the `turn_limit` it may (0: no bound); `text` is the newest of question,
+    used of the `turn_limit` it may (0: no bound); `questions` are those of its
+    `approvals` that want an answer in words; `text` is the newest of question,
     error, final answer, tool call, prompt, with its own time `text_at`;
     `streaming` and `thinking` are the ends of the answer and of the reasoning
     that are being written now.
@@ -242,6 +243,7 @@ class MysisView:
     streaming: str = ""
     thinking: str = ""
     version: int = 0
+    questions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

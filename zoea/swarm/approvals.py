@@ -28,12 +28,16 @@ class _Waiting:
     mysis_id: int
     post: Post
     timer: Timer | None = None
+    wants_words: bool = False
 
 
 class ApprovalDesk:
-    """Asks and answers. Grants outlive the question: for a session, or for all myses of a template."""
+    """Asks and answers. Grants outlive the question: for a session, or for all myses of a template.
 
-    def __init__(self, store: Store, clock: Clock, touched: Callable[[int, int], None]) -> None:
+    `touched` is told of a mysis, by id, how many questions of it wait, and how many of those want words.
+    """
+
+    def __init__(self, store: Store, clock: Clock, touched: Callable[[int, int, int], None]) -> None:
         self._store = store
         self._clock = clock
         self._touched = touched
@@ -77,13 +81,18 @@ class ApprovalDesk:
         self._count(mysis_id)
         column, row_id = key
         found = await self._store.read(
-            f"SELECT expires_at, answer, sentence FROM approval WHERE {column} = ? ORDER BY id DESC LIMIT 1", (row_id,)
+            "SELECT a.expires_at, a.answer, a.sentence, c.name AS tool, c.upstream FROM approval a"
+            f" LEFT JOIN tool_call c ON c.id = a.tool_call_id WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1",
+            (row_id,),
         )
         if self._waiting.get(key) is not waiting:
             return
         if found and found[0]["answer"] is not None:
             self._post(key, ApprovalAnswer(found[0]["answer"]), found[0]["sentence"])
             return
+        if found and found[0]["tool"] == ASK_TOOL and not found[0]["upstream"]:
+            waiting.wants_words = True
+            self._count(mysis_id)
         expires = found[0]["expires_at"] if found else self._clock.now()
         waiting.timer = self._clock.call_at(expires, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
 
@@ -102,7 +111,8 @@ class ApprovalDesk:
         return waiting
 
     def _count(self, mysis_id: int) -> None:
-        self._touched(mysis_id, sum(1 for waiting in self._waiting.values() if waiting.mysis_id == mysis_id))
+        of_it = [waiting for waiting in self._waiting.values() if waiting.mysis_id == mysis_id]
+        self._touched(mysis_id, len(of_it), sum(waiting.wants_words for waiting in of_it))
 
     async def open(self) -> tuple[ApprovalView, ...]:
         """What waits now, oldest first."""

@@ -463,9 +463,10 @@ class Commander(Beyond):
             self._services.disk_trouble(error)
             raise
 
-    def _show_approvals(self, mysis_id: int, waiting: int) -> None:
+    def _show_approvals(self, mysis_id: int, waiting: int, questions: int) -> None:
         if mysis_id in self._runners:
-            self._view.row(mysis_id).approvals = waiting
+            row = self._view.row(mysis_id)
+            row.approvals, row.questions = waiting, questions
             self._view.touch(mysis_id)
 
     # What fronts read.

@@ -32,6 +32,7 @@ class LiveMysis:
     cost_micros: int | None = None
     pending: int = 0
     approvals: int = 0
+    questions: int = 0
     turn_number: int = 0
     iteration: int = 0
     context_used: int = 0
@@ -97,6 +98,7 @@ class LiveMysis:
             cost_micros=self.cost_micros,
             pending=self.pending,
             approvals=self.approvals,
+            questions=self.questions,
             turn_number=self.turn_number,
             iteration=self.iteration,
             context_used=self.context_used,

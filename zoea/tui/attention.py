@@ -30,16 +30,25 @@ def reason(view: MysisView) -> str:
     return ""
 
 
-_ORDER = ("asks", "errored", "stopped", "idle")
+_NOBODY = 5
 
 
 def rank(view: MysisView) -> int:
-    """0 for what needs a person most; larger for later; those that need nobody come last."""
+    """0 for what needs a person most; larger for later; those that need nobody come last.
+
+    A call or a budget that waits for leave, an error, a stop by budget or loop, an
+    open breaker, a question in words.
+    """
     if not reason(view):
-        return len(_ORDER)
+        return _NOBODY
     if view.approvals or view.activity is Activity.ASKING:
-        return 0
-    return _ORDER.index(view.state) if view.state in _ORDER else 1
+        return 4 if view.approvals and view.questions == view.approvals else 0
+    match view.state:
+        case MysisState.STOPPED:
+            return 2
+        case MysisState.IDLE:
+            return 3
+    return 1
 
 
 def needing(views: Iterable[MysisView]) -> list[MysisView]:
