@@ -18,7 +18,7 @@ from zoea.llm.documents import FAILED_FOR_US, UNLISTED_FOR_US
 from zoea.llm.openai_stream import ChatFold
 from zoea.llm.registry import make
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, AnswerCall, Delta, Held, ModelInfo
+from zoea.model.request import Answer, AnswerCall, Delta, Held, ModelInfo, Sent
 from zoea.model.values import Usage
 from zoea.model.words import ErrorClass, Finish
 
@@ -590,6 +590,7 @@ async def test_an_overloaded_server_with_a_time_closes_the_gate(status: int) -> 
         found = await items(source)
         assert isinstance(found[0], Held)
         assert found[0].until is not None
+        assert found.index(Sent()) == sum(isinstance(item, Held) for item in found)
         assert isinstance(found[-1], Answer)
         await source.close()
 

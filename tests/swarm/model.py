@@ -401,7 +401,7 @@ class Run:
     def give(self, given: t.Input) -> tuple[t.Effect, ...]:
         """Feed an input and carry out all that follows from it at once."""
         match given:
-            case t.Answered() | t.CallFailed():
+            case t.Answered() | t.CallFailed() | t.KeptBack():
                 self.calling = False
             case t.Finished() if given.call_id in self.running:
                 self.running.remove(given.call_id)

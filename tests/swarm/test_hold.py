@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, ModelRequest
+from zoea.model.request import Answer, Held, ModelRequest, Sent
 from zoea.model.values import Usage
 from zoea.model.words import Activity, DeliveryMode, ErrorClass, MysisState
 from zoea.settings import Settings
@@ -23,6 +23,11 @@ ACTS = Answer(calls=(call("act", "one"),))
 def is_in(s: Swarm, phase: str) -> bool:
     driver = s.commander._runner("alpha")._driver
     return driver is not None and driver._turn.phase == phase
+
+
+def is_kept_waiting(s: Swarm) -> bool:
+    driver = s.commander._runner("alpha")._driver
+    return driver is not None and driver._model is not None and driver._model.is_unsent
 
 
 async def waits_for_the_lift(s: Swarm) -> None:
@@ -180,3 +185,64 @@ async def test_a_call_in_flight_all_through_a_long_hold_is_waited_for_afterwards
         s.peer.gates["act"].set()
         await s.settled()
         assert await s.rows("SELECT outcome, attempt FROM turn") == [{"outcome": "answered", "attempt": 1}]
+
+
+async def test_what_the_provider_kept_back_when_the_hold_came_is_not_sent_and_not_paid_for(tmp_path: Path) -> None:
+    busy = (Held("2 requests are under way"), Sent(), Answer(text="done"))
+    async with swarm(tmp_path, lambda _: busy) as s:
+        at_the_gate = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await at_the_gate.reached.wait()
+        await s.until(lambda: is_kept_waiting(s))
+        await s.commander.hold(True)
+        await s.until(lambda: is_in(s, "held"))
+        assert at_the_gate.was_closed
+        states = "SELECT attempt, state, error_class FROM request ORDER BY id"
+        assert await s.rows(states) == [{"attempt": 1, "state": "released", "error_class": "cancelled"}]
+        assert await s.value("SELECT sum(reserved_tokens + used_tokens) FROM spend") == 0
+        await s.commander.hold(False)
+        await s.settled()
+        assert [(row["attempt"], row["state"]) for row in await s.rows(states)] == [(1, "released"), (1, "settled")]
+        assert await s.rows("SELECT outcome, attempt FROM turn") == [{"outcome": "answered", "attempt": 1}]
+
+
+async def test_what_was_sent_when_the_hold_came_is_answered(tmp_path: Path) -> None:
+    async with swarm(tmp_path, lambda _: (Held("2 requests are under way"), Sent(), Answer(text="done"))) as s:
+        on_its_way = s.provider.block(after=2)
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await on_its_way.reached.wait()
+        await s.until(lambda: not is_kept_waiting(s))
+        await s.commander.hold(True)
+        on_its_way.release()
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+        assert [row["state"] for row in await s.rows("SELECT state FROM request")] == ["settled"]
+
+
+async def test_a_request_that_meets_a_full_provider_on_hold_waits_for_the_lift_instead(tmp_path: Path) -> None:
+    async with swarm(tmp_path, lambda _: (Held("2 requests are under way"), Sent(), Answer(text="done"))) as s:
+        before = s.provider.block(after=0)
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await before.reached.wait()
+        await s.commander.hold(True)
+        before.release()
+        await s.until(lambda: is_in(s, "held"))
+        await s.commander.hold(False)
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_stop_while_the_provider_keeps_a_request_back_costs_nothing(tmp_path: Path) -> None:
+    async with swarm(tmp_path, lambda _: (Held("2 requests are under way"), Sent(), Answer(text="done"))) as s:
+        at_the_gate = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await at_the_gate.reached.wait()
+        await s.until(lambda: is_kept_waiting(s))
+        await s.commander.stop("alpha")
+        assert [row["state"] for row in await s.rows("SELECT state FROM request")] == ["released"]
+        assert await s.value("SELECT sum(reserved_tokens + used_tokens) FROM spend") == 0
+        assert (await s.commander.mysis("alpha")).errors == 0

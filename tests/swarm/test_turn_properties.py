@@ -134,6 +134,7 @@ class Outside:
         options = ["steer", "now", "again", "hold"]
         options += ["answer"] * 8 if run.calling else []
         options += ["fail"] * 2 if run.calling else []
+        options += ["keep back"] if run.calling and run.on_hold else []
         options += ["result"] * 8 if run.running else []
         options += ["approve"] * 4 if run.asked else []
         options += ["wake"] * 6 if run.sleeping is not None or run.questioned else []
@@ -154,6 +155,10 @@ class Outside:
                 run.give(self._answer())
             case "fail":
                 run.give(self._failure())
+            case "keep back":
+                # The hold may be gone again by the time that it is told.
+                run.on_hold = self.data.draw(st.booleans(), "still on")
+                run.give(t.KeptBack(self.rows.now))
             case "result":
                 run.give(self._result(run, self.data.draw(st.sampled_from(run.running), "which")))
             case "approve":
@@ -219,8 +224,12 @@ class Outside:
         came = self.data.draw(st.lists(st.sampled_from(run.running), max_size=3), "came") if run.running else []
         closed = [call.id for call in self._own_calls(run) if not call.state.is_open][:1]
         finished = tuple(self._result(run, one) for one in (*came, *closed))
+        was_calling = run.calling
         partial = Answer(text="I was about to") if run.calling and self.data.draw(st.booleans()) else None
-        run.give(t.Cancelled(self.rows.now, outcome, partial, finished))
+        unsent = partial is None and self.data.draw(st.booleans(), "unsent")
+        run.give(t.Cancelled(self.rows.now, outcome, partial, finished, unsent=unsent))
+        if unsent and was_calling:
+            assert (self.rows.requests[-1].state, self.rows.requests[-1].error_class) == ("released", "cancelled")
         assert run.end is not None
 
     def _after(self, run: Run) -> None:

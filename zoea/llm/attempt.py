@@ -17,7 +17,7 @@ from zoea.llm.gate import Gate, Place
 from zoea.llm.http import Http, Reply
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
-from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
+from zoea.model.request import Answer, Delta, ModelRequest, Sent, StreamItem
 from zoea.model.words import ErrorClass
 
 MAX_FORMS = 6
@@ -89,9 +89,13 @@ class HttpProvider:
         place = self._gate.arrive()
         reply: Reply | None = None
         try:
+            has_waited = False
             while not place.is_in:
+                has_waited = True
                 yield place.held()
                 await place.moved()
+            if has_waited:
+                yield Sent()
             await self._prepare(request)
             reply = await self._open(request, place)
             fold = self._fold(request)

@@ -21,7 +21,7 @@ from zoea.llm.local_models import LocalModel, LocalModels
 from zoea.llm.registry import make_openai
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.ports import Clock, Provider
-from zoea.model.request import Held, ModelInfo, ModelRequest, StreamItem
+from zoea.model.request import Held, ModelInfo, ModelRequest, Sent, StreamItem
 from zoea.model.words import ErrorClass
 
 FIRST_S = 900.0
@@ -70,11 +70,13 @@ class EmbeddedProvider:
         self._is_closed = False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """See the port. Says `Held` while the model loads; a process that ended is a transient failure."""
+        """See the port. Says `Held` while the model loads, then `Sent`; a process that ended is a transient failure."""
         model = self._local(request.model)
         task = self._task(model)
         if not task.done():
             yield Held(f"loading {model.name}")
+            await asyncio.shield(task)
+            yield Sent()
         loaded = await asyncio.shield(task)
         named = replace(request, model=model.name)
         try:

@@ -78,7 +78,7 @@ class Provider(Protocol):
     metered: bool
 
     def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """One attempt: `Delta`s and `Held`s, then exactly one `Answer`.
+        """One attempt: `Delta`s, then exactly one `Answer`; before them `Held`s, then `Sent`, where it had to wait.
 
         No retries here, except one without thinking blocks after a 400 that names
         them. Closing the iterator closes the connection at once.

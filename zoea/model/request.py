@@ -112,6 +112,11 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that was `Held` goes out now: from here on it is in flight, and a hold lets it go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The end of a stream: everything the model said, and what it cost."""
 
@@ -128,7 +133,7 @@ class Answer:
         return not self.text.strip() and not self.calls
 
 
-StreamItem = Delta | Held | Answer
+StreamItem = Delta | Held | Sent | Answer
 
 
 @dataclass(frozen=True, slots=True)

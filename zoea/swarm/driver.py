@@ -27,7 +27,7 @@ from zoea.swarm import turn_types as t
 from zoea.swarm.agent import Agent
 from zoea.swarm.endings import end_of, failure_of
 from zoea.swarm.gate import Rank
-from zoea.swarm.model_call import ModelCall
+from zoea.swarm.model_call import KeptBack, ModelCall
 from zoea.swarm.services import Services
 from zoea.swarm.turn import slice_calls, step
 from zoea.swarm.view import LiveMysis
@@ -194,7 +194,8 @@ class TurnDriver:
         partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
         if partial is None and self._model is not None and self._turn.phase is t.Phase.CALLING:
             partial = self._model.partial()
-        return t.Cancelled(self._now(), outcome, partial, finished)
+        unsent = self._model is not None and self._model.is_unsent
+        return t.Cancelled(self._now(), outcome, partial, finished, unsent=unsent)
 
     def _step(self, given: t.Input) -> tuple[t.Effect, ...]:
         """One step of the machine, which hears of a hold before all else."""
@@ -374,6 +375,9 @@ class TurnDriver:
     async def _answer(self, call: ModelCall) -> None:
         try:
             answer = await call.run()
+        except KeptBack:
+            self.post(t.KeptBack(self._now()))
+            return
         except ProviderError as error:
             self.post(
                 t.CallFailed(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class HoldSwitch:
@@ -13,6 +15,7 @@ class HoldSwitch:
         self._swarm = False
         self._myses: set[int] = set()
         self._changed = asyncio.Event()
+        self._told: dict[object, tuple[int, Callable[[], None]]] = {}
 
     @property
     def swarm(self) -> bool:
@@ -33,7 +36,20 @@ class HoldSwitch:
             self._myses.discard(mysis_id)
         self._wake()
 
+    @contextmanager
+    def telling(self, mysis_id: int, tell: Callable[[], None]) -> Iterator[None]:
+        """Within the block, `tell` is called at once when a hold on this mysis comes on."""
+        block = object()
+        self._told[block] = (mysis_id, tell)
+        try:
+            yield
+        finally:
+            del self._told[block]
+
     def _wake(self) -> None:
+        for mysis_id, tell in tuple(self._told.values()):
+            if self.holds(mysis_id):
+                tell()
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import assert_never
 
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, Delta, Held, ModelRequest, RequestMessage, ToolSpec
+from zoea.model.request import Answer, Delta, Held, ModelRequest, RequestMessage, Sent, ToolSpec
 from zoea.model.words import ErrorClass, Finish
 from zoea.swarm.agent import Agent
 from zoea.swarm.services import Services
 
 # Of the time between tokens, by which a silence may last longer: a timer moved at every delta costs more than it says.
 _SLACK = 1 / 16
+
+
+class KeptBack(Exception):
+    """A hold came while the provider's gate still kept the request back: it was never sent."""
 
 
 class ModelCall:
@@ -32,7 +37,16 @@ class ModelCall:
         self._progress = progress
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._row = services.view.row(agent.mysis_id)
+        self._loop = asyncio.get_running_loop()
+        self._deadline = asyncio.timeout(agent.settings.llm.timeout)
+        self._began = self._is_kept_back = False
+        self._sent_at = 0
+        self._moved_at = 0.0
+        self.is_unsent = False
+        """Its provider keeps it back: it has not left."""
         self.is_held = False
+        """It had to wait for its provider, and nothing came since: no deadline but the provider's own."""
         self.first_token_us: int | None = None
         """From the moment it was sent, µs; None before the first token."""
         self._request = ModelRequest(
@@ -51,46 +65,30 @@ class ModelCall:
         return Answer(text="".join(self._text), reasoning="".join(self._reasoning), finish=Finish.UNKNOWN)
 
     async def run(self) -> Answer:
-        """Raises ProviderError, also for a deadline that passed."""
+        """Raises ProviderError, also for a deadline that passed; KeptBack where a hold came before it was sent."""
+        hold, mysis_id = self._services.hold, self._agent.mysis_id
         llm = self._agent.settings.llm
-        loop = asyncio.get_running_loop()
-        row = self._services.view.row(self._agent.mysis_id)
-        row.hush()
-        began = False
-        sent_at = self._services.clock.now()
-        moved_at = 0.0
+        self._row.hush()
+        self._sent_at = self._services.clock.now()
         try:
             async with (
-                asyncio.timeout(llm.timeout) as deadline,
+                self._deadline,
                 aclosing(
                     self._agent.provider.stream(self._request)  # type: ignore[type-var]  # every body is a generator
                 ) as stream,
             ):
-                async for item in stream:
-                    match item:
-                        case Delta():
-                            if not began:
-                                began = True
-                                self.first_token_us = self._services.clock.now() - sent_at
-                            self.is_held = False
-                            now = loop.time()
-                            if now - moved_at >= llm.between_tokens * _SLACK:
-                                moved_at = now
-                                deadline.reschedule(now + llm.between_tokens * (1 + _SLACK))
-                            self._keep(item)
-                            row.stream(item.text)
-                            row.think(item.reasoning)
-                            self._progress()
-                        case Held():
-                            # Waiting for the provider's gate counts for no deadline.
-                            self.is_held = True
-                            moved_at = 0.0
-                            deadline.reschedule(None)
-                        case Answer():
+                with hold.telling(mysis_id, self._keep_back):
+                    async for item in stream:
+                        if isinstance(item, Answer):
                             return item
+                        self._hear(item)
+                        if isinstance(item, Held | Sent) and hold.holds(mysis_id):
+                            raise KeptBack
         except TimeoutError as error:
-            seconds = llm.between_tokens if began else llm.timeout
-            what = "fell silent in the middle of its answer" if began else "gave no first token"
+            if self._is_kept_back:
+                raise KeptBack from None
+            seconds = llm.between_tokens if self._began else llm.timeout
+            what = "fell silent in the middle of its answer" if self._began else "gave no first token"
             raise ProviderError(
                 f"{self._agent.provider.label} {what} within {seconds:g} s",
                 kind=ErrorClass.TRANSIENT,
@@ -99,6 +97,46 @@ class ModelCall:
         finally:
             self.is_held = False
         raise ProviderError(f"{self._agent.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
+
+    def _hear(self, item: Delta | Held | Sent) -> None:
+        """Keep what was said, and move the deadline."""
+        match item:
+            case Delta():
+                if not self._began:
+                    self._began = True
+                    self.first_token_us = self._services.clock.now() - self._sent_at
+                self.is_held = False
+                self._has_left()
+                now, between = self._loop.time(), self._agent.settings.llm.between_tokens
+                if now - self._moved_at >= between * _SLACK:
+                    self._moved_at = now
+                    self._deadline.reschedule(now + between * (1 + _SLACK))
+                self._keep(item)
+                self._row.stream(item.text)
+                self._row.think(item.reasoning)
+                self._progress()
+            case Held():
+                # Waiting for the provider's gate counts for no deadline.
+                self.is_held = self.is_unsent = True
+                self._moved_at = 0.0
+                self._deadline.reschedule(None)
+            case Sent():
+                # What had to wait may have to load its model first: until it says something, the provider's own
+                # deadline holds, which knows that.
+                self._has_left()
+                self._sent_at = self._services.clock.now()
+                self._deadline.reschedule(None)
+            case _:
+                assert_never(item)
+
+    def _has_left(self) -> None:
+        """It is in flight: a hold lets it go on, also one that came in the very moment before."""
+        self.is_unsent = self._is_kept_back = False
+
+    def _keep_back(self) -> None:
+        if self.is_unsent and not self._is_kept_back:
+            self._is_kept_back = True
+            self._deadline.reschedule(self._loop.time())
 
     def _keep(self, delta: Delta) -> None:
         if delta.text:

@@ -34,6 +34,7 @@ from zoea.swarm.turn_types import (
     Finished,
     Hold,
     Input,
+    KeptBack,
     Lifted,
     MarkSent,
     Next,
@@ -98,6 +99,8 @@ def step(turn: Turn, given: Input) -> Step:
             return replace(turn, held=given.on), ()
         case Lifted():
             return _lifted(turn)
+        case KeptBack():
+            return _give_back(turn)
         case Now():
             return _now(turn, given)
         case Cancelled():
@@ -182,11 +185,15 @@ def _reserve(turn: Turn) -> Step:
 
 
 def _call(turn: Turn) -> Step:
-    """Call the model; what a hold keeps back is no request any more, and is reserved anew."""
     if turn.held:
-        op = FailRequest(turn.request_id, ErrorClass.CANCELLED, NOTHING_USED)
-        return replace(turn, phase=Phase.RESERVING, next=Next.RESERVE), (Store(op),)
+        return _give_back(turn)
     return replace(turn, phase=Phase.CALLING, next=Next.NOTHING), (Call(),)
+
+
+def _give_back(turn: Turn) -> Step:
+    """What a hold keeps back is no request any more: nothing of it is spent, and it is reserved anew."""
+    op = FailRequest(turn.request_id, ErrorClass.CANCELLED, NOTHING_USED)
+    return replace(turn, phase=Phase.RESERVING, next=Next.RESERVE), (Store(op),)
 
 
 def _lifted(turn: Turn) -> Step:
@@ -434,6 +441,8 @@ def _cancelled(turn: Turn, given: Cancelled) -> Step:
         if _find_call(turn, done.call_id)[1].state.is_open
     )
     turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
+    if given.unsent and turn.phase is Phase.CALLING:
+        turn = replace(turn, phase=Phase.RESTING, next=Next.CALL)  # its provider had kept it back all the while
     if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
         return _break_off(turn, given.outcome, finished)
     return _close(turn, given.outcome, failure=turn.failure, finished=finished)
@@ -450,7 +459,7 @@ def _timed_out(turn: Turn) -> Failure:
 
 
 def _is_resting_before_call(turn: Turn) -> bool:
-    """A request is reserved, but backpressure keeps it back."""
+    """A request is reserved, but backpressure or its provider keeps it back."""
     return turn.phase is Phase.RESTING and turn.next is Next.CALL
 
 

@@ -236,6 +236,13 @@ class Lifted:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptBack:
+    """The request that was to be sent waited for its provider when a hold came: it never left."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Now:
     """`excused`: something outside makes it wait (a gate, `Retry-After`, hold)."""
 
@@ -246,12 +253,13 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Everything in flight was cancelled; what it had given by then comes along."""
+    """Everything in flight was cancelled; what it had given by then comes along. `unsent`: the request never left."""
 
     at: int
     outcome: Outcome
     partial: Answer | None = None
     finished: tuple[Finished, ...] = ()
+    unsent: bool = False
 
 
 Input = (
@@ -268,6 +276,7 @@ Input = (
     | Steered
     | Hold
     | Lifted
+    | KeptBack
     | Now
     | Cancelled
 )
@@ -415,7 +424,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call the model; answer `Answered` or `CallFailed` when it is done."""
+    """Call the model; answer `Answered` or `CallFailed` when it is done, or `KeptBack`."""
 
 
 @dataclass(frozen=True, slots=True)
