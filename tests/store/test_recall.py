@@ -463,6 +463,8 @@ class TestChoosingTerms:
     ) -> None:
         monkeypatch.setattr(narrow, "LARGE", 61)
         assert narrow.narrowed(many, "memory_exact", ['"iro"', '"sil"'], 60) == ['"iro"', '"sil"']
+        in_any_case = ['("IRO" OR "iro")', '("SIL" OR "sil")']
+        assert narrow.narrowed(many, "memory_exact", in_any_case, 60, fold=True) == in_any_case[1:]
 
     @pytest.mark.usefixtures("always_indexed")
     def test_for_what_is_frequent_the_newest_rows_are_looked_at_first(

@@ -35,7 +35,8 @@ def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHi
     if proposed:
         source, order = "message_exact f CROSS JOIN message g ON g.id = f.rowid", "f.rowid"
         sql = f"f.message_exact MATCH :terms AND {sql}"
-        given["terms"] = " AND ".join(narrow.narrowed(connection, "message_exact", proposed, _newest(connection)))
+        newest = _newest(connection)
+        given["terms"] = " AND ".join(narrow.narrowed(connection, "message_exact", proposed, newest, fold=query.fold))
     else:
         source, order = "message g", "g.id"
         down_to = max(0, min(query.before_id or _NEWEST, _newest(connection) + 1) - 1 - SCANNED)

@@ -105,7 +105,7 @@ def _proposed(
 
     def proposal(index: str, rows: str) -> dict[str, object]:
         newest = connection.execute(f"SELECT coalesce(max(id), 0) FROM {rows}").fetchone()[0]
-        chosen = narrow.narrowed(connection, index, asked, newest)
+        chosen = narrow.narrowed(connection, index, asked, newest, fold=query.fold)
         return {**given, "terms": " AND ".join([*chosen, *owners])}
 
     own = " OR ".join(_truths(query, with_calls=False))
@@ -197,7 +197,7 @@ def _is_frequent(connection: sqlite3.Connection, query: Query, asked: list[str],
     if is_narrowed or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
         return False  # how frequent a match is among these rows cannot be told
     newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
-    found = narrow.shares(connection, "memory_exact", asked, newest)
+    found = narrow.shares(connection, "memory_exact", asked, newest, fold=query.fold)
     return bool(found) and found[0][0] * LOOKED >= 2 * most
 
 
