@@ -217,17 +217,20 @@ class TestUpstreams:
         assert (game.retries, dict(game.inject)) == (9, {"session_id": "account"})
         assert "t0ken" not in repr((git, web))
 
-    def test_the_world_is_a_process_that_keeps_its_seed(self, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_world_is_a_process_that_keeps_seed_and_size(
+        self, where: Places, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("PYTHONPATH", "/somewhere")
-        settings = Settings.model_validate({"world": {"seed": 4, "tick": 0.5, "turbo": True}})
+        settings = Settings.model_validate({"world": {"seed": 4, "systems": 12, "tick": 0.5, "turbo": True}})
         world = world_upstream(settings, where)
         assert (world.name, world.command) == ("reef", sys.executable)
         assert world.args[world.args.index("--seed") + 1] == "4"
+        assert world.args[world.args.index("--systems") + 1] == "12"
         assert world.args[world.args.index("--tick") + 1] == "0.5"
         assert "--turbo" in world.args
         assert dict(world.env) == {"PYTHONPATH": "/somewhere"}
         where.world.touch()
-        assert "--seed" not in world_upstream(settings, where).args
+        assert not {"--seed", "--systems"} & set(world_upstream(settings, where).args)
         assert os.environ["PYTHONPATH"] == "/somewhere"
 
     def test_a_template_is_its_policy(self) -> None:

@@ -28,11 +28,12 @@ def upstreams_of(settings: Settings, credentials: Credentials) -> tuple[Upstream
 
 
 def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
-    """Reef as a child process over stdio. An existing world keeps its own seed."""
+    """Reef as a child process over stdio. An existing world keeps its own seed and size."""
     is_new = not (places.data / DATABASE).exists()
     program, *arguments = command(
         places.data,
         seed=settings.world.seed if is_new else None,
+        systems=settings.world.systems if is_new else None,
         tick=settings.world.tick,
         turbo=settings.world.turbo,
     )

@@ -68,7 +68,8 @@ def _limits(metadata: Sequence[Any]) -> str:
         for part in (one, *getattr(one, "metadata", ())):
             for name in ("ge", "gt", "le"):
                 if (value := getattr(part, name, None)) is not None:
-                    found[name] = value
+                    tighter = min if name == "le" else max
+                    found[name] = tighter(found.get(name, value), value)
     low, high = found.get("ge"), found.get("le")
     if "gt" in found:
         return f", above {found['gt']}"

@@ -105,9 +105,6 @@ def disagreements(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
         )
     if settings.llm.backoff_first > settings.llm.backoff_max:
         found.append((("llm", "backoff_first"), "is above llm.backoff_max"))
-    world = settings.world
-    if world.belts + world.stations > world.points:
-        found.append((("world", "points"), "is below world.belts and world.stations together"))
     for name, upstream in settings.upstream.items():
         if bool(upstream.command) == bool(upstream.url):
             found.append((("upstream", name), "needs either command or url, and not both"))

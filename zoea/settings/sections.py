@@ -227,14 +227,15 @@ class UpstreamDefaults(Section):
 class WorldSettings(Section):
     """Reef, the embedded world."""
 
-    tick: Seconds = item(2.0, "Length of a tick", "Seconds that a tick takes.", gt=0)
-    seed: Whole = item(1, "Seed", "The same seed gives the same map.", ge=0)
-    systems: Whole = item(40, "Systems", "Systems on the map.", ge=1, le=5000)
-    points: Whole = item(
-        120, "Points of interest", "Places on the map, belts and stations among them.", ge=2, le=50_000
+    tick: Seconds = item(2.0, "Length of a tick", "Seconds that a tick takes.", ge=0.01, le=3_600)
+    seed: Whole = item(1, "Seed", "Of a new world: the same seed and size give the same map.", ge=0)
+    systems: Whole = item(
+        40,
+        "Systems",
+        "Size of a new world: 40 systems have 120 points, 30 belts and 12 stations among them; others in proportion.",
+        ge=10,
+        le=1000,
     )
-    belts: Whole = item(30, "Belts", "Belts with ore.", ge=1, le=20_000)
-    stations: Whole = item(12, "Stations", "Stations with a market.", ge=1, le=20_000)
     turbo: bool = item(False, "Turbo", "A tick passes as soon as every player has acted; for tests.")
 
 

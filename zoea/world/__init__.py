@@ -25,6 +25,7 @@ def command(
     data_dir: Path,
     *,
     seed: int | None = None,
+    systems: int | None = None,
     tick: float | None = None,
     turbo: bool = False,
     faults: str = "",
@@ -36,6 +37,7 @@ def command(
     Args:
         data_dir: Where `reef.db` lives; made if missing.
         seed: Of a new world; an existing one keeps its own and refuses another.
+        systems: Size of a new world, likewise; 40 if None.
         tick: Seconds a tick takes; 2 if None.
         turbo: Ticks pass as fast as the players act.
         faults: As `--faults` takes them, such as `error=0.05,latency=0.1:0.5`.
@@ -45,6 +47,8 @@ def command(
     argv = [sys.executable, "-m", "zoea.world", "--data", str(data_dir)]
     if seed is not None:
         argv += ["--seed", str(seed)]
+    if systems is not None:
+        argv += ["--systems", str(systems)]
     if tick is not None:
         argv += ["--tick", str(tick)]
     if turbo:
