@@ -152,6 +152,13 @@ def test_trust_is_listed_and_revoked_and_a_change_is_marked() -> None:
     assert "(changed)" not in run("trust", "--list").output
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "y"\n')
     assert "(changed)" in run("trust", "--list").output
+    [row] = json.loads(run("trust", "--list", "--json").output)
+    assert (Path(row["file"]).name, row["holds"], len(row["hash"])) == ("zoea.toml", False, 64)
+    Path("zoea.toml").unlink()
+    assert "(changed)" in run("trust", "--list").output
+    Path("zoea.toml").touch()
+    with pytest.raises(UsageError, match="--json goes with --list"):
+        run("trust", "--json")
     assert "trusted no longer" in run("trust", "--revoke").output
     assert "was not trusted" in run("trust", "--revoke", "zoea.toml").output
 

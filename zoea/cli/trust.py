@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from zoea.cli.options import write_json
 from zoea.model.errors import UsageError
 from zoea.settings.document import Document, read_document
 from zoea.settings.layers import project_file
@@ -27,11 +28,14 @@ def trust(
     revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON for machines.")] = False,
 ) -> None:
     """Let a project's file run commands, reach addresses and use credentials, as it stands now."""
     record = Trust(places(configured=False).trusted)
+    if as_json and not listed:
+        raise UsageError("--json goes with --list alone", hint="Trusting is for a person, who reads what is asked.")
     if listed:
-        _list(record)
+        _list(record, as_json)
         return
     for file in _meant(path):
         if revoke:
@@ -98,10 +102,24 @@ def _wanted(tree: Mapping[str, Any]) -> Iterator[str]:
             yield f"{printable(dotted(path))} = {toml(safe(path, value))}"
 
 
-def _list(record: Trust) -> None:
-    for trusted in record.files():
-        when = strftime("%Y-%m-%d %H:%M", localtime(trusted.at))
-        state = (
-            "" if trusted.file.is_file() and record.holds(trusted.file, trusted.file.read_bytes()) else "  (changed)"
+def _list(record: Trust, as_json: bool) -> None:
+    found = [(trusted, _holds(record, trusted.file)) for trusted in record.files()]
+    if as_json:
+        write_json(
+            [
+                {"file": str(one.file), "hash": one.digest, "trusted_at": one.at * 1_000_000, "holds": holds}
+                for one, holds in found
+            ]
         )
-        typer.echo(f"{when}  {trusted.digest[:12]}  {printable(str(trusted.file))}{state}")
+        return
+    for one, holds in found:
+        when = strftime("%Y-%m-%d %H:%M", localtime(one.at))
+        typer.echo(f"{when}  {one.digest[:12]}  {printable(str(one.file))}{'' if holds else '  (changed)'}")
+
+
+def _holds(record: Trust, file: Path) -> bool:
+    """Whether the file still is what was trusted; one that is gone or cannot be read is not."""
+    try:
+        return file.is_file() and record.holds(file, file.read_bytes())
+    except OSError:
+        return False
