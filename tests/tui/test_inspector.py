@@ -83,8 +83,13 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
     async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(80, 24)) as stage:
         await play(stage.swarm, long)
         screen = await open_inspector(stage)
+        await stage.until(lambda: "PACKS · MESSAGES 2 · TOOLS 13   tab" in stage.text())
+        assert stage.app.situation().hidden
+        await stage.press("v")
+        assert "verbose: tab goes to the messages first" in stage.notices
         await stage.press("tab")
         assert screen.part == "messages"
+        assert not stage.app.situation().hidden
         messages = stage.one(FoldingList, "#messages")
         await stage.until(lambda: "line 1" in messages.plain)
         assert "line 40" not in messages.plain

@@ -102,6 +102,9 @@ async def test_everything_that_is_reached_says_how_it_stands(api: FakeSwarm, dat
 async def test_tools_unfold_to_their_schemas_and_stderr_is_the_third_part(api: FakeSwarm, database: Path) -> None:
     async with cockpit_over(api, database, size=(80, 24)) as stage:
         screen = await open_upstreams(stage)
+        await stage.until(lambda: "UPSTREAMS · TOOLS 3 · STDERR   tab" in stage.text())
+        await stage.press("t")
+        assert "try a tool: tab goes to its tools first" in stage.notices
         await stage.press("tab", "enter")
         offers = stage.one(FoldingList, "#offers")
         await stage.until(lambda: '"belt": {' in offers.plain)

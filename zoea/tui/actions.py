@@ -37,7 +37,8 @@ class Place(StrEnum):
 class Situation:
     """What an action may depend on: the mysis under the cursor, the marks, the swarm.
 
-    `targets` are the marked myses, or the one under the cursor.
+    `targets` are the marked myses, or the one under the cursor. `hidden` says how to come to the
+    list that an action of this screen works on, where it is not shown.
     """
 
     targets: tuple[MysisView, ...] = ()
@@ -49,6 +50,7 @@ class Situation:
     is_owner: bool = True
     finding: bool = False
     has_sandbox: bool = True
+    hidden: str = ""
 
 
 WhyNot = Callable[[Situation], str]
@@ -115,6 +117,10 @@ def _with_undo(situation: Situation) -> str:
 
 def _while_finding(situation: Situation) -> str:
     return "" if situation.finding else "press / and type what to find first"
+
+
+def _while_shown(situation: Situation) -> str:
+    return situation.hidden
 
 
 def _with_sandbox(situation: Situation) -> str:
@@ -262,8 +268,8 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "inspect.next-turn", _I, "right_square_bracket", "turn after", "The first request of the turn after", footer=13
     ),
-    Action("inspect.fold", _I, "enter", "fold", "Show a message whole, or folded", footer=20),
-    Action("inspect.verbose", _I, "v", "verbose", "Show all messages whole, or folded", footer=30),
+    Action("inspect.fold", _I, "enter", "fold", "Show a message whole, or folded", _while_shown, footer=20),
+    Action("inspect.verbose", _I, "v", "verbose", "Show all messages whole, or folded", _while_shown, footer=30),
     Action(
         "inspect.copy", _I, "y", "copy", "Copy the message under the cursor, or the explanation of the plan", footer=40
     ),
@@ -271,7 +277,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("log.follow", _L, "f", "follow", "Go to the newest line and stay there", footer=10),
     Action("log.open", _L, "enter", "conversation", "Open the conversation of the mysis in the line", footer=20),
     Action("upstreams.reconnect", _U, "r", "reconnect", "Open an upstream anew, or try the providers again", footer=10),
-    Action("upstreams.try", _U, "t", "try a tool", "Call the tool under the cursor by hand", footer=20),
+    Action("upstreams.try", _U, "t", "try a tool", "Call the tool under the cursor by hand", _while_shown, footer=20),
 )
 
 BY_ID = {action.id: action for action in ACTIONS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import work
@@ -39,6 +40,9 @@ class Inspector(PartedScreen):
     CSS_PATH = "inspector.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.INSPECTOR)
     PARTS: ClassVar[tuple[str, ...]] = ("packs", "messages", "tools", "requests")
+    PART_TITLES: ClassVar[dict[str, str]] = {
+        "packs": "PACKS", "messages": "MESSAGES", "tools": "TOOLS", "requests": "REQUESTS"
+    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.INSPECTOR))]
 
     def __init__(self, mysis_id: int, request_id: int | None = None) -> None:
@@ -55,6 +59,7 @@ class Inspector(PartedScreen):
     def compose(self) -> ComposeResult:
         yield Line(id="top")
         yield TextBlock(id="head", classes="panel")
+        yield self.strip()
         with Container(id="body"):
             yield LineList(self._request_line, id="requests", classes="panel", empty="no request yet")
             yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
@@ -93,7 +98,13 @@ class Inspector(PartedScreen):
 
     def situation(self) -> Situation:
         view = self.cockpit.feed.myses.get(self.mysis_id)
-        return self.cockpit.base_situation((view,) if view is not None else ())
+        is_hidden = self.has_class("-narrow") and self.part not in ("messages", "tools")
+        found = self.cockpit.base_situation((view,) if view is not None else ())
+        return replace(found, hidden="tab goes to the messages first" if is_hidden else "")
+
+    def count_of(self, part: str) -> int | None:
+        counts = {"messages": len(self.sent), "requests": len(self._requests)}
+        return len(self.inspection.tools) if part == "tools" and self.inspection is not None else counts.get(part)
 
     # Reading.
 
@@ -201,6 +212,7 @@ class Inspector(PartedScreen):
         self._show_packs()
         self._show_requests()
         self._show_head()
+        self.draw_strip()
 
     def _show_packs(self) -> None:
         packs = self.query_one("#packs", LineList)

@@ -41,6 +41,7 @@ class EventLog(PartedScreen):
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.LOG)
     ON_ENTER: ClassVar[str] = "to the lines"
     PARTS: ClassVar[tuple[str, ...]] = ("events", "whole", "file")
+    PART_TITLES: ClassVar[dict[str, str]] = {"events": "EVENTS", "whole": "THE LINE", "file": "ZOEA.LOG"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.LOG))]
 
     def __init__(self) -> None:
@@ -61,6 +62,7 @@ class EventLog(PartedScreen):
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
+        yield self.strip()
         events = LineList(self._event_line, id="events", classes="panel", empty="reading…")
         events.caption("LOG")
         yield events

@@ -7,16 +7,19 @@ from typing import ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 
+from zoea.tui.clickable import Word
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.widgets.text_block import TextBlock
 
 
 class PartedScreen(CockpitScreen[None]):
     """Tab goes through `PARTS`; the screen has the class `-part-ID` of the one that has the focus.
 
-    Style files show only that one where the screen is narrow.
+    Style files show only that one where the screen is narrow. The `strip` names them all, by `PART_TITLES`.
     """
 
     PARTS: ClassVar[tuple[str, ...]] = ()
+    PART_TITLES: ClassVar[dict[str, str]] = {}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "part(1)", show=False),
         Binding("shift+tab", "part(-1)", show=False),
@@ -31,6 +34,29 @@ class PartedScreen(CockpitScreen[None]):
     def parts(self) -> tuple[str, ...]:
         """The ids of the parts there are now."""
         return self.PARTS
+
+    def strip(self) -> TextBlock:
+        """One line with the names of the parts, to be composed."""
+        return TextBlock(id="parts")
+
+    def count_of(self, part: str) -> int | None:
+        """How much there is in a part, where that is worth a word."""
+        return None
+
+    def draw_strip(self) -> None:
+        """Name the parts, with their counts; the one that has the focus stands out."""
+        for strip in self.query("#parts").results(TextBlock):
+            words: list[Word] = []
+            for part in self.parts():
+                count = self.count_of(part)
+                title = self.PART_TITLES[part] + (f" {count:,}" if count else "")
+                role = "title" if part == self.part else "quiet"
+                words += [(" · ", "quiet", "")] if words else []
+                words.append((title, role, f"screen.to_part({part!r})"))
+            strip.put([[*words, ("   tab", "key", "screen.part(1)")]])
+
+    def action_to_part(self, part: str) -> None:
+        self.go_to_part(part)
 
     def go_to_part(self, part: str) -> None:
         """Give the focus to a part, and show it."""
@@ -50,3 +76,8 @@ class PartedScreen(CockpitScreen[None]):
         for other in self.PARTS:
             self.set_class(other == part, f"-part-{other}")
         self.part = part or ""
+        self.draw_strip()
+        self.redraw_bars()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw_strip)

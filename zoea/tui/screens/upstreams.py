@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from zoea.model.errors import ZoeaError
 from zoea.model.values import ProviderView, UpstreamView
 from zoea.text.control import one_line
 from zoea.tui import figures
-from zoea.tui.actions import Place, bindings, of
+from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.blocks import ASCII, Marks
 from zoea.tui.rows import fit
 from zoea.tui.screens.parted import PartedScreen
@@ -43,6 +44,7 @@ class Upstreams(PartedScreen):
     CSS_PATH = "upstreams.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.UPSTREAMS)
     PARTS: ClassVar[tuple[str, ...]] = ("list", "offers", "stderr")
+    PART_TITLES: ClassVar[dict[str, str]] = {"list": "UPSTREAMS", "offers": "TOOLS", "stderr": "STDERR"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.UPSTREAMS))]
 
     def __init__(self) -> None:
@@ -58,6 +60,7 @@ class Upstreams(PartedScreen):
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
+        yield self.strip()
         with Container(id="body"):
             yield LineList(self._line, id="list", classes="panel", empty="asking…")
             with Vertical(id="right"):
@@ -79,6 +82,18 @@ class Upstreams(PartedScreen):
         place = self.query_one("#list", LineList).place
         row = self._rows[place] if place < len(self._rows) else None
         return row if not isinstance(row, str) else None
+
+    def situation(self) -> Situation:
+        is_shown = (
+            self.part == "offers" or self.has_class("-wide") or not (self.has_class("-narrow") or self.part == "stderr")
+        )
+        return replace(self.cockpit.base_situation(), hidden="" if is_shown else "tab goes to its tools first")
+
+    def count_of(self, part: str) -> int | None:
+        row = self.chosen
+        if part == "offers" and row is not None:
+            return len(row.tools if isinstance(row, UpstreamView) else row.models or ())
+        return len(self._stderr) if part == "stderr" else None
 
     @property
     def _marks(self) -> Marks:
@@ -183,6 +198,7 @@ class Upstreams(PartedScreen):
             about.put([])
             offers.caption("")
             self._offer(None, [], "TOOLS", "")
+        self.draw_strip()
         self._read_stderr()
 
     def _offer(self, what: object, items: Sequence[Item], title: str, empty: str) -> None:
@@ -202,6 +218,7 @@ class Upstreams(PartedScreen):
             shown.show(len(self._stderr), empty="nothing was written to stderr")
             if was_at_end:
                 shown.to_end()
+            self.draw_strip()
 
     def on_line_list_moved(self, event: LineList.Moved) -> None:
         if event.lines.id == "list":
