@@ -134,8 +134,11 @@ async def test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits(
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         panel = await open_panel(stage)
-        await stage.press("d", "x", "escape")
+        await stage.press("d", "x")
+        assert panel._keys.text == " enter deny  esc back "
+        await stage.press("escape")
         assert stage.screen is panel
+        assert panel._keys.text.startswith(" o once ")
         await stage.press("escape")
         assert stage.shows(Dashboard)
         assert await answers(stage) == []

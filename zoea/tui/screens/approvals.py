@@ -24,6 +24,7 @@ from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.actions import Place, bindings, of
 from zoea.tui.screens.modal import CockpitModal
+from zoea.tui.typed_keys import TypedKey
 from zoea.tui.widgets.bars import KeyLine
 from zoea.tui.widgets.text_block import Piece, TextBlock
 from zoea.tui.widgets.text_lines import TextLines
@@ -137,9 +138,10 @@ class ApprovalPanel(CockpitModal[None]):
         box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
         self._who.put(question_lines(shown, now))
         answers = self._keys
-        if self._is_question:
-            answers.describe((), self.situation(), self.cockpit.keys)
-            answers.put([(" enter", "key"), (" answer ", ""), (" esc", "key"), (" later ", "")])
+        if self._sentence.display:
+            enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
+            words = (("enter", enter), ("escape", escape))
+            answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
         else:
             answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)
         answers.styles.opacity = 1.0 if self.is_listening else 0.5
@@ -175,6 +177,7 @@ class ApprovalPanel(CockpitModal[None]):
             sentence.value = ""
             sentence.display = True
             sentence.focus()
+            self._draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         said = event.value.strip()
@@ -193,6 +196,8 @@ class ApprovalPanel(CockpitModal[None]):
     def do_approval_later(self) -> None:
         if self._is_question or not self._leave_sentence():
             self.close_box()
+        else:
+            self._draw()
 
     def action_other(self, by: int) -> None:
         """Look at another question without answering this one."""
