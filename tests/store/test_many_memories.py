@@ -1,0 +1,73 @@
+"""A hundred thousand memories as a swarm says them: the index gives the scan's answer there too, and stays small."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.search import ABSENT, COMMON, GOALS, RARE, TALKER, Words, build, sizes
+from zoea.store.recall import Column, Query, search_memories
+
+pytestmark = pytest.mark.timeout(300)  # ten seconds of CPU, on a machine that may have others to serve
+
+MEMORIES = 100_000
+_TEXTS = {
+    Column.CONTENT: "{fold}(m.content)",
+    Column.REASONING: "{fold}(m.reasoning)",
+    Column.ANY: "{fold}(m.content || char(10) || m.reasoning)",
+}
+"""No word that is asked for has a newline."""
+_CALL = """m.role = 'assistant' AND EXISTS (SELECT 1 FROM tool_call k
+  WHERE k.memory_id = m.id AND instr({fold}(k.name || '(' || k.arguments || ')'), :words) > 0)"""
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    path = tmp_path / "zoea.db"
+    build(path, Words(), MEMORIES, group=2_000)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+    path.unlink()  # a hundred megabytes
+
+
+def scan(connection: sqlite3.Connection, query: Query) -> list[int]:
+    """What a plain scan finds, newest first."""
+    fold = "lower" if query.fold else ""
+    truth = f"instr({_TEXTS[query.column]}, :words) > 0"
+    if query.column is not Column.REASONING:
+        truth = f"{truth} OR {_CALL}"
+    whose = "" if query.mysis_ids is None else f"m.mysis_id = {query.mysis_ids[0]} AND"
+    sql = f"SELECT m.id FROM memory m WHERE {whose} ({truth}) ORDER BY m.id DESC LIMIT :most".replace("{fold}", fold)
+    return [row[0] for row in connection.execute(sql, {"words": query.text, "most": query.limit})]
+
+
+def test_every_search_gives_the_answer_of_a_scan_from_an_index_smaller_than_the_text(many: sqlite3.Connection) -> None:
+    words, pick = Words().all, random.Random(11)
+    assert many.execute("SELECT count(*) FROM memory").fetchone() == (MEMORIES,)
+    (said,) = many.execute("SELECT content FROM memory WHERE id = 54321").fetchone()
+    texts = [
+        RARE,
+        ABSENT,
+        words[0],
+        f" {words[COMMON]} ",
+        words[900],
+        words[-1],
+        said[10:34],
+        " ".join(pick.sample(words[:COMMON], 3)) + "?",
+        '"target": ',
+    ]
+    for text in texts:
+        for query in (
+            Query(text),
+            Query(text, mysis_ids=(TALKER,)),
+            Query(text, column=Column.REASONING),
+            Query(text, column=Column.ANY, fold=True, limit=50),
+        ):
+            assert [hit.memory_id for hit in search_memories(many, query).hits] == scan(many, query), query
+    assert len(search_memories(many, Query(RARE)).hits) == 12
+    assert sizes(many) <= GOALS["index_share"]
