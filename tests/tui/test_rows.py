@@ -51,6 +51,7 @@ def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there
     assert attention.reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
     assert CAUSE in title_of("reef", [ERRORED])
     assert doing(ERRORED, NOW) == [(CAUSE, "errored")]
+    assert doing(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "errored")]
     assert recent_lines((), ERRORED, 60, 5)[0][0] == (CAUSE, "errored")
     assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
 

@@ -48,7 +48,7 @@ def who_and_what(view: MysisView, place: int, many: int, now: int, glyphs: dict[
 
 def doing(view: MysisView, now: int) -> list[Piece]:
     """What it does this moment, and since when."""
-    if view.state is MysisState.ERRORED and view.failure is not None:
+    if view.state in (MysisState.ERRORED, MysisState.IDLE) and view.failure is not None:
         return [(one_line(attention.cause(view.failure)), "errored")]
     if view.activity is Activity.IDLE:
         return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
