@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.llm_clock import HandClock
+from tests.faults import checker
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, Held, ModelRequest, Sent
@@ -170,6 +171,7 @@ async def test_a_request_kept_back_by_backpressure_is_given_back_where_a_hold_co
         assert [row["state"] for row in await s.rows(states)] == ["settled", "released", "settled"]
         assert (await s.commander.mysis("alpha")).errors == 0
         assert await s.value("SELECT used_tokens < 12000 FROM spend WHERE scope = 'mysis'") == 1
+    checker.at_rest(s.path)
 
 
 async def test_a_call_in_flight_all_through_a_long_hold_is_waited_for_afterwards_too(tmp_path: Path) -> None:
