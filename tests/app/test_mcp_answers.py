@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # comes with mcp, without types
 
+from tests.fakes.swarm import FakeSwarm
 from tests.store.remembered import broadcast, database, remember
 from zoea.app.mcp.client_tools import ClientTools
 from zoea.app.mcp.library import Library
-from zoea.app.mcp.reach import Elsewhere
+from zoea.app.mcp.reach import Elsewhere, Here
 from zoea.app.mcp.tokens import Client, Scope
 from zoea.model.errors import UsageError
 from zoea.settings.paths import Places
@@ -171,3 +172,15 @@ async def test_every_mysis_is_listed_page_by_page_and_found_by_its_name(ask: Ask
     named = await ask("zoea_list_myses", name="M11")
     assert [mysis["name"] for mysis in named["myses"]] == ["m11", *(f"m{number}" for number in range(110, 120))]
     assert (await ask("zoea_list_myses", name="nobody"))["myses"] == []
+
+
+async def test_what_was_waited_for_is_a_short_answer_and_read_on(places: Places) -> None:
+    memory, swarm, library = stored(places, HEAVY["both and words"]), FakeSwarm(), Library(places.database)
+    await swarm.create("m1")
+    answer = await ClientTools(Here(swarm), library).call("zoea_wait", {"mysis": "m1"}, CLIENT)
+    SCHEMAS["zoea_wait"].validate(answer)
+    assert len(json.dumps(answer, ensure_ascii=False)) <= MAX_ANSWER
+    assert len(answer["answer"]) > 8_000
+    assert HEAVY["both and words"].startswith(answer["answer"])
+    assert answer["answer_id"] == memory
+    library.close()

@@ -294,6 +294,10 @@ async def test_a_long_list_goes_on_after_an_id(open_box: Opener) -> None:
         assert answer["hint"] == f"{300 - len(seen)} more, use after_id {seen[-1]}"
     assert after
     assert seen == list(range(1, 301))
+    desk.myses = (replace(beta, tags=("long" * 5_000,) * 100),)
+    (row,) = json.loads((await _call(session, "zoea_list_myses")).content)["myses"]
+    assert (len(row["tags"]), len(row["tags"][0])) == (20, 40)
+    desk.myses = tuple(replace(beta, id=number, name=f"mysis {number}") for number in range(300, 0, -1))
     named = json.loads((await _call(session, "zoea_list_myses", name="MYSIS 29")).content)
     assert [row["id"] for row in named["myses"]] == [29, *range(290, 300)]
 

@@ -20,7 +20,7 @@ from zoea.tools import own
 from zoea.tools.asked import listing, reading
 from zoea.tools.catalogue import digest
 from zoea.tools.fields import Fields
-from zoea.tools.fitting import size, start_of, within
+from zoea.tools.fitting import shown_tags, size, start_of, within
 from zoea.tools.own import (
     COMMANDER,
     CUT,
@@ -240,7 +240,7 @@ def _receipt(receipt: Receipt) -> ToolResult:
 def _row(view: MysisView) -> dict[str, Any]:
     row: dict[str, Any] = {"id": view.id, "name": view.name, "state": view.state.value, "activity": view.activity.value}
     if view.tags:
-        row["tags"] = list(view.tags)
+        row["tags"] = shown_tags(view.tags)
     return row
 
 

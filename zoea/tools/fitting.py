@@ -17,6 +17,7 @@ CALLS_ROOM = 2_000
 """For the list of an answer's calls, beside its text."""
 _ARGUMENTS_ROOM = 500
 _NAME_CHARS = 100
+_TAGS, _TAG_CHARS = 20, 40
 
 
 def size(value: Any) -> int:
@@ -55,6 +56,11 @@ def call_rows(calls: Sequence[tuple[int, str, str, int]]) -> list[dict[str, Any]
         for position, name, arguments, total in calls
     )
     return within(rows, CALLS_ROOM)
+
+
+def shown_tags(tags: Sequence[str]) -> list[str]:
+    """The tags of a mysis as a list shows them."""
+    return [head(tag, _TAG_CHARS) for tag in tags[:_TAGS]]
 
 
 def called(name: str) -> str:

@@ -7,12 +7,11 @@ from typing import Any
 
 from zoea.model.values import MysisView, Receipt
 from zoea.text.cut import head
-from zoea.tools.fitting import within
+from zoea.tools.fitting import shown_tags, within
 from zoea.tools.own import ROOM
 
 LISTED_RECIPIENTS = 50
 LAST_CHARS = 200
-_TAGS, _TAG_CHARS = 20, 40
 
 
 def mysis_row(view: MysisView) -> dict[str, Any]:
@@ -22,7 +21,7 @@ def mysis_row(view: MysisView) -> dict[str, Any]:
         "name": view.name,
         "state": view.state.value,
         "activity": view.activity.value,
-        "tags": [head(tag, _TAG_CHARS) for tag in view.tags[:_TAGS]],
+        "tags": shown_tags(view.tags),
         "turns": view.turns,
         "pending": view.pending,
         "last": head(view.text, LAST_CHARS),
