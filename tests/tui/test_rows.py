@@ -15,7 +15,7 @@ from zoea.model.words import Activity, MysisState
 from zoea.tui import attention, figures
 from zoea.tui.blocks import Block, Kind
 from zoea.tui.focus_lines import doing
-from zoea.tui.recent_lines import recent_lines
+from zoea.tui.recent_lines import recent_lines, request_lines
 from zoea.tui.rows import Columns, Row, budget_of_turn, compose, heads
 from zoea.tui.said_text import lines_of, unmarked
 from zoea.tui.terminal import title_of
@@ -83,6 +83,8 @@ def test_the_line_of_a_running_mysis_is_its_call_and_its_budget() -> None:
     assert plain(brief(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  budget ━━──────── 41k/200k'
     assert "".join(text for text, _ in budget_of_turn(RUNNING)) == "budget ────────── 0/200k"
     assert budget_of_turn(replace(RUNNING, state=MysisState.IDLE)) == []
+    lines = ["".join(text for text, _ in pieces) for pieces in request_lines(None, replace(RUNNING, tokens=91_000), 9)]
+    assert lines[-2:] == ["budget ────────── 0/200k", "91k tokens in all"]
 
 
 def test_an_answer_keeps_its_lines_and_loses_the_marks_of_emphasis() -> None:

@@ -49,8 +49,8 @@ def request_lines(seen: Seen | None, view: MysisView, height: int) -> list[list[
     used: list[Piece] = [(figures.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:
         used.append((f"  {figures.money(view.cost_micros)}", "quiet"))
-    lines += [used] if view.tokens else []
     lines += [budget] if (budget := budget_of_turn(view)) else []
+    lines += [used] if view.tokens else []
     for spare in (lambda line: not line, lambda line: any(text == " empty" for text, _ in line)):
         while len(lines) > max(1, height) and any(map(spare, lines)):
             lines.remove(next(filter(spare, lines)))
