@@ -184,3 +184,18 @@ async def test_what_was_waited_for_is_a_short_answer_and_read_on(places: Places)
     assert HEAVY["both and words"].startswith(answer["answer"])
     assert answer["answer_id"] == memory
     library.close()
+
+
+async def test_a_search_that_has_not_looked_everywhere_says_how_to_look_further(
+    ask: Asking, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.store.recall.memories.SCANNED", 1)
+    for text in ("xy", "other", "another"):
+        stored(places, text)
+    page = await ask("zoea_search_messages", query="xy")
+    assert (page["results"], page["next_before_id"]) == ([], 3)
+    assert page["hint"] == "looked through the newest 1 memories only. To look further, use before_id 3"
+    page = await ask("zoea_search_messages", query="xy", before_id=3)
+    assert page["next_before_id"] == 2
+    (found,) = (await ask("zoea_search_messages", query="xy", before_id=2))["results"]
+    assert found["content"] == "xy"

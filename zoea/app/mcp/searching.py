@@ -137,7 +137,7 @@ def _answer(rows: list[dict[str, Any]], match: Match, before: int | None, note: 
         before = kept[-1]["id"]
         hints.append(f"{left} more of these did not fit: use before_id {before}")
     elif before is not None and not rows:
-        hints.append(f"to look further, use before_id {before}")
+        hints.append(f"To look further, use before_id {before}")
     elif not rows:
         hints.append(NO_HIT[match])
     if before is not None:
