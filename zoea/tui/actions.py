@@ -8,7 +8,7 @@ Keys are defaults: a person remaps them by id. Source: spec tui.md, "Actions and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from textual.binding import Binding
@@ -38,7 +38,8 @@ class Situation:
     """What an action may depend on: the mysis under the cursor, the marks, the swarm.
 
     `targets` are the marked myses, or the one under the cursor. `hidden` says how to come to the
-    list that an action of this screen works on, where it is not shown.
+    list that an action of this screen works on, where it is not shown. `looks_only` says why the
+    swarm cannot be commanded.
     """
 
     targets: tuple[MysisView, ...] = ()
@@ -51,6 +52,7 @@ class Situation:
     finding: bool = False
     has_sandbox: bool = True
     hidden: str = ""
+    looks_only: str = ""
 
 
 WhyNot = Callable[[Situation], str]
@@ -157,7 +159,22 @@ _E, _D, _F, _A = Place.EVERYWHERE, Place.DASHBOARD, Place.FOCUS, Place.APPROVAL
 _S, _W = Place.SETTINGS, Place.WELCOME
 _I, _Q, _L, _U = Place.INSPECTOR, Place.SEARCH, Place.LOG, Place.UPSTREAMS
 
-ACTIONS: tuple[Action, ...] = (
+_COMMANDING = frozenset({
+    "swarm.hold", "swarm.stop-all", "swarm.broadcast", "approval.oldest", "screen.clients",
+    "mysis.new", "mysis.message", "mysis.stop", "mysis.relaunch", "mysis.configure", "mysis.delete", "mysis.undo",
+    "mysis.dismiss", "focus.message", "focus.stop", "focus.relaunch", "upstreams.reconnect", "upstreams.try",
+    "welcome.sandbox", "welcome.new",
+})  # fmt: skip
+"""What tells the swarm to do something: not possible where it can only be looked at."""
+
+
+def _unless_looking(action: Action) -> Action:
+    if action.id not in _COMMANDING:
+        return action
+    return replace(action, why_not=lambda situation: situation.looks_only or action.why_not(situation))
+
+
+_ALL: tuple[Action, ...] = (
     Action("app.command", _E, "colon", "cmd", "Type an action's name", footer=80),
     Action("app.palette", _E, "ctrl+p", "palette", "Find and run any action"),
     Action("app.help", _E, "question_mark", "help", "What every key does", footer=90, command="help"),
@@ -280,6 +297,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("upstreams.try", _U, "t", "try a tool", "Call the tool under the cursor by hand", _while_shown, footer=20),
 )
 
+ACTIONS = tuple(_unless_looking(action) for action in _ALL)
 BY_ID = {action.id: action for action in ACTIONS}
 
 

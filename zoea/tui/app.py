@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 TITLE = "Zoea"
+OTHER = "workspace "
+"""How a cockpit is left that wants another workspace: this, and its name."""
+
 LEAVE_S = 9.5
 """What an end may take before it is left behind; the process has ten seconds."""
 
@@ -63,7 +66,8 @@ LEAVE_S = 9.5
 class Opened:
     """A swarm that the cockpit may show: its own, or one that another process owns.
 
-    `ending` is set once somebody else, over the socket, wants an own swarm to end.
+    `ending` is set once somebody else, over the socket, wants an own swarm to end. `looks_only` says why it
+    can only be looked at; empty where it can be commanded.
     """
 
     api: SwarmApi
@@ -72,6 +76,7 @@ class Opened:
     workspace: str = ""
     places: Places | None = None
     ending: asyncio.Event | None = None
+    looks_only: str = ""
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Opened]]
@@ -120,6 +125,7 @@ class Cockpit(Visiting, Acting, App[str]):
         self._chosen_keys = dict(keymap or {})
         self.calm = calm
         self.stays_calm = stays_calm
+        self.looker: Opener | None = None
         self.rings = bell
         self.ports: Sequence[Any] | None = None
         self.is_ascii = not speaks_utf8(os.environ)
@@ -203,6 +209,7 @@ class Cockpit(Visiting, Acting, App[str]):
             self.open_error = error
             self.is_settled.set()
             self._feed_changed(frozenset())
+            self.offer_instead(error)
 
     async def _end_when_told(self, ending: asyncio.Event | None) -> None:
         if ending is not None:
@@ -328,6 +335,7 @@ class Cockpit(Visiting, Acting, App[str]):
             is_owner=self.opened.is_owner if self.opened else True,
             finding=finding,
             has_sandbox=self.opener_with_world is not None,
+            looks_only=self.opened.looks_only if self.opened else "",
         )
 
     def action_do(self, action_id: str) -> None:

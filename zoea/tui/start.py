@@ -9,14 +9,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
 
 from zoea.app.clock import SystemClock
 from zoea.app.lock import holder
 from zoea.app.running import RunOptions, attach, leave_running, prepare, prepare_own
 from zoea.model.errors import WorkspaceHeld
 from zoea.settings.early import early
-from zoea.settings.paths import Places
-from zoea.tui.app import Cockpit, Opened, Opener, run
+from zoea.settings.paths import Places, places
+from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
+
+if TYPE_CHECKING:
+    from zoea.model.ports import SwarmApi
 
 WORLD = "reef"
 
@@ -27,7 +31,12 @@ def start(options: RunOptions, where: Places) -> int:
     cockpit = cockpit_over(
         where, lambda: opened(options, where), with_world=lambda: opened(in_world, where), calm=options.calm
     )
-    if shown(cockpit) == "leave":
+    cockpit.looker = lambda: looking(where)
+    how = shown(cockpit)
+    if how.startswith(OTHER):
+        name = how.removeprefix(OTHER)
+        return start(replace(options, workspace=name), places(name))
+    if how == "leave":
         leave_running(options)
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return 0
@@ -82,6 +91,15 @@ async def attached(where: Places) -> AsyncIterator[Opened]:
     """The swarm that another process runs. Raises NoRunningSwarm where none does."""
     async with await attach(where) as remote:
         yield Opened(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
+
+
+@asynccontextmanager
+async def looking(where: Places) -> AsyncIterator[Opened]:
+    """What is stored of a swarm whose owner cannot be reached; nothing of it can be commanded."""
+    from zoea.app.looking import WHY, Looking
+
+    api = cast("SwarmApi", Looking(where.database))
+    yield Opened(api, where.database, is_owner=False, workspace=where.workspace, places=where, looks_only=WHY)
 
 
 @asynccontextmanager

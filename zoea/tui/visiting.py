@@ -6,15 +6,17 @@ A mixin of the app, as `Acting` is for what happens in the swarm.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.events import Key
 from textual.screen import Screen
 
-from zoea.model.errors import SettingsError
+from zoea.model.errors import OwnerError, SettingsError, ZoeaError
 from zoea.settings.paths import Places
 from zoea.tui import keymap, looks
 from zoea.tui.actions import BY_ID, Action, Place
+from zoea.tui.beside import Beside
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit, Opener
@@ -102,6 +104,34 @@ class Visiting:
         await cockpit.is_settled.wait()
         if cockpit.open_error is not None:
             raise cockpit.open_error
+
+    def offer_instead(self, error: ZoeaError) -> None:
+        """Whoever holds the workspace cannot be attached to: try again, only look, or open another one."""
+        cockpit = self._app
+        if cockpit.looker is None or not isinstance(error, OwnerError):
+            return
+        from zoea.tui.screens.unreachable import Unreachable
+
+        cockpit.push_screen(Unreachable(error), self._instead)
+
+    def _instead(self, chosen: str | None) -> None:
+        from zoea.tui.app import OTHER
+        from zoea.tui.screens.unreachable import AGAIN, LOOK
+
+        cockpit = self._app
+        if chosen in (AGAIN, LOOK):
+            opener = cockpit.looker if chosen == LOOK else None
+            cockpit.run_worker(Beside(lambda: self._reopened(opener)), exit_on_error=False)
+        elif chosen is not None:
+            if chosen.startswith(OTHER):
+                cockpit.open_error = None  # it is this workspace's
+            cockpit.run_worker(
+                Beside(lambda: cockpit.leave(chosen if chosen.startswith(OTHER) else "detach")), exit_on_error=False
+            )
+
+    async def _reopened(self, opener: Opener | None) -> None:
+        with contextlib.suppress(OwnerError):  # which is offered again
+            await self.reopen(opener)
 
     # Looks and keys.
 

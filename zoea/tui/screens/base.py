@@ -104,6 +104,8 @@ class CockpitScreen(Screen[T]):
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
         opened = self.cockpit.opened
+        if opened is not None and opened.looks_only:
+            return "looking only "
         return "" if opened is None or opened.is_owner else "attached "
 
     def _stands_still(self) -> list[Piece]:

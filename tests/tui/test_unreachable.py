@@ -1,0 +1,114 @@
+"""A workspace whose holder does not answer: again, only look, or another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import swarm
+from tests.tui.cockpit import QUIET, START, Stage, said
+from tests.tui.steady import SteadyPilot
+from zoea.app.looking import Looking
+from zoea.app.running import RunOptions
+from zoea.model.errors import NoRunningSwarm, OwnerError
+from zoea.settings import places
+from zoea.tui import start
+from zoea.tui.actions import BY_ID
+from zoea.tui.app import OTHER, Cockpit, Opened
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.focus import Focus
+from zoea.tui.screens.unreachable import Unreachable
+
+
+@asynccontextmanager
+async def held(folder: Path, answers: list[bool]) -> AsyncIterator[Stage]:
+    """A cockpit whose workspace another process holds; it can be attached to once `answers` says so."""
+    async with swarm(folder, said("It is done"), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=False)
+        await inner.commander.send("alpha", "Mine the belt")
+        runner = inner.commander._runner("alpha")
+        await inner.until(lambda: runner.is_settled)
+        where = places(configured=False)._replace(data=inner.path.parent)
+
+        @asynccontextmanager
+        async def opener() -> AsyncIterator[Opened]:
+            if not answers:
+                raise NoRunningSwarm("the swarm's process has not answered for 5 s", hint="It may be stopped.")
+            yield Opened(inner.commander, inner.path, False, "reef-run")
+
+        app = Cockpit(opener, config=folder / "config", calm=True, now=HandClock(START).now)
+        app.looker = lambda: start.looking(where)
+        async with app.run_test(size=(100, 30), notifications=True):
+            stage = Stage(app, SteadyPilot(app), inner.clock, inner, [])
+            await stage.until(lambda: stage.shows(Unreachable))
+            yield stage
+            app._close.set()
+
+
+async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: Path) -> None:
+    async with held(tmp_path, []) as stage:
+        assert "has not answered for 5 s" in stage.text()
+        await stage.press("l")
+        await stage.until(lambda: stage.shows(Dashboard) and stage.has("alpha"))
+        await stage.until(lambda: "looking only" in stage.text())
+        for action_id in ("mysis.message", "swarm.broadcast", "mysis.new", "swarm.hold", "mysis.stop"):
+            assert "only looks" in BY_ID[action_id].why_not(stage.app.situation())
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(Focus) and "It is done" in stage.text())
+
+
+async def test_trying_again_attaches_once_somebody_answers_and_asks_again_until_then(tmp_path: Path) -> None:
+    answers: list[bool] = []
+    async with held(tmp_path, answers) as stage:
+        first = stage.screen
+        await stage.press("a")
+        await stage.until(lambda: stage.shows(Unreachable) and stage.screen is not first)
+        answers.append(True)
+        await stage.press("a")
+        await stage.until(lambda: stage.shows(Dashboard) and stage.has("alpha"))
+        assert not stage.app.situation().looks_only
+
+
+async def test_another_workspace_is_asked_for_by_name(tmp_path: Path) -> None:
+    async with held(tmp_path, []) as stage:
+        await stage.press("w")
+        stage.one(Input).value = "../out"
+        await stage.press("enter")
+        assert stage.shows(Unreachable)
+        stage.one(Input).value = "other"
+        await stage.press("enter")
+        await stage.until(lambda: stage.app.return_value == f"{OTHER}other")
+        assert stage.app.open_error is None
+
+
+def test_the_other_workspace_is_opened_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Cockpit] = []
+    ways = iter((f"{OTHER}other", "stop"))
+
+    def shown(cockpit: Cockpit) -> str:
+        seen.append(cockpit)
+        return next(ways)
+
+    monkeypatch.setattr(start, "shown", shown)
+    assert start.start(RunOptions(), places(configured=False)) == 0
+    assert len(seen) == 2
+
+
+async def test_looking_tells_of_what_is_stored_since_and_refuses_commands(tmp_path: Path) -> None:
+    async with swarm(tmp_path, said(), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=False)
+        looking = Looking(inner.path, every_s=0.01)
+        seen = looking.changes()
+        assert [view.name for view in (await anext(seen)).myses] == ["alpha"]
+        await inner.commander.delete("alpha")
+        changed = await anext(seen)
+        assert (changed.myses, changed.removed) == ((), (1,))
+        for answer in (looking.approvals, looking.upstreams, looking.providers):
+            assert await answer() == ()
+        with pytest.raises(OwnerError, match="only looks"):
+            await looking.broadcast("hello")
