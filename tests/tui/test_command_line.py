@@ -96,6 +96,20 @@ async def test_theme_shows_another_theme(tmp_path: Path) -> None:
         assert stage.app.theme == "tide"
 
 
+async def test_withdraw_takes_back_what_waits_for_one(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.swarm.commander.hold(True)
+        for text in ("mine iron", "sell it"):
+            await stage.swarm.commander.send("beta", text)
+        await stage.until(lambda: stage.view("beta").pending == 2)
+        assert [(one.line, one.title) for one in complete(stage.app, "withdraw ")] == [("withdraw beta", "2 waiting")]
+        await run(stage, "withdraw BETA")
+        await stage.until(lambda: stage.view("beta").pending == 0)
+        assert await stage.swarm.value("SELECT count(*) FROM delivery WHERE state = 'withdrawn'") == 2
+        await run(stage, "withdraw")
+        assert "withdraw needs a name" in error(stage)
+
+
 async def test_an_id_is_a_command_too(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await run(stage, "mysis.mark-all")
@@ -192,3 +206,14 @@ async def test_the_palette_says_why_an_action_is_not_possible(tmp_path: Path) ->
     async with cockpit(tmp_path, start=True) as stage:
         await search_palette(stage, "relaunch")
         await stage.until(lambda: "not now: mysis already running" in stage.text())
+
+
+async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await stage.press("ctrl+p")
+        await stage.until(lambda: "Create a mysis" in stage.text())
+        lines = stage.text().split("\n")
+        sign = next(line for line in lines if "what do you want to do?" in line)
+        assert sign.startswith(f"│ {stage.app.glyphs['brand']} ")
+        assert "Create a mysis" in lines[lines.index(sign) + 3]
+        assert "What every key does" not in stage.text()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
 from textual.content import Content
 
 from zoea.tui.actions import ACTIONS, Action, Place, Situation
@@ -18,10 +18,26 @@ if TYPE_CHECKING:
 
 def open_palette(cockpit: Cockpit) -> None:
     """Show the palette over the screen on top."""
-    palette: CommandPalette = CommandPalette(
-        providers=[ActionProvider], placeholder="what do you want to do?", id="palette"
+    cockpit.push_screen(
+        Palette(
+            cockpit.glyphs["brand"], providers=[ActionProvider], placeholder="what do you want to do?", id="palette"
+        )
     )
-    cockpit.push_screen(palette)
+
+
+class Palette(CommandPalette):
+    """Textual's palette with the theme's own sign before the input.
+
+    Args:
+        sign: One cell that every terminal of this theme can show.
+    """
+
+    def __init__(self, sign: str, **more: Any) -> None:
+        super().__init__(**more)
+        self._sign = sign
+
+    def on_mount(self) -> None:
+        self.query_one(SearchIcon).icon = self._sign
 
 
 class ActionProvider(Provider):
@@ -47,7 +63,9 @@ class ActionProvider(Provider):
 
     def _actions(self) -> list[Action]:
         places = self.screen.PLACES if isinstance(self.screen, CockpitScreen) else (Place.EVERYWHERE,)
-        return [action for action in ACTIONS if action.place in places and action.id != "app.palette"]
+        found = [action for action in ACTIONS if action.place in places and action.id != "app.palette"]
+        # What the screen below can do comes first, then what can be done anywhere.
+        return sorted(found, key=lambda action: action.place is Place.EVERYWHERE)
 
     def _situation(self) -> Situation:
         screen = self.screen
