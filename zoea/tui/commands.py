@@ -6,7 +6,9 @@ so that nothing depends on where the cursor stands. Source: spec tui.md, "Action
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ _SAID = {"swarm.stop-all": "Stop every mysis; asks first"}
 """What is said of actions that go another way when they are typed."""
 SHOWN = 8
 THEME = "theme"
+WITHDRAW = "withdraw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,12 @@ def complete(cockpit: Cockpit, line: str) -> list[Completion]:
             for name, look in cockpit.looks.items()
             if name.startswith(rest.strip())
         ]
+    if word == WITHDRAW:
+        return [
+            Completion(f"{WITHDRAW} {view.name}", f"{view.pending} waiting")
+            for view in cockpit.feed.in_order()
+            if view.pending and view.name.casefold().startswith(rest.strip().casefold())
+        ][:SHOWN]
     action = _action(word)
     if action is None or action.id not in NAMES | ONE_NAME:
         return []
@@ -77,6 +86,9 @@ def run(cockpit: Cockpit, line: str) -> None:
     rest = rest.strip()
     if word == THEME:
         _theme(cockpit, rest)
+        return
+    if word == WITHDRAW:
+        _withdraw(cockpit, rest)
         return
     action = _action(word)
     if action is None:
@@ -109,6 +121,8 @@ def _commands(cockpit: Cockpit, word: str) -> list[Completion]:
             found.append((rank, shown, Completion(shown, said, action.why_not(situation))))
     if THEME.startswith(word):
         found.append((0, THEME, Completion(THEME, "Show another theme")))
+    if WITHDRAW.startswith(word):
+        found.append((0, WITHDRAW, Completion(WITHDRAW, "Take back all that waits for a mysis")))
     return [completion for _, _, completion in sorted(found, key=lambda one: one[:2])][:SHOWN]
 
 
@@ -142,6 +156,30 @@ def _theme(cockpit: Cockpit, name: str) -> None:
         known = ", ".join(cockpit.looks)
         raise UsageError(f"there is no theme {name!r}" if name else "theme needs a name", hint=f"There are: {known}.")
     cockpit.use_look(name)
+
+
+def _withdraw(cockpit: Cockpit, name: str) -> None:
+    """Take back what no turn of a mysis has taken yet; what one takes meanwhile stays said."""
+    if not name:
+        raise UsageError(f"{WITHDRAW} needs a name")
+    view, opened = _find(cockpit, name), cockpit.opened
+    assert opened is not None, "who is in the list was read from a swarm"
+
+    async def work() -> int:
+        from zoea.app.stored import queued  # not before the first paint
+
+        count = 0
+        for delivery in await asyncio.to_thread(queued, opened.database, f"#{view.id}"):
+            with suppress(UsageError):
+                await cockpit.api.withdraw(delivery.id)
+                count += 1
+        return count
+
+    def told(count: int) -> None:
+        what = f"{count} taken back" if count else "nothing waits"
+        cockpit.notify(f"{one_line(view.name)}: {what}", markup=False)
+
+    cockpit.ask_swarm(work(), done=told)
 
 
 def _named(cockpit: Cockpit, names: str) -> list[MysisView]:
