@@ -5,6 +5,7 @@ A new action fails `test_no_action_is_left_out` until somebody drives it.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,8 +80,21 @@ def test_no_action_is_left_out() -> None:
 def test_what_is_driven_elsewhere_is_there_and_presses_the_key() -> None:
     for action_id, place in ELSEWHERE.items():
         file, _, name = place.partition("::")
-        source = (HERE / file).read_text("utf-8")
-        assert f"async def {name}(" in source, action_id
+        tree = ast.parse((HERE / file).read_text("utf-8"))
+        steps = {node.name: node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)}
+        assert name in steps, action_id
+        assert BY_ID[action_id].key in pressed(name, steps), action_id
+
+
+def pressed(name: str, steps: dict[str, ast.AsyncFunctionDef]) -> set[str]:
+    """The keys that a test presses, as they are written in it and in the steps of its file that it takes."""
+    keys: set[str] = set()
+    for call in ast.walk(steps[name]):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "press":
+            keys |= {str(given.value) for given in call.args if isinstance(given, ast.Constant)}
+        elif isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in steps.keys() - {name}:
+            keys |= pressed(call.func.id, steps)
+    return keys
 
 
 class Driver:
