@@ -17,9 +17,9 @@ from tests.fakes.swarm import FakeSwarm
 from zoea.cli import console, fronts
 from zoea.cli.console import Parting, converse, lines_of, obey
 from zoea.cli.fronts import JsonFront, PlainFront, gapless
-from zoea.cli.rows import details, one_line, provider_label, table
+from zoea.cli.rows import details, one_line, provider_label, receipt_line, table
 from zoea.model.errors import StoreError
-from zoea.model.values import Event, Failure, Lagged
+from zoea.model.values import Event, Failure, Lagged, ReceiptLine
 from zoea.model.words import MysisState
 
 PATIENCE_S = 10.0
@@ -166,6 +166,12 @@ class TestWriting:
         monkeypatch.setattr("sys.stdout", Full())
         with pytest.raises(OSError, match="No space"):
             fronts._write("x")
+
+
+@pytest.mark.parametrize(("status", "said"), [("started", "a  started (4)"), ("skipped", "a  skipped: stopped")])
+def test_a_receipt_numbers_what_may_still_wait(status: str, said: str) -> None:
+    reason = "stopped" if status == "skipped" else ""
+    assert receipt_line(ReceiptLine("a", status, reason, delivery_id=4)) == said
 
 
 class TestTyping:

@@ -10,6 +10,7 @@ from zoea.model.words import MysisState
 from zoea.text.control import strip
 
 TEXT_WIDTH = 60
+_WAITING = ("delivered", "started", "waiting")
 
 
 def state_word(view: MysisView) -> str:
@@ -72,8 +73,8 @@ def details(view: MysisView) -> str:
 
 
 def receipt_line(line: ReceiptLine) -> str:
-    """What became of a message for one; behind what still waits, the id by which it can be withdrawn."""
-    number = f" ({line.delivery_id})" if line.delivery_id and line.status in ("delivered", "waiting") else ""
+    """What became of a message for one; behind what may still wait, the id by which it can be withdrawn."""
+    number = f" ({line.delivery_id})" if line.delivery_id and line.status in _WAITING else ""
     return strip(f"{line.mysis}  {line.status}{number}" + (f": {line.reason}" if line.reason else ""))
 
 
