@@ -25,12 +25,14 @@ from tests.swarm.harness import swarm
 from tests.tui.album import ACCEPTS, Album, picture
 from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.played import MORNING, played
-from zoea.model.values import ProviderView, ToolView, UpstreamView
+from zoea.model.values import McpView, ProviderView, ToolView, UpstreamView
 from zoea.tui.app import Opened
 from zoea.tui.feed import SPARK_POINTS, Feed
 from zoea.tui.screens.approvals import ApprovalPanel
+from zoea.tui.screens.configuring import Configuring
 from zoea.tui.screens.connect import Connect
 from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.too_small import TooSmall
 from zoea.tui.screens.trying import TryTool
 from zoea.tui.screens.welcome import Welcome
 from zoea.tui.widgets.pick_list import PickList
@@ -65,7 +67,7 @@ class Scene:
     """A screen of the cockpit: the keys that open it, and what holds once it is whole.
 
     `is_box` stands over another screen, which is laid out anew only while nothing
-    stands over it: a box is opened at each size.
+    stands over it: a box is opened at each size. `sizes` are those at which it differs in more than room.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Scene:
     is_whole: Callable[[Stage], Any]
     then: Callable[[Stage], Awaitable[None]] | None = None
     is_box: bool = False
+    sizes: tuple[tuple[int, int], ...] = SIZES
 
 
 def says(*words: str) -> Callable[[Stage], bool]:
@@ -104,6 +107,28 @@ async def try_tool(stage: Stage) -> None:
     await stage.press("tab")
     await stage.until(lambda: "mine" in stage.text())
     await stage.press("down", "t")
+
+
+async def choose_keys(stage: Stage) -> None:
+    await stage.until(lambda: "keys" in stage.one(PickList, "#sections").ids)
+    stage.one(PickList, "#sections").select("keys")
+    await stage.pilot.pause()
+    await stage.press("enter")
+
+
+async def write_filter(stage: Stage) -> None:
+    await stage.write("gam")
+
+
+async def find_words(stage: Stage) -> None:
+    await stage.until(lambda: "turn 5" in stage.text())
+    await stage.press("slash")
+    await stage.write("ore")
+
+
+async def read_messages(stage: Stage) -> None:
+    await stage.until(lambda: "PACKS" in stage.text())
+    await stage.press("tab")
 
 
 async def choose_budgets(stage: Stage) -> None:
@@ -141,9 +166,18 @@ SCENES = (
     Scene("focus-error", ("G", "k", "enter"), says("401")),
     Scene("exporting", ("g", "enter", "e"), says("Markdown"), is_box=True),
     Scene("inspector", ("g", "i"), says("PACKS")),
+    Scene("inspector-messages", ("g", "i"), says("as sent"), read_messages, sizes=SIZES[:1]),
+    Scene("clients", ("M",), says("closed"), is_box=True, sizes=SIZES[:2]),
+    Scene("configuring", ("G", "c"), lambda stage: stage.shows(Configuring), is_box=True, sizes=SIZES[:2]),
+    Scene("keys", ("comma",), says("palette (everywhere)"), choose_keys, sizes=SIZES[:2]),
+    Scene("filter", ("slash",), says("1 of 5"), write_filter, sizes=SIZES[:2]),
+    Scene("find", ("g", "enter"), says("turn 5"), find_words, sizes=SIZES[:2]),
+    # The last ones: the swarm stays on hold.
+    Scene("held", ("x",), lambda stage: stage.app.base_situation().held, sizes=SIZES[:2]),
+    Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
 )
+TOO_SMALL = (60, 15)
 ALONE = ("welcome", "connect")
-NAMES = [scene.name for scene in SCENES] + list(ALONE)
 
 
 class Still:
@@ -157,6 +191,9 @@ class Still:
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
         return UPSTREAMS
+
+    async def mcp(self) -> McpView:
+        return McpView()
 
     async def providers(self) -> tuple[ProviderView, ...]:
         return PROVIDERS
@@ -231,6 +268,8 @@ async def spent(stage: Stage) -> None:
     for row in rows:
         points = stage.app.feed._spent.setdefault(row["mysis_id"], deque(maxlen=SPARK_POINTS))
         points.append(row["tokens"] or 0)
+    feed = stage.app.feed
+    feed._rate = sum(map(feed.rate, feed._spent))
 
 
 @asynccontextmanager
@@ -252,7 +291,7 @@ async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, 
     album = Album()
     async with the_morning(tmp_path, theme) as stage:
         for scene in SCENES:
-            for size in SIZES:
+            for size in scene.sizes:
                 await stage.pilot.resize_terminal(*size)
                 if scene.is_box or size == SIZES[0]:
                     await open_scene(stage, scene)
@@ -260,6 +299,8 @@ async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, 
                     stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
                 await look_at(stage, album, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
             assert stage.app.look.name == theme
+        await stage.pilot.resize_terminal(*TOO_SMALL)
+        await look_at(stage, album, theme, "too-small", lambda: stage.shows(TooSmall))
     assert not album.complaint(), album.complaint()
 
 
@@ -289,5 +330,7 @@ async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path:
 
 
 def test_no_picture_is_kept_that_nothing_draws() -> None:
-    names = [f"{theme}/{width}x{height}/{name}" for theme in THEMES for width, height in SIZES for name in NAMES]
+    drawn = [(scene.name, size) for scene in SCENES for size in scene.sizes]
+    drawn += [(name, size) for name in ALONE for size in SIZES] + [("too-small", TOO_SMALL)]
+    names = [f"{theme}/{width}x{height}/{name}" for theme in THEMES for name, (width, height) in drawn]
     assert Album().strangers(names) == []
