@@ -167,8 +167,13 @@ class EventLog(PartedScreen):
             except StoreError as error:
                 self.cockpit.show_error(error)
                 return
-            if self.is_mounted:
+            if self._stands:
                 self.events.refresh()
+
+    @property
+    def _stands(self) -> bool:
+        """False also while it is being taken away: its parts go first."""
+        return self.is_mounted and bool(self.query("#events"))
 
     # What comes.
 
@@ -181,7 +186,7 @@ class EventLog(PartedScreen):
 
     async def _take(self) -> None:
         """Add what came meanwhile, at most ten times a second."""
-        while self._arriving and self.is_mounted:
+        while self._arriving and self._stands:
             await asyncio.sleep(AT_MOST_EVERY_S)
             new, self._arriving = self._arriving, []
             opened = self.cockpit.opened
@@ -199,7 +204,7 @@ class EventLog(PartedScreen):
                 self._heard += new
             last = self._ids[-1] if self._ids else 0
             fresh = [each for each in new if each > last]
-            if not fresh or not self.is_mounted:
+            if not fresh or not self._stands:
                 continue
             self._unseen = 0 if self.events.is_at_end else self._unseen + len(fresh)
             self._ids.extend(fresh)
@@ -234,7 +239,7 @@ class EventLog(PartedScreen):
         return [self._file[place]]
 
     def _describe(self) -> None:
-        if not self.is_mounted:
+        if not self._stands:
             return
         events = self.events
         count = f"{len(self._ids):,}{'+' if self._is_searching else ''}"
@@ -252,6 +257,8 @@ class EventLog(PartedScreen):
 
     def _show_whole(self) -> None:
         """What stands under the cursor, whole, below the list: lines there are cut where the screen ends."""
+        if not self._stands:
+            return
         place = self.events.place
         chosen = self._ids[place] if place < len(self._ids) else 0
         if chosen != self._whole:
@@ -269,7 +276,7 @@ class EventLog(PartedScreen):
         except StoreError as error:
             self.cockpit.show_error(error)
             return
-        if self.is_mounted and event_id == self._whole:
+        if self._stands and event_id == self._whole:
             self.query_one("#whole", TextLines).put(text)
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
@@ -288,7 +295,7 @@ class EventLog(PartedScreen):
         opened = self.cockpit.opened
         assert opened is not None
         tail = await asyncio.to_thread(log_tail, opened.database.with_name("zoea.log"))
-        if tail != self._tail and self.is_mounted:
+        if tail != self._tail and self._stands:
             self._tail = tail
             self._wrap_file()
 
