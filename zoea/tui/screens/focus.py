@@ -268,7 +268,8 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         order = self.cockpit.feed.in_order()
         place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
         who = who_and_what(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)
-        return [left[0], *self._stands_still(), *who, *self._needed()], right
+        still = [(f" {text.strip()}  ", role) for text, role in self._stands_still()]
+        return [left[0], *still, *who, *self._needed()], right
 
     def _subtitle(self) -> None:
         if not self._stands:
