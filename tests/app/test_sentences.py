@@ -54,6 +54,7 @@ def test_a_reason_that_is_the_errors_own_title_is_said_once() -> None:
     ("tool", "kind", "arguments", "said"),
     [
         ("sell", "tool", '{"item": "ore", "n": 40}', 'asks to run sell(item="ore", n=40)'),
+        ("sell", "tool", '{"session_id": "‹account›"}', "asks to run sell()"),
         (ASK_TOOL, "tool", '{"question": "Which belt?"}', "asks: Which belt?"),
         (
             "go on beyond the budget",

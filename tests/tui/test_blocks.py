@@ -10,7 +10,7 @@ import pytest
 
 from tests.tui.conversations import HOSTILE, SECOND, START, answer, call, noted, prompt, result, turn
 from zoea.model.values import Failure, Sender
-from zoea.model.words import CallState, MessageKind, OpenedBy, Outcome, SenderKind
+from zoea.model.words import MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.tui import looks, markdown_lines
 from zoea.tui.blocks import ASCII, Block, Kind, Marks, Shape, of_turn
 from zoea.tui.paint import LINES, Manner, paint
@@ -86,6 +86,11 @@ class TestBlocks:
         (line,) = lines(block, palette)[1:]
         assert '⚙ mine(belt="b-2")' in line
         assert line.endswith("✓  0.4 s   2.1 kB ▸")
+
+    def test_what_zoea_fills_in_is_not_part_of_what_is_read(self, palette: Palette) -> None:
+        mined = call(5, arguments=json.dumps({"session_id": MASK, "belt": "b-2"}))
+        block = of_turn(turn(answer(2, "", mined), result(3, 5, "ok")), START, MARKS)[-1]
+        assert '⚙ mine(belt="b-2")' in lines(block, palette)[1]
 
     @pytest.mark.parametrize(
         ("state", "words"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from zoea.model.values import ApprovalView, Event
-from zoea.model.words import ASK_TOOL, Outcome
+from zoea.model.words import ASK_TOOL, MASK, Outcome
 from zoea.text.calls import spoken, spoken_arguments
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
@@ -110,7 +110,7 @@ def is_trouble(event: Event) -> bool:
 
 def asked_line(asked: ApprovalView) -> str:
     """What is asked, on one line: the question itself, or the call that waits."""
-    return question_of(asked) or spoken(asked.tool, asked.arguments)
+    return question_of(asked) or spoken(asked.tool, asked.arguments, hidden=MASK)
 
 
 def asked_phrase(asked: ApprovalView) -> str:
@@ -119,7 +119,7 @@ def asked_phrase(asked: ApprovalView) -> str:
         return f"asks: {question}"
     if asked.kind == "budget":
         return f"asks to {asked.tool}: {spoken_arguments(asked.arguments)}"
-    return f"asks to run {spoken(asked.tool, asked.arguments)}"
+    return f"asks to run {spoken(asked.tool, asked.arguments, hidden=MASK)}"
 
 
 def question_of(asked: ApprovalView) -> str:

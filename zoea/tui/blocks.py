@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from zoea.app.transcript import Entry, Page, Turn
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
-from zoea.model.words import CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
+from zoea.model.words import MASK, CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
 from zoea.text.calls import spoken_arguments
 from zoea.text.control import one_line, strip
 from zoea.tui import figures
@@ -277,7 +277,7 @@ def _call(
         head=(
             (f"{marks.tool} ", "tool"),
             (one_line(call.name), "called"),
-            (f"({spoken_arguments(call.arguments, more=marks.more)})", "quiet"),
+            (f"({spoken_arguments(call.arguments, hidden=MASK, more=marks.more)})", "quiet"),
         ),
         right=_state(call, result, now, marks),
         body=content,
