@@ -164,7 +164,7 @@ def write_cost(folder: Path, words: Words) -> None:
     for group in (1, GROUP):
         costs = []
         for name, statements in (("none", ()), ("exact", exact), ("both", whole)):
-            index._CATCH_UP = statements  # type: ignore[assignment]  # a part of it
+            index._CATCH_UP = statements
             with closing(blank(folder / f"write-{group}-{name}.db")) as connection:
                 for trigger in ("memory_search_insert", "call_search_insert") if name == "none" else ():
                     connection.execute(f"DROP TRIGGER {trigger}")

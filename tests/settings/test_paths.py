@@ -111,7 +111,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> 
 
 def test_a_runtime_directory_that_exists_and_is_short_is_used(tmp_path: Path) -> None:
     env = {"ZOEA_DATA_DIR": "/d", "ZOEA_CONFIG_DIR": "/c"}
-    assert places(env={**env, "XDG_RUNTIME_DIR": "/tmp"}).runtime == Path("/tmp/zoea")
+    assert places(env={**env, "XDG_RUNTIME_DIR": "/"}).runtime == Path("/zoea")
     gone = places(env={**env, "XDG_RUNTIME_DIR": str(tmp_path / "gone"), "TMPDIR": "relative"})
     assert gone.runtime == Path("/tmp") / f"zoea-{os.getuid()}"
     assert gone.world.parent == gone.data

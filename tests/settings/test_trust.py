@@ -33,7 +33,7 @@ args = ["-c", "true"]
 
 [upstream.git]
 required = true
-env = { LD_PRELOAD = "/tmp/x.so" }
+env = { LD_PRELOAD = "/x.so" }
 inject = { message = "account" }
 """
 

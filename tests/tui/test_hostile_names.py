@@ -38,7 +38,7 @@ async def test_every_part_of_the_dashboard_shows_it_as_text(tmp_path: Path) -> N
         for number, text in enumerate(HOSTILE, 1):
             await say_everywhere(fake, number, text)
             await stage.until(lambda: [one.id for one in stage.app.asked.open] == [number])  # noqa: B023  waited for here
-            await stage.until(lambda: stage.has(*(f"{text[:60]}{mysis_id}" for mysis_id in range(1, 4))))  # noqa: B023
+            await stage.until(lambda: stage.has(*(f"{text[:60]}{mysis_id}" for mysis_id in range(1, 4))))  # noqa: B023  waited for here
             for keys in ("j", "b", "escape m", "escape d", "escape colon", "s t o p space"):
                 await stage.press(*keys.split())
                 assert is_harmless(stage.text())

@@ -34,7 +34,7 @@ _FILL = (
 
 _ANY_NOTED = "SELECT 1 FROM unindexed LIMIT 1"
 _NOTED = "FROM unindexed u CROSS JOIN {} ON {}.id = u.id WHERE u.kind = '{}' ORDER BY u.id"
-_CATCH_UP = (
+_CATCH_UP: tuple[str, ...] = (
     "INSERT INTO memory_exact(rowid, owner, content, reasoning) SELECT m.id, m.owner, m.content, m.reasoning "
     + _NOTED.format("memory m", "m", "memory"),
     f"INSERT INTO memory_words(rowid, owner, content, reasoning) SELECT m.id * {DOCUMENTS}, m.owner, m.content,"
