@@ -130,7 +130,7 @@ async def run(memories: int, myses: int, count: int) -> int:
                 sys.executable, "-m", "benchmarks.mcp_search", "--client",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24,
             )  # fmt: skip
-            asked = json.dumps([(await swarm.mcp()).url, token, searches(words, count)])
+            asked = json.dumps([(await swarm.serve_mcp(True)).url, token, searches(words, count)])
             answers = model.answers
             with measured() as cost:
                 said, _ = await child.communicate(asked.encode())

@@ -9,7 +9,8 @@ import asyncio
 import sys
 
 from tests.conformance.fixtures import Shelf, add_the_rest, tools
-from zoea.app.mcp.http import address_of, client_of, guarded, listen, serving
+from zoea.app.mcp.address import listen, url_of
+from zoea.app.mcp.http import client_of, guarded, serving
 from zoea.app.mcp.server import build
 from zoea.app.mcp.tokens import Client, Scope
 
@@ -22,7 +23,7 @@ async def main(token: str) -> None:
     app = guarded(server, lambda given: suite if given == token else None)
     listener = listen("127.0.0.1", 0)
     async with serving(app, listener):
-        sys.stdout.write(f"{address_of(listener)}\n")
+        sys.stdout.write(f"{url_of(listener)}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # comes with mcp, without types
 
+from tests.fakes.mcp_client import Here
 from tests.fakes.swarm import FakeSwarm
 from tests.store.remembered import broadcast, database, remember
 from zoea.app.mcp.client_tools import ClientTools
 from zoea.app.mcp.library import Library
-from zoea.app.mcp.reach import Elsewhere, Here
+from zoea.app.mcp.reach import Elsewhere
 from zoea.app.mcp.tokens import Client, Scope
 from zoea.model.errors import UsageError
 from zoea.settings.paths import Places

@@ -17,16 +17,14 @@ import pytest_asyncio
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from tests.fakes.mcp_client import NOW, Served, let_in, rpc, said, served_swarm, structured
+from tests.fakes.mcp_client import NOW, Here, Served, let_in, rpc, said, served_swarm, structured
 from tests.fakes.mcp_noise import malformed
 from zoea.app.mcp import http as doors
 from zoea.app.mcp import sessions
 from zoea.app.mcp.client_tools import ClientTools
-from zoea.app.mcp.door import Address, McpDoor
 from zoea.app.mcp.library import Library
-from zoea.app.mcp.reach import Here
 from zoea.app.mcp.tokens import Client, Scope
-from zoea.model.errors import OwnerError, UsageError
+from zoea.model.errors import UsageError
 from zoea.tools.own import CLIENT_TOOLS, COMMANDS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -452,41 +450,6 @@ async def test_a_bug_inside_shows_nothing_of_itself(served: Served, monkeypatch:
         assert "secret" not in str(caught.value.error)
         assert caught.value.error.code == -32603
     assert "the secret of the inside" in served.where.log.read_text(encoding="utf-8")
-
-
-# The door itself.
-
-
-async def test_the_door_opens_and_closes_on_request(served: Served, http: httpx.AsyncClient) -> None:
-    assert (await served.swarm.serve_mcp(True)).url == served.url
-    # Closing and opening it here would end it for the other tests: another one stands for it.
-
-    door = McpDoor(served.where, Address("127.0.0.1", 0))
-    with pytest.raises(OwnerError):
-        await door.switch(True)
-    door.serve(Here(served.swarm))
-    view = await door.switch(True)
-    async with let_in(view.url, served.reader) as client:
-        structured(await client.call_tool("zoea_list_myses", {}))
-    assert not (await door.switch(False)).is_on
-    with pytest.raises(httpx.ConnectError):
-        await http.post(view.url, json=HELLO)
-    again = await door.switch(True)
-    assert again.is_on
-    await door.close()
-
-
-async def test_an_address_that_is_taken_is_said_and_harms_nothing(served: Served) -> None:
-
-    port = httpx.URL(served.url).port
-    assert port is not None
-    door = McpDoor(served.where, Address("127.0.0.1", port))
-    door.serve(Here(served.swarm))
-    await door.open_if_it_can()
-    assert not door.view.is_on
-    assert f"127.0.0.1:{port}" in door.view.problem
-    with pytest.raises(OwnerError, match="cannot listen"):
-        await door.switch(True)
 
 
 # What bears what comes.

@@ -12,7 +12,8 @@ import pytest
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.toolboxes import Faulty, wait_until
 from zoea.app import outside
-from zoea.app.mcp.door import Address, McpDoor
+from zoea.app.mcp.address import Address
+from zoea.app.mcp.door import McpDoor
 from zoea.app.outside import LiveOutside
 from zoea.app.providers import ProviderSet
 from zoea.llm.scripted import ScriptedProvider

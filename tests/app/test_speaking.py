@@ -16,12 +16,12 @@ from mcp.client import Client as McpClient
 from mcp.server import Server
 
 from tests.app.speaking import Door, Found, Heard, ReadingContract, ReadingDoor, Refused, SpeakingContract, state_of
-from tests.fakes.mcp_client import answering_swarm, said
+from tests.fakes.mcp_client import Here, answering_swarm, said
 from tests.fakes.swarm import FakeSwarm
 from tests.fakes.toolboxes import meta
 from zoea.app.lock import OwnerLock
 from zoea.app.mcp.library import Library
-from zoea.app.mcp.reach import Elsewhere, Here, Reach
+from zoea.app.mcp.reach import Elsewhere, Reach
 from zoea.app.mcp.served import server_of
 from zoea.app.mcp.tokens import Client, Scope
 from zoea.app.remote import RemoteSwarm

@@ -15,6 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from zoea.app.compose import Wishes, running_swarm
+from zoea.app.mcp.address import listen, url_of
+from zoea.app.mcp.alone import clients_served
+from zoea.app.mcp.tokens import Client as McpClient
 from zoea.app.mcp.tokens import Scope, Tokens
 from zoea.llm.scripted import ScriptedProvider
 from zoea.model.ports import Provider, SwarmApi
@@ -53,6 +56,16 @@ class Served:
         return Tokens(Credentials(self.where.credentials))
 
 
+class Here:
+    """The swarm of this process, for clients served in it."""
+
+    def __init__(self, api: SwarmApi) -> None:
+        self._api = api
+
+    async def swarm(self, client: McpClient) -> SwarmApi:
+        return self._api
+
+
 def _answer(request: ModelRequest) -> Answer:
     last = request.messages[-1]
     if last.role is Role.USER and "Who is there" in last.content:
@@ -66,11 +79,11 @@ def answering() -> dict[str, Provider]:
 
 
 @asynccontextmanager
-async def answering_swarm(runtime: Path, folder: Path) -> AsyncIterator[Commander]:
+async def answering_swarm(runtime: Path, folder: Path, **settings: Any) -> AsyncIterator[Commander]:
     """A real swarm whose model answers in words, without upstreams and nudges."""
     where = Places(data=folder / "data", config=folder / "config", runtime=runtime)
     where.make_data()
-    overrides = {"swarm.default_provider": "scripted", "nudge.enabled": False}
+    overrides = {"swarm.default_provider": "scripted", "nudge.enabled": False, **settings}
     wishes = Wishes(providers=answering(), overrides=overrides)
     async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
         assert isinstance(swarm, Commander)
@@ -78,18 +91,16 @@ async def answering_swarm(runtime: Path, folder: Path) -> AsyncIterator[Commande
 
 
 @asynccontextmanager
-async def served_swarm(folder: Path, **settings: Any) -> AsyncIterator[Served]:
-    """A real swarm with the scripted provider, its door open on a free port."""
+async def served_swarm(folder: Path) -> AsyncIterator[Served]:
+    """A real swarm with the scripted provider, its clients served in this process on a free port."""
     with tempfile.TemporaryDirectory(prefix="zoea-") as runtime:
-        where = Places(data=folder / "data", config=folder / "config", runtime=Path(runtime))
-        where.make_data()
-        base = {"swarm.default_provider": "scripted", "nudge.enabled": False, "mcp.http": True, "mcp.port": 0}
-        wishes = Wishes(providers=answering(), overrides={**base, **settings})
-        async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+        async with answering_swarm(Path(runtime), folder) as swarm:
+            where = Places(data=folder / "data", config=folder / "config", runtime=Path(runtime))
             tokens = Tokens(Credentials(where.credentials))
-            url = (await swarm.mcp()).url
             reader = tokens.new("reader", Scope.READ, NOW)
-            yield Served(swarm, where, url, reader, tokens.new("codex", Scope.COMMAND, NOW))
+            listener = listen("127.0.0.1", 0)
+            async with clients_served(where, listener, Here(swarm), ()):
+                yield Served(swarm, where, url_of(listener), reader, tokens.new("codex", Scope.COMMAND, NOW))
 
 
 def structured(result: CallToolResult) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from zoea.app.accounts import CredentialAccounts, settle_accounts
 from zoea.app.clock import SystemClock, SystemIds
 from zoea.app.collector import seldom_collected
 from zoea.app.logs import logging_to
-from zoea.app.mcp.door import Address, McpDoor
-from zoea.app.mcp.reach import Here
+from zoea.app.mcp.address import Address
+from zoea.app.mcp.door import McpDoor
 from zoea.app.outside import LiveOutside
 from zoea.app.owner import within
 from zoea.app.providers import ProviderSet
@@ -82,7 +82,7 @@ async def running_swarm(
         await _settle(store, Credentials(places.credentials))
         toolbox = _toolbox(loaded, places, wishes)
         stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
-        door = McpDoor(places, Address.of(loaded.settings.mcp))
+        door = McpDoor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
         commander = await Commander.open(
             store=store,
             clock=clock,
@@ -97,10 +97,9 @@ async def running_swarm(
         stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
         toolbox.serve(commander.desk)
         toolbox.open()
-        door.serve(Here(commander))
         stack.push_async_callback(within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:
-            await door.open_if_it_can()
+            door.open_soon()
         keep = Keep(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(looked_after(store, clock, keep))
         stack.enter_context(seldom_collected())

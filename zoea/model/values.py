@@ -403,7 +403,7 @@ class ProviderView:
 class McpView:
     """Whether the owner serves MCP clients over HTTP, and where.
 
-    `url` is empty while it does not; `problem` says why it could not.
+    `url` is empty while it does not; `problem` says why it could not, or cannot at the moment.
     """
 
     url: str = ""

@@ -47,6 +47,11 @@ class Places(NamedTuple):
         return self.data / "zoea.log"
 
     @property
+    def mcp_log(self) -> Path:
+        """Of the processes that serve MCP clients."""
+        return self.data / "mcp.log"
+
+    @property
     def credentials(self) -> Path:
         return self.data / "credentials.toml"
 

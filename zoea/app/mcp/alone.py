@@ -1,17 +1,51 @@
-"""Zoea's MCP server over HTTP in a process of its own, beside a running swarm or without one."""
+"""Zoea's MCP server over HTTP in a process of its own: for the command line, and for the owner of a swarm.
+
+The owner's loop carries the swarm and its screen. A client that searches all day takes
+nothing from it here, and is not kept waiting by it: what is stored is read from the
+database itself, and only wishes that concern the running swarm go over its socket.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 
 from zoea.app.logs import logging_to
-from zoea.app.mcp.door import Address, McpDoor
-from zoea.app.mcp.reach import Elsewhere
+from zoea.app.mcp.address import Address, Errand, listen, url_of
+from zoea.app.mcp.http import client_of, guarded, serving
+from zoea.app.mcp.library import Library
+from zoea.app.mcp.reach import Elsewhere, Reach
+from zoea.app.mcp.served import server_of
 from zoea.app.mcp.tokens import Tokens
 from zoea.settings import Credentials, load
 from zoea.settings.paths import Places
+from zoea.tools.own import COMMANDS
+
+
+@asynccontextmanager
+async def clients_served(
+    places: Places, listener: socket.socket, reach: Reach, names: Iterable[str]
+) -> AsyncIterator[None]:
+    """Serve whoever has a token at a bound socket while the block runs; the socket is closed with it.
+
+    Args:
+        names: Under which clients may call, beside those of this machine itself.
+
+    Raises:
+        OwnerError: where it does not come up.
+    """
+    library = Library(places.database)
+    try:
+        tokens = Tokens(Credentials(places.credentials))
+        app = guarded(server_of(reach, library, client_of), tokens.client_of, hosts=names, commands=COMMANDS)
+        async with serving(app, listener):
+            yield
+    finally:
+        library.close()
 
 
 async def serve_http(places: Places, *, host: str, port: int | None, say: Callable[[str], None]) -> None:
@@ -33,15 +67,30 @@ async def serve_http(places: Places, *, host: str, port: int | None, say: Callab
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ending.set)
     reach = Elsewhere(places)
-    door = McpDoor(places, address)
-    door.serve(reach)
-    with logging_to(places.data / "mcp.log", loaded.settings.log.level):
+    listener = listen(address.host, address.port)
+    with logging_to(places.mcp_log, loaded.settings.log.level):
         try:
-            view = await door.switch(True)
-            say(f"MCP clients are served at {view.url}")
-            if not Tokens(Credentials(places.credentials)).rows():
-                say("Nobody has a token yet: zoea mcp token new NAME")
-            await ending.wait()
+            async with clients_served(places, listener, reach, address.names):
+                say(f"MCP clients are served at {url_of(listener)}")
+                if not Tokens(Credentials(places.credentials)).rows():
+                    say("Nobody has a token yet: zoea mcp token new NAME")
+                await ending.wait()
         finally:
-            await door.close()
             await reach.close()
+
+
+async def _for_an_owner(errand: Errand) -> None:
+    """Serve until stdin ends, which it does with the owner, however he ends. A line on stdout says when it serves."""
+    reach = Elsewhere(errand.places)
+    with logging_to(errand.places.mcp_log, errand.level):
+        try:
+            async with clients_served(errand.places, errand.listener(), reach, errand.names):
+                sys.stdout.write("served\n")
+                sys.stdout.flush()
+                await asyncio.to_thread(sys.stdin.read)
+        finally:
+            await reach.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_for_an_owner(Errand.read(sys.argv[1])))

@@ -1,41 +1,32 @@
 """The owner's door for MCP clients over HTTP: open while the settings or a person want it.
 
-Opening loads the SDK and the HTTP server, which takes longer than the loop may be
-held up, so that happens in a thread; a swarm that serves nobody pays nothing.
+Behind it stands a process of its own (`alone`), so that clients neither slow the swarm
+and its screen down nor wait for them. The owner keeps the bound socket: whoever comes while that
+process is started again waits a moment, and is not turned away.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+import os
+import socket
+import sys
+from contextlib import suppress
 
-from zoea.app.mcp.library import Library
-from zoea.app.mcp.reach import Reach
-from zoea.app.mcp.tokens import Tokens
+from zoea.app.mcp.address import Address, Errand, listen, url_of
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.model.values import McpView
-from zoea.settings import Credentials
 from zoea.settings.paths import Places
-from zoea.settings.sections import McpSettings
-from zoea.tools.own import COMMANDS
 
 log = logging.getLogger(__name__)
 
+STARTING_S = 20.0
+CLOSE_S = 0.4
+AGAIN_S, AGAIN_AT_MOST_S = 0.5, 60.0
+"""How long after its end the process is started again; doubled each time it could not be."""
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen, and under which further names clients may call."""
-
-    host: str
-    port: int
-    hosts: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, settings: McpSettings) -> Address:
-        return cls(settings.host, settings.port, settings.hosts)
+_MODULE = "zoea.app.mcp.alone"
 
 
 class McpDoor:
@@ -44,19 +35,19 @@ class McpDoor:
     Args:
         places: Where the workspace's memory and tokens lie.
         address: Where to listen.
+        level: What the serving process logs from.
     """
 
-    def __init__(self, places: Places, address: Address) -> None:
+    def __init__(self, places: Places, address: Address, *, level: str = "info") -> None:
         self._places = places
         self._address = address
-        self._open: AsyncExitStack | None = None
+        self._level = level
+        self._listener: socket.socket | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._view = McpView()
         self._switching = asyncio.Lock()
-        self._reach: Reach | None = None
-
-    def serve(self, reach: Reach) -> None:
-        """Give the swarm that clients reach."""
-        self._reach = reach
 
     @property
     def view(self) -> McpView:
@@ -65,47 +56,123 @@ class McpDoor:
     async def switch(self, on: bool) -> McpView:
         """Open or close it. Raises OwnerError where it cannot listen."""
         async with self._switching:
-            if on and self._open is None:
+            if on and self._keeping is None:
                 await self._begin()
             elif not on:
                 await self._end()
             return self._view
 
-    async def open_if_it_can(self) -> None:
-        """Open it; what stands in the way is logged and shown, and nothing else suffers from it."""
+    def open_soon(self) -> None:
+        """Open it meanwhile; what stands in the way is logged and shown, and nothing else suffers from it."""
+        self._opening = asyncio.create_task(self._open_if_it_can(), name="mcp door opening")
+
+    async def close(self) -> None:
+        """End every client's connection."""
+        if self._opening is not None:
+            self._opening.cancel()
+        async with self._switching:
+            await self._end()
+
+    async def _open_if_it_can(self) -> None:
         try:
             await self.switch(True)
         except ZoeaError as error:
             log.warning("MCP clients are not served: %s", error.what)
             self._view = McpView(problem=error.what)
 
-    async def close(self) -> None:
-        """End every client's connection."""
-        async with self._switching:
-            await self._end()
-
     async def _begin(self) -> None:
-        if self._reach is None:
-            raise OwnerError("the swarm is not open yet")
-        http = await asyncio.to_thread(importlib.import_module, "zoea.app.mcp.http")
-        served = await asyncio.to_thread(importlib.import_module, "zoea.app.mcp.served")
-        async with AsyncExitStack() as stack:
-            listener = http.listen(self._address.host, self._address.port)
-            stack.callback(listener.close)
-            library = Library(self._places.database)
-            stack.callback(library.close)
-            tokens = Tokens(Credentials(self._places.credentials))
-            server = served.server_of(self._reach, library, http.client_of)
-            app = http.guarded(
-                server, tokens.client_of, hosts=(self._address.host, *self._address.hosts), commands=COMMANDS
-            )
-            await stack.enter_async_context(http.serving(app, listener))
-            self._view = McpView(url=http.address_of(listener))
-            log.info("MCP clients are served at %s", self._view.url)
-            self._open = stack.pop_all()
+        listener = listen(self._address.host, self._address.port)
+        try:
+            self._process = await self._started(listener)
+        except BaseException:
+            listener.close()
+            raise
+        self._listener = listener
+        self._view = McpView(url=url_of(listener))
+        log.info("MCP clients are served at %s", self._view.url)
+        self._keeping = asyncio.create_task(self._keep(listener, self._process), name="mcp door")
 
     async def _end(self) -> None:
-        closing, self._open = self._open, None
+        keeping, self._keeping = self._keeping, None
+        listener, self._listener = self._listener, None
         self._view = McpView()
-        if closing is not None:
-            await closing.aclose()
+        if keeping is not None:
+            keeping.cancel()
+            await asyncio.wait({keeping})
+        process, self._process = self._process, None
+        if process is not None:
+            await _ended(process)
+        if listener is not None:
+            listener.close()
+
+    async def _keep(self, listener: socket.socket, process: asyncio.subprocess.Process) -> None:
+        """Start the process again whenever it ends."""
+        pause, url = AGAIN_S, self._view.url
+        loop = asyncio.get_running_loop()
+        while True:
+            since = loop.time()
+            code = await process.wait()
+            await _ended(process)  # its pipes
+            if loop.time() - since > AGAIN_AT_MOST_S:
+                pause = AGAIN_S
+            said = f"the process that serves MCP clients ended (code {code})"
+            log.warning("%s and is started again; %s may say why", said, self._places.mcp_log)
+            self._view = McpView(url=url, problem=said)
+            while True:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, AGAIN_AT_MOST_S)
+                try:
+                    process = self._process = await self._started(listener)
+                except OwnerError as error:
+                    log.warning("MCP clients are not served: %s", error.what)
+                else:
+                    break
+            self._view = McpView(url=url)
+
+    async def _started(self, listener: socket.socket) -> asyncio.subprocess.Process:
+        """The process, once it serves. Raises OwnerError."""
+        try:
+            process = await self._spawned(listener)
+        except OSError as problem:
+            raise OwnerError(f"the process that serves MCP clients cannot be started: {problem}") from None
+        try:
+            assert process.stdout is not None
+            async with asyncio.timeout(STARTING_S):
+                said = await process.stdout.readline()
+        except TimeoutError:
+            said = b""
+        except BaseException:
+            await _ended(process)
+            raise
+        if not said:
+            await _ended(process)
+            raise OwnerError("the process that serves MCP clients did not start", hint="mcp.log says why.")
+        return process
+
+    async def _spawned(self, listener: socket.socket) -> asyncio.subprocess.Process:
+        errand = Errand.of(self._places, self._address, self._level, listener)
+        errors = os.open(self._places.mcp_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", _MODULE, errand.written()),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                pass_fds=(listener.fileno(),),
+                start_new_session=True,  # the terminal's ctrl+c is the owner's affair
+            )
+        finally:
+            os.close(errors)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """End the process by closing its stdin; by force where that takes too long. It holds nothing that could be lost."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await process.wait()
+    except (TimeoutError, asyncio.CancelledError):
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -27,6 +27,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from zoea.app.mcp.address import PATH
 from zoea.app.mcp.server import Context
 from zoea.app.mcp.sessions import Sessions
 from zoea.app.mcp.tokens import Client
@@ -35,7 +36,6 @@ from zoea.model.errors import OwnerError, ZoeaError
 
 log = logging.getLogger(__name__)
 
-PATH = "/mcp"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_BODY = 1024 * 1024
 MAX_SESSIONS = 1024
@@ -249,31 +249,6 @@ class _Listening(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket. Raises OwnerError naming the address and what to change."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # Named TCP, else asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement.
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-        except BaseException:
-            listener.close()
-            raise
-    except (OSError, OverflowError) as problem:
-        raise OwnerError(
-            f"cannot listen at {host}:{port}: {problem}", hint="Set mcp.port or mcp.host to another, or --port."
-        ) from None
-    return listener
-
-
-def address_of(listener: socket.socket) -> str:
-    """The URL that clients use."""
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
 @asynccontextmanager

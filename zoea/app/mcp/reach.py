@@ -1,4 +1,4 @@
-"""How a client's wishes reach the swarm: in the owner's own process, or over its socket.
+"""How a client's wishes reach the swarm: over its owner's socket.
 
 A swarm may start and end while a client is connected; each wish finds out anew.
 """
@@ -21,16 +21,6 @@ class Reach(Protocol):
     async def swarm(self, client: Client) -> SwarmApi:
         """The swarm, to be asked on behalf of a client. Raises NoRunningSwarm where nobody runs it."""
         ...
-
-
-class Here:
-    """The swarm of this process."""
-
-    def __init__(self, api: SwarmApi) -> None:
-        self._api = api
-
-    async def swarm(self, client: Client) -> SwarmApi:
-        return self._api
 
 
 class Elsewhere:

@@ -25,7 +25,7 @@ STDERR = 2
 
 async def serve_stdio(places: Places, client: Client, *, level: str = "info") -> None:
     """Serve until the client closes our stdin."""
-    log = places.data / "mcp.log"
+    log = places.mcp_log
     reach = Elsewhere(places)
     library = Library(places.database)
     try:

@@ -153,10 +153,10 @@ class Clients(CockpitModal[None]):
         view = self._view
         if view is None:
             return [[("asking…", "quiet")]]
-        if view.is_on:
-            return [[("open  ", "running"), (view.url, "strong")]]
         lines: list[list[Piece]] = [
-            [("closed  ", "stopped"), ("^o lets clients with a token in over HTTP until the swarm ends", "quiet")]
+            [("open  ", "running"), (view.url, "strong")]
+            if view.is_on
+            else [("closed  ", "stopped"), ("^o lets clients with a token in over HTTP until the swarm ends", "quiet")]
         ]
         return lines + ([[(one_line(view.problem), "errored")]] if view.problem else [])
 
