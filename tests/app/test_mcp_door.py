@@ -128,10 +128,12 @@ async def test_it_ends_with_its_owner_however_he_ends(where: Places) -> None:
             pass_fds=(listener.fileno(),),
         )
         assert owner.stdout is not None
-        assert await owner.stdout.readline() == b"served\n"
-        assert len(serving(where)) == 1
-        owner.kill()
-        await owner.wait()
+        try:
+            assert await owner.stdout.readline() == b"served\n"
+            assert len(serving(where)) == 1
+        finally:
+            owner.kill()
+            await owner.wait()
         await wait_until(lambda: not serving(where))
 
 
