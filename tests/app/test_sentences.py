@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoea.app.sentences import Text, asked_phrase, is_trouble, sentence, text_of, who
+from zoea.app.sentences import Text, asked_phrase, failure_phrase, is_trouble, sentence, text_of, who
 from zoea.model.values import ApprovalView, Event
 from zoea.model.words import ASK_TOOL
 
@@ -90,3 +90,16 @@ def test_who_it_is_about_has_a_name_or_a_number() -> None:
 )
 def test_trouble_is_told_apart(kind: str, data: dict[str, Any], bad: bool) -> None:
     assert is_trouble(Event(1, kind, 1, data)) is bad
+
+
+@pytest.mark.parametrize(
+    ("state", "error_class", "said"),
+    [
+        ("settled", "", ""),
+        ("released", "transient", "failed: transient"),
+        ("released", "cancelled", "was never sent"),
+        ("settled", "cancelled", "failed: cancelled"),
+    ],
+)
+def test_a_request_that_was_given_back_did_not_fail(state: str, error_class: str, said: str) -> None:
+    assert failure_phrase(state, error_class) == said

@@ -76,3 +76,12 @@ async def test_while_letters_are_text_only_keys_that_are_not_are_named(tmp_path:
         assert keys(stage) == "enter to the lines  esc back  ^p palette"
         await stage.pilot.click(KeyLine, offset=(keys(stage).index("esc"), 0))
         await stage.until(lambda: ": cmd" in keys(stage))
+
+
+async def test_what_was_cut_keeps_a_blank_before_what_it_costs(tmp_path: Path) -> None:
+    for width in (108, 110, 112):
+        async with cockpit(tmp_path / str(width), size=(width, 24)) as stage:
+            await hold(stage, DISK_FULL * 2)
+            left, _, right = top(stage).partition("…")
+            assert "ON HOLD" in left
+            assert not right or right.startswith(" "), (width, top(stage))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -230,6 +231,8 @@ class TestSight:
         assert "2 memories not verbatim" in lines
         assert "history: token_budget_per_agent = 60000 would keep it whole" in lines
         assert "the request failed: transient" in lines
+        unsent = replace(seen, state="released", error_class="cancelled")
+        assert [("the request was never sent", "waiting")] in sight_lines.sees(Sight(unsent))
 
     @pytest.mark.parametrize(
         ("content", "shown"),

@@ -122,6 +122,7 @@ def test_estimate_and_actual_stand_beside_each_other() -> None:
     ("changed", "said"),
     [
         ({"error_class": "transient", "attempt": 2}, "failed: transient  attempt 2"),
+        ({"state": "released", "error_class": "cancelled"}, "was never sent"),
         ({"state": "refused"}, "refused: over a budget"),
         ({"state": "reserved", "duration_us": None, "finish_reason": ""}, "under way"),
         ({"state": "estimated"}, "usage is an estimate"),

@@ -1,4 +1,4 @@
-"""Events and questions as sentences for people: what happened, to whom, how bad it is, and what is asked. Pure.
+"""Events, questions and failures as sentences for people: what happened, to whom, how bad, and what is asked. Pure.
 
 Events hold ids, never texts, so a sentence is made in two steps: `text_of` says
 which text it needs, and `sentence` is given that text by whoever can read it.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from zoea.model.values import ApprovalView, Event
-from zoea.model.words import ASK_TOOL, MASK, Outcome
+from zoea.model.words import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
 from zoea.text.calls import spoken, spoken_arguments
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
@@ -131,3 +131,15 @@ def question_of(asked: ApprovalView) -> str:
     except (ValueError, RecursionError):
         return ""
     return str(given.get("question", "")) if isinstance(given, dict) else ""
+
+
+def was_unsent(state: str, error_class: str) -> bool:
+    """True where a request was given back before it left: on hold, or with its turn."""
+    return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
+
+
+def failure_phrase(state: str, error_class: str) -> str:
+    """What came of a request that was not answered, to stand behind `it`; empty where it was."""
+    if not error_class:
+        return ""
+    return "was never sent" if was_unsent(state, error_class) else f"failed: {error_class}"

@@ -11,6 +11,7 @@ import typer
 from zoea.app.codec import encode
 from zoea.app.export import Format, everybody, file_stem, pieces, pieces_of_swarm, write, write_pieces
 from zoea.app.inspect import Inspection, Request, inspected, requests_of
+from zoea.app.sentences import failure_phrase
 from zoea.app.stored import stored_mysis
 from zoea.cli.options import AsJson, MysisRef, Workspace, write_json
 from zoea.cli.rows import moment
@@ -136,7 +137,8 @@ def _numbers(request: Request) -> str:
     said += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"
     off = request.off_by
     said += f" (estimate {off:+.0%})" if off is not None else ""
-    return said + (f"; it failed: {request.error_class}" if request.error_class else "")
+    failed = failure_phrase(request.state, request.error_class)
+    return said + (f"; it {failed}" if failed else "")
 
 
 def _data(inspection: Inspection) -> dict[str, Any]:

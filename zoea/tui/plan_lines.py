@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zoea.app.inspect import Inspection, OfferedTool, Request, Sent
+from zoea.app.sentences import failure_phrase, was_unsent
 from zoea.context import Decision, Plan, Reason, Status, Step, Variant, done, why
 from zoea.context.forms import FormKind
 from zoea.model.words import RequestState, Role
@@ -219,8 +220,8 @@ def tool_items(tools: Sequence[OfferedTool]) -> list[Item]:
 
 def _state(request: Request) -> tuple[str, str]:
     """The role and the words of how it ended."""
-    if request.error_class:
-        return "errored", f"failed: {request.error_class}"
+    if failed := failure_phrase(request.state, request.error_class):
+        return "waiting" if was_unsent(request.state, request.error_class) else "errored", failed
     match request.state:
         case RequestState.REFUSED:
             return "errored", "refused: over a budget"

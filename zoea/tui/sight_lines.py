@@ -6,6 +6,7 @@ import json
 
 from rich.cells import cell_len
 
+from zoea.app.sentences import failure_phrase, was_unsent
 from zoea.app.sight import PackSeen, Seen, Sight, Snapshot
 from zoea.text.control import one_line
 from zoea.tui import figures
@@ -37,8 +38,8 @@ def sees(sight: Sight) -> list[list[Piece]]:
     for pack in seen.packs:
         if pack.setting:
             lines.append([(f"{pack.id}: ", ""), (f"{pack.setting} would keep it whole", "quiet")])
-    if seen.error_class:
-        lines.append([(f"the request failed: {seen.error_class}", "errored")])
+    if failed := failure_phrase(seen.state, seen.error_class):
+        lines.append([(f"the request {failed}", "waiting" if was_unsent(seen.state, seen.error_class) else "errored")])
     return lines
 
 

@@ -82,11 +82,10 @@ class Line(Widget):
         right = [(one_line_of(text), role) for text, role in self._right]
         urgent = max((at for at, (_, role) in enumerate(given, 1) if role in URGENT), default=0)
         needed = _cells(given[:urgent])
-        while right and needed + _cells(right) > width:
+        while right and needed + _apart(right) > width:
             del right[0]  # what it costs gives way to who needs the person
-        room = width - _cells(right)
-        left = fitted(given, room)
-        pieces = [*left, (" " * max(0, room - _cells(left)), ""), *right]
+        left = fitted(given, width - _apart(right))
+        pieces = [*left, (" " * max(0, width - _cells(left) - _cells(right)), ""), *right]
         segments = [Segment(text, plain + styles.of(role)) for text, role in pieces]
         return Strip(segments).adjust_cell_length(width, plain)
 
@@ -104,6 +103,11 @@ def fitted(pieces: Sequence[Piece], width: int) -> list[Piece]:
                 left = cell_len(text) - over
                 kept[at] = (set_cell_size(text, left - 1) + "…" if left >= CUT_LEAST else "", role)
     return kept
+
+
+def _apart(right: Sequence[Piece]) -> int:
+    """The cells that the right side takes, with a blank that keeps it apart from the left one."""
+    return _cells(right) + (bool(right) and not right[0][0].startswith(" "))
 
 
 def _cells(pieces: Sequence[Piece]) -> int:
