@@ -30,7 +30,7 @@ from zoea.app.running import RunOptions
 
 def write(self, data):
     if "Z O E A" in data:
-        os.write(1, " ".join(sys.modules).encode())
+        os.write(sys.__stdout__.fileno(), " ".join(sys.modules).encode())
         os._exit(0)
 
 LinuxDriver.write = write

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from zoea.app.running import RunOptions
@@ -24,7 +26,7 @@ async def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
 def test_a_run_without_animation_stays_so_whatever_the_settings_come_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Cockpit] = []
 
-    def shown(cockpit: Cockpit) -> str:
+    def shown(cockpit: Cockpit, log: Path) -> str:
         seen.append(cockpit)
         return "stop"
 

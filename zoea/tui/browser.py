@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     cockpit = cockpit_over(where, lambda: attached(where))
     cockpit.driver_class = BrowserDriver
     try:
-        shown(cockpit)
+        shown(cockpit, where.log)
     except ZoeaError as error:
         sys.stderr.write(f"{error.title}: {error.what}\n")
         return error.exit_code

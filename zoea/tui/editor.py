@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +32,10 @@ async def edit(text: str) -> str:
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         file = Path(folder) / "message.md"
         file.write_text(text, encoding="utf-8")
-        process = await asyncio.create_subprocess_exec(*command(), str(file))
+        # Python's own streams have the terminal, whatever their usual descriptors are for just now.
+        process = await asyncio.create_subprocess_exec(
+            *command(), str(file), stdout=sys.__stdout__, stderr=sys.__stderr__
+        )
         code = await process.wait()
         if code:
             raise OSError(f"{Path(command()[0]).name} ended with {code}; the text is as it was")

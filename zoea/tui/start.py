@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +19,7 @@ from zoea.model.errors import WorkspaceHeld
 from zoea.settings.early import early
 from zoea.settings.paths import Places, places
 from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
+from zoea.tui.streams import screen_alone
 
 if TYPE_CHECKING:
     from zoea.model.ports import SwarmApi
@@ -32,7 +34,7 @@ def start(options: RunOptions, where: Places) -> int:
         where, lambda: opened(options, where), with_world=lambda: opened(in_world, where), calm=options.calm
     )
     cockpit.looker = lambda: looking(where)
-    how = shown(cockpit)
+    how = shown(cockpit, where.log)
     if how.startswith(OTHER):
         name = how.removeprefix(OTHER)
         return start(replace(options, workspace=name), places(name))
@@ -58,9 +60,13 @@ def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = N
     )
 
 
-def shown(cockpit: Cockpit) -> str:
-    """Show it to its end, and how it was left. Raises ZoeaError where its swarm could not be had."""
-    how = asyncio.run(run(cockpit))
+def shown(cockpit: Cockpit, log: Path) -> str:
+    """Show it to its end, and how it was left. What else would write over it goes to `log`.
+
+    Raises ZoeaError where its swarm could not be had.
+    """
+    with screen_alone(log):
+        how = asyncio.run(run(cockpit))
     if cockpit.open_error is not None:
         raise cockpit.open_error
     return how
