@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,11 @@ def test_a_run_without_animation_stays_so_whatever_the_settings_come_to_say(monk
     assert quiet.calm
     assert quiet.animation_level == "none"
     assert not lively.calm
+
+
+@pytest.mark.parametrize(("wished", "frames"), [({}, "240"), ({"TEXTUAL_FPS": "30"}, "30")])
+def test_a_key_waits_for_no_frame_unless_the_person_wants_fewer(wished: dict[str, str], frames: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"} | wished
+    code = "import zoea.tui.app; from textual.constants import MAX_FPS; print(MAX_FPS)"
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == frames
