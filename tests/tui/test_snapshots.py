@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -40,6 +41,7 @@ from zoea.tui.widgets.pick_list import PickList
 SIZES = ((80, 24), (120, 40), (200, 60))
 THEMES = ("nova", "tide")
 PATIENCE_S = 10.0
+_PRESSED = re.compile(r"app\.press\('([^']+)'\)")
 LOOK_S = 0.1 if ACCEPTS else 0.02
 STILL_S = 0.5
 
@@ -262,6 +264,15 @@ async def home(stage: Stage) -> None:
     assert stage.shows(Dashboard)
 
 
+def dead_hints(stage: Stage) -> list[str]:
+    """The keys that the frames of a box name and that do nothing there."""
+    screen = stage.app.screen
+    shown = [widget for widget in screen.query("*") if widget.region.area]
+    frames = [f"{widget.border_title} {widget.border_subtitle}" for widget in shown]
+    named = [key for frame in frames for key in _PRESSED.findall(frame)]
+    return [key for key in named if key not in screen.active_bindings]
+
+
 async def spent(stage: Stage) -> None:
     """The sparklines: what each mysis's requests came to, one after the other, instead of in real time."""
     rows = await stage.swarm.rows("SELECT mysis_id, input_tokens + output_tokens AS tokens FROM request ORDER BY id")
@@ -298,6 +309,7 @@ async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, 
                 if scene.is_box:
                     stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
                 await look_at(stage, album, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
+                assert not scene.is_box or dead_hints(stage) == [], scene.name
             assert stage.app.look.name == theme
         await stage.pilot.resize_terminal(*TOO_SMALL)
         await look_at(stage, album, theme, "too-small", lambda: stage.shows(TooSmall))
