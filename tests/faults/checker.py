@@ -136,12 +136,11 @@ ALWAYS = {
           AND t.number = (SELECT max(number) FROM turn WHERE mysis_id = y.id)
         WHERE t.outcome IN ('loop', 'failed') AND y.state = 'running' AND y.state_at < t.ended_at""",
     "turns that ended are told once": """
-        SELECT t.id, told.times FROM turn t LEFT JOIN (SELECT data ->> 'turn' AS id, count(*) AS times FROM event
-          WHERE kind = 'turn.ended' GROUP BY 1) told USING (id) WHERE t.outcome IS NOT NULL AND told.times IS NOT 1""",
+        SELECT id FROM turn WHERE outcome IS NOT NULL
+        EXCEPT SELECT data ->> 'turn' FROM event WHERE kind = 'turn.ended' GROUP BY 1 HAVING count(*) = 1""",
     "deliveries that were taken are told once": """
-        SELECT d.id, told.times FROM delivery d LEFT JOIN (SELECT data ->> 'delivery' AS id, count(*) AS times
-          FROM event WHERE kind = 'delivery.taken' GROUP BY 1) told USING (id)
-        WHERE d.state = 'taken' AND told.times IS NOT 1""",
+        SELECT id FROM delivery WHERE state = 'taken'
+        EXCEPT SELECT data ->> 'delivery' FROM event WHERE kind = 'delivery.taken' GROUP BY 1 HAVING count(*) = 1""",
 }
 
 AFTER_START = {
