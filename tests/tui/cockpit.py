@@ -122,13 +122,14 @@ async def cockpit_over(
     calm: bool = True,
     opener_with_world: Opener | None = None,
     inner: Swarm | None = None,
+    looks_only: str = "",
 ) -> AsyncIterator[Stage]:
     """A cockpit over any `SwarmApi`; it is left, and what it opened closed, at the end."""
     clock = clock or HandClock(START)
 
     @asynccontextmanager
     async def opener() -> AsyncIterator[Opened]:
-        yield Opened(api, database, is_owner, "reef-run")
+        yield Opened(api, database, is_owner, "reef-run", looks_only=looks_only)
 
     app = Cockpit(
         opener,

@@ -26,6 +26,7 @@ from zoea.tui.screens.connect import Connect
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.exporting import Exporting
 from zoea.tui.screens.focus import Focus
+from zoea.tui.screens.grants import Grants
 from zoea.tui.screens.help import Help
 from zoea.tui.screens.inspector import Inspector
 from zoea.tui.screens.log import EventLog
@@ -42,7 +43,8 @@ HERE = Path(__file__).parent
 
 BY_HAND = {
     "app.back", "app.command", "app.find", "app.help", "app.palette", "app.quit",
-    "screen.clients", "screen.log", "screen.search", "screen.settings", "screen.upstreams", "screen.welcome",
+    "screen.clients", "screen.grants", "screen.log", "screen.search", "screen.settings", "screen.upstreams",
+    "screen.welcome",
     "swarm.attention", "swarm.broadcast", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
     "mysis.new", "mysis.relaunch", "mysis.stop", "mysis.undo",
@@ -163,8 +165,8 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
         for action_id, kind in (
             ("mysis.new", NewMysis), ("mysis.configure", Configuring), ("app.command", CommandLine),
             ("app.help", Help), ("screen.upstreams", Upstreams), ("screen.settings", SettingsScreen),
-            ("screen.search", Search), ("screen.clients", Clients), ("mysis.inspect", Inspector),
-            ("app.quit", Quitting),
+            ("screen.search", Search), ("screen.clients", Clients), ("screen.grants", Grants),
+            ("mysis.inspect", Inspector), ("app.quit", Quitting),
         ):  # fmt: skip
             await stage.press("G" if kind is Configuring else "g")  # who runs is not configured
             await drive.and_back(action_id, kind)

@@ -26,7 +26,7 @@ from tests.swarm.harness import swarm
 from tests.tui.album import ACCEPTS, Album, picture
 from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.played import MORNING, played
-from zoea.model.values import McpView, ProviderView, ToolView, UpstreamView
+from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
 from zoea.tui.app import Opened
 from zoea.tui.feed import SPARK_POINTS, Feed
 from zoea.tui.screens.approvals import ApprovalPanel
@@ -61,6 +61,11 @@ UPSTREAMS = (
 PROVIDERS = (
     ProviderView("ollama", "ollama", "Ollama at 127.0.0.1:11434", 12.0, ("qwen3:8b", "llama3.2"), is_default=True),
     ProviderView("openai", "openai", "OpenAI", problem="401 no key", hint="Set OPENAI_API_KEY, then press r."),
+)
+GRANTS = (
+    GrantView(1, "miner", "reef", "sell", MORNING - 3 * 3_600_000_000),
+    GrantView(2, "trader", "notes", "belt-finder", MORNING - 12 * 60_000_000),
+    GrantView(3, "trader", "", "zoea_broadcast", MORNING - 40_000_000),
 )
 
 
@@ -174,6 +179,7 @@ SCENES = (
     Scene("keys", ("comma",), says("palette (everywhere)"), choose_keys, sizes=SIZES[:2]),
     Scene("filter", ("slash",), says("1 of 5"), write_filter, sizes=SIZES[:2]),
     Scene("find", ("g", "enter"), says("turn 5"), find_words, sizes=SIZES[:2]),
+    Scene("grants", ("A",), says("miner", "belt-finder"), is_box=True, sizes=SIZES[:1]),
     # The last ones: the swarm stays on hold.
     Scene("held", ("x",), lambda stage: stage.app.base_situation().held, sizes=SIZES[:2]),
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
@@ -193,6 +199,9 @@ class Still:
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
         return UPSTREAMS
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        return GRANTS
 
     async def mcp(self) -> McpView:
         return McpView()

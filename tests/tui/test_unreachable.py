@@ -108,7 +108,7 @@ async def test_looking_tells_of_what_is_stored_since_and_refuses_commands(tmp_pa
         await inner.commander.delete("alpha")
         changed = await anext(seen)
         assert (changed.myses, changed.removed) == ((), (1,))
-        for answer in (looking.approvals, looking.upstreams, looking.providers):
+        for answer in (looking.approvals, looking.grants, looking.upstreams, looking.providers):
             assert await answer() == ()
         with pytest.raises(OwnerError, match="only looks"):
             await looking.broadcast("hello")

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zoea.app.stored import open_approvals, stored_mysis, stored_view
+from zoea.app.stored import grants, open_approvals, stored_mysis, stored_view
 from zoea.model.errors import OwnerError
-from zoea.model.values import ApprovalView, Event, Lagged, MysisView, ProviderView, SwarmView, UpstreamView
+from zoea.model.values import ApprovalView, Event, GrantView, Lagged, MysisView, ProviderView, SwarmView, UpstreamView
 
 EVERY_S = 2.0
 WHY = "this cockpit only looks: the swarm's process does not answer it"
@@ -59,6 +59,10 @@ class Looking:
     async def approvals(self) -> tuple[ApprovalView, ...]:
         """What waited for an answer. Raises StoreError."""
         return await asyncio.to_thread(open_approvals, self._database)
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        """What holds for whole templates. Raises StoreError."""
+        return await asyncio.to_thread(grants, self._database)
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
         """None: connections are the owner's."""

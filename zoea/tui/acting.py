@@ -79,6 +79,11 @@ class Acting:
 
         self._once(Clients)
 
+    def do_screen_grants(self) -> None:
+        from zoea.tui.screens.grants import Grants
+
+        self._once(Grants)
+
     def do_screen_log(self) -> None:
         from zoea.tui.screens.log import EventLog
 

@@ -209,6 +209,9 @@ _ALL: tuple[Action, ...] = (
     Action(
         "screen.clients", _E, "M", "MCP clients", "Let other MCP clients search and talk", _when_open, command="mcp"
     ),
+    Action(
+        "screen.grants", _E, "A", "grants", "Tools that you allowed for a whole template", _when_open, command="grants"
+    ),
     Action("screen.log", _E, "l", "log", "What happened, line by line", _when_open, command="events"),
     Action("screen.settings", _E, "comma", "settings", "Settings and themes", command="settings"),
     Action("screen.welcome", _E, "f1", "welcome", "What was found, and ways to begin", command="welcome"),

@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
+from zoea.app.collector import seldom_collected
 from zoea.app.logs import logging_to
 from zoea.app.mcp.address import Address, Errand, listen, url_of
 from zoea.app.mcp.http import client_of, guarded, serving
@@ -42,8 +43,9 @@ async def clients_served(
     try:
         tokens = Tokens(Credentials(places.credentials))
         app = guarded(server_of(reach, library, client_of), tokens.client_of, hosts=names, commands=COMMANDS)
-        async with serving(app, listener):
-            yield
+        with seldom_collected():
+            async with serving(app, listener):
+                yield
     finally:
         library.close()
 
