@@ -151,6 +151,7 @@ class TestMany:
         assert hits is not None
         assert hits.hits == ()
         assert hits.before is not None
+        assert hits.note.startswith("looked through the newest ")
 
     async def test_filters_alone_list_what_they_leave_page_after_page(self, many: Path) -> None:
         searcher = Searcher(many)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.swarm.harness import call, script, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
 from tests.tui.hostile import HOSTILE, LONG, is_harmless
@@ -44,6 +46,18 @@ async def test_words_are_found_across_the_swarm_while_they_are_typed(tmp_path: P
         await stage.write(" role:user @beta")
         await stage.until(lambda: hits.count == 1)
         assert "And the belt again" in stage.text()
+
+
+async def test_a_search_that_ended_early_says_how_far_it_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.store.recall.memories.SCANNED", 2)
+    async with cockpit(tmp_path, said("be it so"), names=("alpha",)) as stage:
+        for number in range(3):
+            await ask(stage, "alpha", f"be number {number}")
+        hits = await open_search(stage, "be")
+        await stage.until(lambda: hits.count == 2)
+        assert "2+ found, newest first · looked through the newest" in stage.text()
 
 
 async def test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was(tmp_path: Path) -> None:

@@ -102,10 +102,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """A page, newest first. `before` is where the next one begins; None where there is no more."""
+    """A page, newest first. `before` is where the next one begins; None where there is no more.
+
+    `note` says what a person should know of how it was looked for.
+    """
 
     hits: tuple[Hit, ...] = ()
     before: int | None = None
+    note: str = ""
 
 
 def wish_of(typed: str, now: int) -> Wish:
@@ -226,7 +230,7 @@ def _found(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
         max_chars=_AROUND,
     )
     page = search_memories(reader, query)
-    return Hits(tuple(map(_hit, page.hits)), page.before_id)
+    return Hits(tuple(map(_hit, page.hits)), page.before_id, page.note)
 
 
 def _hit(found: recall.Hit) -> Hit:

@@ -50,6 +50,7 @@ class Search(CockpitScreen[None]):
         self._wish = Wish()
         self._hits: list[Hit] = []
         self._before: int | None = None
+        self._note = ""
         self._searcher: Searcher | None = None
         self._is_looking = False
 
@@ -120,7 +121,7 @@ class Search(CockpitScreen[None]):
 
     def _show(self, found: Hits) -> None:
         if self.is_mounted:
-            self._hits, self._before = list(found.hits), found.before
+            self._hits, self._before, self._note = list(found.hits), found.before, found.note
             self.hits.show(len(self._hits), place=0)
             self._describe()
 
@@ -130,7 +131,7 @@ class Search(CockpitScreen[None]):
         found = await self._page(self._wish, self._before)
         if found is not None and self.is_mounted:
             self._hits += found.hits
-            self._before = found.before
+            self._before, self._note = found.before, found.note
             self.hits.show(len(self._hits))
             self._describe()
 
@@ -172,6 +173,7 @@ class Search(CockpitScreen[None]):
             foot = ""
         else:
             foot = "searching…" if self._is_looking and not self._hits else f"{count} found, newest first"
+            foot += f" · {self._note}" if self._note and self._hits else ""
         self.hits.caption("SEARCH", foot)
         if not self._hits:
             nothing = "nothing says that"

@@ -1,0 +1,151 @@
+"""Grants in the cockpit: what holds, taken back with two presses, and what stands in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+import pytest
+from textual.containers import Vertical
+from textual.content import Content
+
+from tests.fakes.swarm import FakeSwarm
+from tests.swarm.harness import swarm
+from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over
+from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from zoea.app.looking import WHY, Looking
+from zoea.model.errors import NoRunningSwarm
+from zoea.model.ports import SwarmApi
+from zoea.model.values import GrantView
+from zoea.model.words import ApprovalAnswer
+from zoea.tui.screens.grants import Grants
+from zoea.tui.widgets.pick_list import PickList
+
+MINUTE = 60_000_000
+PRESS_AGAIN = "press r again to revoke it"
+
+
+async def opened(stage: Stage, word: str) -> Grants:
+    """The box, once it says this."""
+    await stage.press("A")
+    await stage.until(lambda: stage.shows(Grants) and word in stage.text())
+    screen = stage.screen
+    assert isinstance(screen, Grants)
+    return screen
+
+
+async def test_what_was_allowed_for_a_template_is_listed_and_asks_again_once_it_is_revoked(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told, names=("alpha",)) as stage:
+        await opened(stage, "Nothing is allowed for a whole template")
+        assert "a call that asks (o) with t, template" in stage.text()
+        assert "revoke ·" not in stage.text()
+        await stage.press("r")
+        assert PRESS_AGAIN not in stage.text()
+        await stage.api.send("alpha", "burn it")
+        await stage.until(lambda: stage.app.asked.open)
+        await stage.api.answer(stage.app.asked.open[0].id, ApprovalAnswer.TEMPLATE)
+        await stage.until(lambda: "without asking, since" in stage.text())
+        assert len(stage.one(PickList).ids) == 1
+        await stage.press("r")
+        assert PRESS_AGAIN in stage.text()
+        await stage.press("j", "r")  # another key in between takes it away
+        assert len(await stage.api.grants()) == 1
+        await stage.press("r")
+        await stage.until(lambda: "Nothing is allowed" in stage.text())
+        assert "ask again for peer/burn" in stage.text()
+        assert await stage.api.grants() == ()
+        await stage.press("escape", "colon")
+        await stage.write("grants")
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(Grants))
+
+
+async def test_hostile_names_are_text_and_the_cursor_stays_at_its_place(tmp_path: Path) -> None:
+    fake = FakeSwarm()
+    names = (*HOSTILE, LONG)
+    for number, name in enumerate(names, 1):
+        fake.granted[number] = GrantView(number, name, name if number % 2 else "", name, START - number * MINUTE)
+    async with cockpit_over(fake, tmp_path / "no.db", size=(80, 24)) as stage:
+        await opened(stage, "7m ago")
+        listed = stage.one(PickList)
+        for number in range(1, len(names) + 1):
+            assert listed.chosen == str(number)
+            assert is_harmless(stage.text())
+            await stage.press("r")
+            assert PRESS_AGAIN in stage.text()
+            await stage.press("j")
+        assert "r revoke · esc back" in Content.from_markup(stage.one(Vertical, ".box").border_subtitle).plain
+        listed.select("3")
+        await stage.pilot.pause()
+        await stage.press("r", "r")
+        await stage.until(lambda: "3" not in listed.ids and listed.chosen == "4")
+        assert "Zoea's own" in stage.text()
+        assert stage.app._exception is None
+
+
+async def test_an_ended_swarm_and_a_grant_that_is_gone_are_said_and_the_rows_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeSwarm()
+    for number in (1, 2):
+        fake.granted[number] = GrantView(number, "miner", "reef", f"tool-{number}", START - MINUTE)
+
+    async def gone(*_: object) -> tuple[GrantView, ...]:
+        raise NoRunningSwarm("the running swarm went away", hint="Start one with `zoea run`.")
+
+    async with cockpit_over(fake, tmp_path / "no.db") as stage:
+        screen = await opened(stage, "tool-2")
+        del fake.granted[1]  # at another front, and nobody told
+        await stage.press("r", "r")
+        await stage.until(lambda: "no grant 1 holds" in stage.text() and stage.one(PickList).ids == ["2"])
+        monkeypatch.setattr(fake, "grants", gone)
+        monkeypatch.setattr(fake, "revoke", gone)
+        await stage.press("r", "r")
+        await stage.until(lambda: "went away. Start one with `zoea run`." in stage.text())
+        assert "tool-2" in stage.text()
+        await stage.press("escape")
+        await opened(stage, "went away")
+        assert "Nothing is allowed" not in stage.text()
+        assert screen is not stage.screen
+        assert [notice for notice in stage.notices if "There is no database" not in notice] == []
+
+
+async def test_a_box_that_is_left_while_it_revokes_cuts_nothing_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeSwarm()
+    fake.granted[1] = GrantView(1, "miner", "", "zoea_broadcast", START)
+    may_go, real = asyncio.Event(), fake.revoke
+
+    async def slow(grant_id: int) -> GrantView:
+        await may_go.wait()
+        return await real(grant_id)
+
+    monkeypatch.setattr(fake, "revoke", slow)
+    async with cockpit_over(fake, tmp_path / "no.db") as stage:
+        screen = await opened(stage, "zoea_broadcast")
+        await stage.press("r", "r", "r", "escape")
+        await stage.until(lambda: not screen.is_attached)
+        may_go.set()
+        await stage.until(lambda: not fake.granted)
+        assert [notice for notice in stage.notices if "There is no database" not in notice] == []
+
+
+async def test_where_one_can_only_look_grants_are_shown_and_none_is_revoked(tmp_path: Path) -> None:
+    async with swarm(tmp_path, asks_when_told, settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=False)
+        await inner.commander.send("alpha", "burn it")
+        row = inner.commander._view.row(1)
+        await inner.until(lambda: row.approvals)
+        [asked] = await inner.commander.approvals()
+        await inner.commander.answer(asked.id, ApprovalAnswer.TEMPLATE)
+        api = cast("SwarmApi", Looking(inner.path))
+        async with cockpit_over(api, inner.path, is_owner=False, looks_only=WHY) as stage:
+            await opened(stage, "burn")
+            assert "only looks" in stage.text()
+            assert "r revoke" not in stage.text()
+            await stage.press("r", "r")
+            assert PRESS_AGAIN not in stage.text()
+            assert [notice for notice in stage.notices if "There is no database" not in notice] == []
+        assert len(await inner.commander.grants()) == 1
