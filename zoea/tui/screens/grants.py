@@ -170,7 +170,7 @@ class Grants(CockpitModal[None]):
         return [[(line, "quiet")], [said]]
 
     def _said_now(self) -> Piece:
-        """What a second press would do, else why the rows may be old, what came of the last one, or why none does anything."""
+        """What a second press would do, else why the rows may be old, what came of the last, or why none does."""
         if note := self.cockpit.arming.note:
             return (note, "asking")
         said = (self._unread, self._line, (self._looks_only, "waiting"))
