@@ -60,7 +60,7 @@ def test_where_the_workspace_cannot_be_had_it_says_why(
 ) -> None:
     from zoea.model.errors import NoRunningSwarm
 
-    def refuse(_cockpit: object) -> str:
+    def refuse(_cockpit: object, _log: object) -> str:
         raise NoRunningSwarm("nobody answers")
 
     monkeypatch.setattr(browser, "shown", refuse)

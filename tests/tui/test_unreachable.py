@@ -90,7 +90,7 @@ def test_the_other_workspace_is_opened_next(monkeypatch: pytest.MonkeyPatch) -> 
     seen: list[Cockpit] = []
     ways = iter((f"{OTHER}other", "stop"))
 
-    def shown(cockpit: Cockpit) -> str:
+    def shown(cockpit: Cockpit, log: Path) -> str:
         seen.append(cockpit)
         return next(ways)
 
