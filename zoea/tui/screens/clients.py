@@ -58,7 +58,7 @@ class Clients(CockpitModal[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "MCP CLIENTS"
-            box.border_subtitle = hints("enter new token · tab scope · ^o open/close · ^r revoke · ^t copy · esc back")
+            box.border_subtitle = hints("enter new · tab scope · ^o open/close · ^r revoke · ^t copy · esc back")
             yield TextBlock(id="door")
             yield _Name(placeholder="name of a client, as claude", compact=True)
             yield TextBlock(id="notes")
