@@ -3,8 +3,9 @@
 A swarm makes thousands of short-lived values a second and hardly a cycle among
 them. With the interpreter's own thresholds a tenth of the CPU goes into looking,
 and a full look over a thousand busy myses holds up the loop for 100 ms: longer than
-a key may wait. So what a full look finds alive stands aside from then on, and only
-once in a while is everything looked through again.
+a key may wait. So looks are seldom, but never of so much that one takes longer than
+about 10 ms; what a full one finds alive stands aside from then on, and only once in a
+while is everything looked through again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-THRESHOLDS = (5_000, 20, 20)
+THRESHOLDS = (2_000, 10, 20)
 WHOLE_EVERY_S = 600.0
 """How long garbage may lie among what stands aside: a closed screen's, say, which was open during a full look."""
 

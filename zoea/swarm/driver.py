@@ -144,6 +144,8 @@ class TurnDriver:
             await self._stop_tasks()
             self._services.approvals.forget(self._opened.turn_id, self._turn.asked)
             self._show(Activity.IDLE)
+            # The two know each other: all that a turn held would otherwise wait for the collector of cycles.
+            self._model = None
 
     async def _leave_open(self, end: t.End) -> t.End:
         """A bug is the mysis's own error; its turn stands still in the store as after a crash, nothing reserved."""
