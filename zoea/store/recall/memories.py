@@ -20,6 +20,8 @@ SCANNED = 50_000
 """Memories that one search too short for the index looks through."""
 LOOKED = 1_000
 """The newest memories that are looked through before the index is asked, where what is asked for is frequent."""
+PROBED = 3
+"""Terms that tell whether it is; to probe all of a phrase's costs more than a look in vain."""
 RANKED = 5_000
 """The newest matches among which ranked search chooses."""
 
@@ -197,7 +199,8 @@ def _is_frequent(connection: sqlite3.Connection, query: Query, asked: list[str],
     if is_narrowed or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
         return False  # how frequent a match is among these rows cannot be told
     newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
-    found = narrow.shares(connection, "memory_exact", asked, newest, fold=query.fold)
+    some = asked[:: -(-len(asked) // PROBED)]
+    found = narrow.shares(connection, "memory_exact", some, newest, fold=query.fold)
     return bool(found) and found[0][0] * LOOKED >= 2 * most
 
 
