@@ -104,6 +104,18 @@ async def test_a_process_that_was_killed_is_started_again_at_the_same_address(
     assert first not in serving(where)
 
 
+async def test_one_that_is_interrupted_ends_and_is_started_again(
+    door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
+    await door.switch(True)
+    (first,) = serving(where)
+    os.kill(first, signal.SIGINT)
+    await wait_until(lambda: bool(door.view.problem))
+    await wait_until(lambda: not door.view.problem)
+    assert first not in serving(where)
+
+
 async def test_one_that_cannot_be_started_again_is_tried_until_it_can(
     door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +167,36 @@ async def test_an_address_that_is_taken_is_said_and_harms_nothing(where: Places)
         assert f"127.0.0.1:{port}" in door.view.problem
         with pytest.raises(OwnerError, match="cannot listen"):
             await door.switch(True)
+
+
+def test_an_address_is_one_sockets_alone_before_anybody_serves_there() -> None:
+    with closing(listen("127.0.0.1", 0)) as first, pytest.raises(OwnerError, match="cannot listen"):
+        listen("127.0.0.1", first.getsockname()[1])
+
+
+@pytest.mark.parametrize("host", ["ü" * 70, "a\0b"], ids=["too long", "a NUL in it"])
+def test_a_host_that_can_be_none_is_said(host: str) -> None:
+    with pytest.raises(OwnerError, match="cannot listen"):
+        listen(host, 0)
+
+
+async def test_one_that_does_not_start_again_holds_up_no_close(
+    door: McpDoor, where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closed while the owner gives the process that did not start its time to end."""
+    deaf = tmp_path / "deaf"
+    deaf.write_text("#!/bin/sh\nexec >&-\necho deaf >&2\nexec sleep 60\n", encoding="utf-8")
+    deaf.chmod(0o700)
+    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
+    monkeypatch.setattr(doors, "CLOSE_S", 5.0)
+    await door.switch(True)
+    (first,) = serving(where)
+    monkeypatch.setattr(sys, "executable", str(deaf))
+    os.kill(first, signal.SIGKILL)
+    await wait_until(lambda: "deaf" in where.mcp_log.read_text(encoding="utf-8"))
+    async with asyncio.timeout(30):
+        await door.switch(False)
+    assert not door.view.is_on
 
 
 async def test_a_process_that_does_not_start_is_said(

@@ -37,16 +37,18 @@ class Address:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket. Raises OwnerError naming the address and what to change."""
+    """A socket that holds its address. Raises OwnerError naming the address and what to change."""
     try:
         listener = _tcp(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
+            # Else a second one could be bound beside it, and would fail only where it is served.
+            listener.listen()
         except BaseException:
             listener.close()
             raise
-    except (OSError, OverflowError) as problem:
+    except (OSError, OverflowError, ValueError, TypeError) as problem:  # the latter two: of a host that can be none
         raise OwnerError(
             f"cannot listen at {host}:{port}: {problem}", hint="Set mcp.port or mcp.host to another, or --port."
         ) from None

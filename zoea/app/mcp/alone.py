@@ -89,9 +89,21 @@ async def _for_an_owner(errand: Errand) -> None:
             async with clients_served(errand.places, errand.listener(), reach, errand.names):
                 sys.stdout.write("served\n")
                 sys.stdout.flush()
-                await asyncio.to_thread(sys.stdin.read)
+                await _input_ended()
         finally:
             await reach.close()
+
+
+async def _input_ended() -> None:
+    """Until stdin ends. A thread that waited for it would keep a process that ends for another reason."""
+    unread = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(unread), sys.stdin
+    )
+    try:
+        await unread.read()
+    finally:
+        transport.close()
 
 
 if __name__ == "__main__":

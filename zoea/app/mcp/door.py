@@ -100,10 +100,12 @@ class McpDoor:
             keeping.cancel()
             await asyncio.wait({keeping})
         process, self._process = self._process, None
-        if process is not None:
-            await _ended(process)
-        if listener is not None:
-            listener.close()
+        try:
+            if process is not None:
+                await _ended(process)
+        finally:
+            if listener is not None:
+                listener.close()
 
     async def _keep(self, listener: socket.socket, process: asyncio.subprocess.Process) -> None:
         """Start the process again whenever it ends."""
@@ -172,7 +174,10 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     try:
         async with asyncio.timeout(CLOSE_S):
             await process.wait()
-    except (TimeoutError, asyncio.CancelledError):
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+    except TimeoutError:
+        log.info("the process that serves MCP clients did not end by itself and is ended")
+    finally:  # also where nobody waits for it any more
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
