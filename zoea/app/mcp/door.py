@@ -172,10 +172,9 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        async with asyncio.timeout(CLOSE_S):
-            await process.wait()
-    except TimeoutError:
-        log.info("the process that serves MCP clients did not end by itself and is ended")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await process.wait()
     finally:  # also where nobody waits for it any more
         if process.returncode is None:
             with suppress(ProcessLookupError):
