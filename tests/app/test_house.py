@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import stat
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -85,6 +86,12 @@ class TestLog:
         assert "my-own-password" not in file.read_text()
         assert "abcdefghijklmnop" not in file.read_text()
         assert "RuntimeError" in file.read_text()
+
+    def test_a_path_that_is_no_utf8_loses_no_line(self, tmp_path: Path) -> None:
+        file = tmp_path / "zoea.log"
+        with logging_to(file):
+            logging.getLogger("zoea.x").info("the swarm of %s is open", os.fsdecode(b"/odd\xff"))
+        assert r"the swarm of /odd\udcff is open" in file.read_text(encoding="utf-8")
 
     def test_it_turns_over_before_it_grows_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("zoea.app.logs.MAX_BYTES", 1_000)

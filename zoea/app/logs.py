@@ -39,7 +39,10 @@ def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) 
     """Send all logging of this process to `path`, made 0600, and nothing to the screen, while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-    handler = RotatingFileHandler(path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8")
+    # A path may hold bytes that are no UTF-8, and a line about it must not be lost for that.
+    handler = RotatingFileHandler(
+        path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="backslashreplace"
+    )
     handler.setFormatter(RedactingFormatter(secrets))
     root = logging.getLogger()
     before = (root.handlers[:], root.level, logging.raiseExceptions)
