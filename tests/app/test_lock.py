@@ -33,6 +33,11 @@ def test_nobody_holds_a_workspace_that_was_never_opened(tmp_path: Path) -> None:
     assert holder(tmp_path) is None
 
 
+def test_nobody_holds_a_workspace_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert holder(tmp_path / "file" / "data") is None
+
+
 def test_a_second_owner_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     with OwnerLock(tmp_path, Path("/run/s.sock")):
         with pytest.raises(WorkspaceHeld, match=f"process {os.getpid()}") as caught:

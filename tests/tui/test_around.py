@@ -195,6 +195,18 @@ async def test_a_swarm_that_cannot_open_says_why(tmp_path: Path) -> None:
         await stage.until(lambda: "nobody [/] owns it" in stage.text())
 
 
+async def test_a_swarm_that_fails_to_open_as_nobody_foresaw_says_so_too(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def broken() -> AsyncIterator[Opened]:
+        yield Opened(FakeSwarm(), (tmp_path / "closed").readlink(), True)
+
+    app = Cockpit(broken, config=tmp_path, now=lambda: 0)
+    async with app.run_test(size=(100, 30)):
+        stage = Stage(app, SteadyPilot(app), HandClock())
+        await stage.until(lambda: "FileNotFoundError" in stage.text())
+    assert app.open_error is not None
+
+
 async def test_commands_of_an_ended_swarm_are_refused_not_raised(tmp_path: Path) -> None:
     fake = FakeSwarm()
     await fake.create("alpha")

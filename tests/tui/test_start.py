@@ -44,6 +44,15 @@ def test_a_run_without_animation_stays_so_whatever_the_settings_come_to_say(monk
     assert not lively.calm
 
 
+def test_a_cockpit_that_failed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(cockpit: Cockpit) -> str:
+        cockpit._return_code = 1  # as Textual does where a handler raised
+        return "stop"
+
+    monkeypatch.setattr(start, "run", run)
+    assert start.start(RunOptions(), places(configured=False)) == 1
+
+
 @pytest.mark.parametrize(("wished", "frames"), [({}, "240"), ({"TEXTUAL_FPS": "30"}, "30")])
 def test_a_key_waits_for_no_frame_unless_the_person_wants_fewer(wished: dict[str, str], frames: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"} | wished

@@ -206,10 +206,16 @@ class Cockpit(Visiting, Acting, App[str]):
                     told.cancel()
                     await asyncio.wait({following, told}, timeout=1)
         except ZoeaError as error:
-            self.open_error = error
-            self.is_settled.set()
-            self._feed_changed(frozenset())
-            self.offer_instead(error)
+            self._not_opened(error)
+        except Exception as error:  # noqa: BLE001  the person would look at `opening the swarm` for ever
+            _log.exception("the swarm could not be opened")
+            self._not_opened(ZoeaError(f"{type(error).__name__}: {error}", title="The swarm could not be opened"))
+
+    def _not_opened(self, error: ZoeaError) -> None:
+        self.open_error = error
+        self.is_settled.set()
+        self._feed_changed(frozenset())
+        self.offer_instead(error)
 
     async def _end_when_told(self, ending: asyncio.Event | None) -> None:
         if ending is not None:

@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     except ZoeaError as error:
         sys.stderr.write(f"{error.title}: {error.what}\n")
         return error.exit_code
-    return 0
+    return cockpit.return_code or 0
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ WORLD = "reef"
 
 
 def start(options: RunOptions, where: Places) -> int:
-    """Show the cockpit until the person leaves it. The exit code."""
+    """Show the cockpit until the person leaves it. The exit code: not 0 where it failed."""
     in_world = replace(options, world=WORLD)
     cockpit = cockpit_over(
         where, lambda: opened(options, where), with_world=lambda: opened(in_world, where), calm=options.calm
@@ -41,7 +41,7 @@ def start(options: RunOptions, where: Places) -> int:
     if how == "leave":
         leave_running(options)
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
-    return 0
+    return cockpit.return_code or 0  # a cockpit that failed has said why, and is no success
 
 
 def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = None, calm: bool = False) -> Cockpit:
