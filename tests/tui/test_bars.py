@@ -9,6 +9,7 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.model.values import Failure, SwarmView
 from zoea.model.words import MysisState
 from zoea.tui.screens.focus import Focus
+from zoea.tui.typed_keys import TypedKey
 from zoea.tui.widgets.bars import KeyLine, Line, fitted
 
 DISK_FULL = "disk full or failing: nothing can be stored"
@@ -39,6 +40,21 @@ def test_what_is_urgent_stays_and_the_rest_is_cut_from_its_end() -> None:
     assert fitted(line, 12) == [("", "title"), line[1], ("", "quiet"), line[3]]
     assert fitted(line, 5) == [("", "title"), line[1], ("", "quiet"), ("", "errored")]
     assert fitted([("x" * 40, "asking")], 12) == [("x" * 11 + "…", "asking")]
+
+
+async def test_no_key_loses_its_title_to_what_stands_at_the_right(tmp_path: Path) -> None:
+    typed = [TypedKey("question_mark", "help", ""), TypedKey("q", "quit", "")]
+    badge = "attached "
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        line = stage.one(KeyLine)
+        for width in range(len(" ? help  q quit ") + len(badge) - 1, 30):
+            line.styles.width = width
+            await stage.until(lambda wide=width: line.size.width == wide)
+            line.describe_typed(typed, badge)
+            drawn = line.render_line(0).text
+            assert drawn.startswith(" ? help ")
+            assert ("q quit" in drawn) == ("q" in drawn)
+            assert drawn.endswith(f" {badge}")
 
 
 async def test_at_eighty_columns_a_hold_an_end_and_who_needs_you_are_never_left_out(tmp_path: Path) -> None:

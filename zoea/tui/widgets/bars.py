@@ -151,12 +151,13 @@ class KeyLine(Line):
 
     def _show(self, shown: list[_Key], badge: str) -> None:
         """Where it gets narrow the later ones go first, but not those that a person must always find."""
-        room = self.size.width - cell_len(badge)
+        aside: list[Piece] = [(badge, "quiet")] if badge else []
+        room = self.size.width - _apart(aside)
         while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
             gone = next((one for one in reversed(shown) if not one.is_kept), shown[-1])
             shown.remove(gone)
         self._clicks = list(zip(accumulate(one.width for one in shown), (one.click for one in shown), strict=True))
-        self.put([piece for one in shown for piece in one.pieces], [(badge, "quiet")] if badge else ())
+        self.put([piece for one in shown for piece in one.pieces], aside)
 
 
 @dataclass(frozen=True, slots=True)
