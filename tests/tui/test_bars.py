@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tests.tui.cockpit import Stage, cockpit
@@ -47,9 +48,13 @@ async def test_no_key_loses_its_title_to_what_stands_at_the_right(tmp_path: Path
     badge = "attached "
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         line = stage.one(KeyLine)
+
+        def is_wide(width: int) -> bool:
+            return line.size.width == width
+
         for width in range(len(" ? help  q quit ") + len(badge) - 1, 30):
             line.styles.width = width
-            await stage.until(lambda wide=width: line.size.width == wide)
+            await stage.until(partial(is_wide, width))
             line.describe_typed(typed, badge)
             drawn = line.render_line(0).text
             assert drawn.startswith(" ? help ")
