@@ -270,9 +270,10 @@ class Lives(RuleBasedStateMachine):
         self.the_wait_ends_with_its_time()
         if self.waits_until is not None:
             assert self.now >= self.life.quiet_since + rules.wait_interval
-        self.nudges.append(self.now)
+        # What was more than an hour ago stays so, even where the clock is put back.
+        self.nudges = [*(at for at in self.nudges if at > self.now - HOUR), self.now]
         if rules.nudges_per_hour:
-            assert sum(1 for at in self.nudges if at > self.now - HOUR) <= rules.nudges_per_hour
+            assert len(self.nudges) <= rules.nudges_per_hour
 
     def waking(self) -> bool:
         return any(pending.hop < self.life.rules.max_hops for pending in self.inbox.values())
