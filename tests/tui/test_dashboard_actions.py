@@ -261,6 +261,7 @@ async def test_marks_are_counted_in_the_title_and_who_was_meant_is_named(tmp_pat
         assert "SWARM · 1 of 3 with 'alpha' · 1 marked (1 hidden)" in stage.text()
         await stage.press("s")
         await stage.until(lambda: stage.notices == ["gamma stopped"])
+        await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)  # a receipt may come before the news
         assert stage.view("alpha").state is MysisState.RUNNING
         await stage.press("escape", "asterisk", "s")
         await stage.until(lambda: stage.notices[1:] == ["alpha and beta stopped"])
