@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -283,10 +284,43 @@ def test_a_migration_that_loses_its_transaction_changes_nothing(tmp_path: Path) 
     path = tmp_path / "zoea.db"
     losing = "INSERT INTO a VALUES (5); INSERT OR ROLLBACK INTO a VALUES (5);"
     with connect(path) as connection:
+        migrate(connection, path, folder=scripts(tmp_path / "m", FIRST))
         with pytest.raises(sqlite3.IntegrityError):
             migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, losing))
         assert connection.execute("SELECT * FROM a").fetchall() == []
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_new_database_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    with connect(path) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="nowhere"):
+            migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, "INSERT INTO nowhere VALUES (1);"))
+        assert tables(connection) == []
+        assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+
+
+def test_those_that_bring_the_same_old_database_up_to_date_at_once_keep_one_copy(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    with connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        migrate(connection, path, folder=scripts(tmp_path / "m", FIRST))
+        connection.execute("INSERT INTO a VALUES (1)")
+    folder = scripts(tmp_path / "m", FIRST, SECOND)
+    together = threading.Barrier(8)
+
+    def bring() -> list[str]:
+        with connect(path) as connection:
+            together.wait(30)
+            migrate(connection, path, folder=folder)
+            return tables(connection)
+
+    with ThreadPoolExecutor(8) as pool:
+        brought = [pool.submit(bring) for _ in range(8)]
+        assert [found.result(30) for found in brought] == [["a", "b"]] * 8
+    (copy,) = tmp_path.glob("*backup*")
+    with connect(copy) as old:
+        assert tables(old) == ["a"]
 
 
 def test_a_migration_that_breaks_a_reference_is_refused(tmp_path: Path) -> None:

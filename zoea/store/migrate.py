@@ -1,8 +1,8 @@
 """Bringing a database to the newest schema, one numbered file at a time.
 
 Each migration is one transaction that also moves `user_version`, so a kill leaves
-the database at one version or the next. Before an existing database is touched, a
-copy is kept beside it.
+the database at one version or the next; a new one is made in a single transaction.
+Before an existing database is touched, a copy is kept beside it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from zoea.model.errors import StoreError
@@ -35,22 +35,46 @@ def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRAT
     version = read_version(connection, path, newest=newest)
     if version == newest:
         return
+    numbers = range(version + 1, newest + 1)
+    # A new database is there whole or not at all: whoever opens it meanwhile has no half-made one to copy.
+    at_once = [[number] for number in numbers] if version > 0 else [list(numbers)]
     if version > 0:
-        keep_copy(connection, path, version)
+        with _alone(connection):
+            if (version := read_version(connection, path, newest=newest)) < newest:
+                keep_copy(path, version)
     connection.execute("PRAGMA foreign_keys = OFF")
-    for number in range(version + 1, newest + 1):
-        _step(connection, path, number, folder / f"{number:04}.sql", newest, say)
+    for several in at_once:
+        with _alone(connection):
+            for number in several:
+                if read_version(connection, path, newest=newest) < number:  # else another process was faster
+                    _step(connection, number, folder / f"{number:04}.sql", say)
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def keep_copy(connection: sqlite3.Connection, path: Path, version: int) -> Path:
-    """A whole copy of the database beside it, `NAME.schema-N.backup`, readable by its owner only."""
+@contextmanager
+def _alone(connection: sqlite3.Connection) -> Iterator[None]:
+    """One transaction; whoever wants to write waits until it is over."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def keep_copy(path: Path, version: int) -> Path:
+    """A whole copy of the database beside it, `NAME.schema-N.backup`, readable by its owner only.
+
+    What others have not committed is not in it.
+    """
     copy = path.with_name(f"{path.name}.schema-{version}.backup")
     unfinished = copy.with_name(f"{copy.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     unfinished.touch(mode=0o600)
-    with closing(sqlite3.connect(unfinished)) as target:
-        connection.backup(target)
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
+        source.backup(target)  # one that writes itself cannot be copied
     with unfinished.open("rb") as file:
         os.fsync(file.fileno())
     unfinished.replace(copy)
@@ -84,23 +108,13 @@ _AFTER = {MIGRATIONS / "0002.sql": _index_memories}
 """What a migration needs beyond its statements."""
 
 
-def _step(connection: sqlite3.Connection, path: Path, number: int, file: Path, newest: int, say: Say) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if read_version(connection, path, newest=newest) >= number:
-            connection.execute("ROLLBACK")  # another process was faster
-            return
-        for statement in statements(file.read_text(encoding="utf-8")):
-            connection.execute(statement)
-        if file in _AFTER:
-            _AFTER[file](connection, say)
-        broken = connection.execute("PRAGMA foreign_key_check").fetchone()
-        if broken is not None:
-            raise StoreError(f"migration {number} leaves a row of {broken[0]!r} without the row it refers to")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {number}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+def _step(connection: sqlite3.Connection, number: int, file: Path, say: Say) -> None:
+    for statement in statements(file.read_text(encoding="utf-8")):
+        connection.execute(statement)
+    if file in _AFTER:
+        _AFTER[file](connection, say)
+    broken = connection.execute("PRAGMA foreign_key_check").fetchone()
+    if broken is not None:
+        raise StoreError(f"migration {number} leaves a row of {broken[0]!r} without the row it refers to")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {number}")
