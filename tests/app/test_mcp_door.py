@@ -10,6 +10,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from tests.fakes.mcp_client import NOW, answering_swarm, let_in, rpc, structured
 from tests.fakes.toolboxes import wait_until
 from zoea.app.lock import OwnerLock
+from zoea.app.mcp import address as addresses
 from zoea.app.mcp import door as doors
 from zoea.app.mcp.address import Address, Errand, listen
 from zoea.app.mcp.door import McpDoor
@@ -114,6 +117,46 @@ async def test_one_that_is_interrupted_ends_and_is_started_again(
     await wait_until(lambda: bool(door.view.problem))
     await wait_until(lambda: not door.view.problem)
     assert first not in serving(where)
+
+
+async def test_one_that_stands_still_is_replaced(door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
+    monkeypatch.setattr(addresses, "BEAT_S", 0.05)
+    monkeypatch.setattr(doors, "SILENCE_S", 1.0)
+    view = await door.switch(True)
+    (first,) = serving(where)
+    os.kill(first, signal.SIGSTOP)
+    await wait_until(lambda: bool(door.view.problem))
+    assert "no sign of life for 2 s" in door.view.problem
+    await wait_until(lambda: not door.view.problem)
+    assert first not in serving(where)
+    async with httpx.AsyncClient(timeout=20) as http:
+        assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
+
+
+async def test_the_time_that_the_owner_himself_stood_still_is_not_held_against_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    late, real = 0.0, loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + late)
+    said = asyncio.StreamReader()
+    lost = asyncio.create_task(doors._lost(cast("asyncio.subprocess.Process", SimpleNamespace(stdout=said))))
+    for _ in range(4):
+        await settled()
+        late += doors.SILENCE_S  # his loop goes on, and the time is up before he has read
+        said.feed_data(b"served\n")
+        await settled()
+        assert not lost.done()
+    for _ in range(doors.MISSES + 1):  # the last word was still read
+        late += doors.SILENCE_S
+        await settled()
+    assert await lost == "gave no sign of life for 30 s"
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_one_that_cannot_be_started_again_is_tried_until_it_can(

@@ -16,6 +16,7 @@ from zoea.settings.paths import Places
 from zoea.settings.sections import McpSettings
 
 PATH = "/mcp"
+BEAT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Errand(NamedTuple):
         names: Under which clients may call, beside those of this machine itself.
         level: What is logged from.
         descriptor, family: The bound socket, which the process inherits.
+        beat_s: How often it gives a sign of life, in seconds.
     """
 
     data: str
@@ -83,11 +85,12 @@ class Errand(NamedTuple):
     level: str
     descriptor: int
     family: int
+    beat_s: float = BEAT_S
 
     @classmethod
     def of(cls, places: Places, address: Address, level: str, listener: socket.socket) -> Errand:
         data, config, runtime = map(str, (places.data, places.config, places.runtime))
-        return cls(data, config, runtime, address.names, level, listener.fileno(), listener.family)
+        return cls(data, config, runtime, address.names, level, listener.fileno(), listener.family, BEAT_S)
 
     @classmethod
     def read(cls, text: str) -> Errand:

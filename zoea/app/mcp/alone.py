@@ -8,11 +8,12 @@ database itself, and only wishes that concern the running swarm go over its sock
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from zoea.app.collector import seldom_collected
 from zoea.app.logs import logging_to
@@ -82,14 +83,20 @@ async def serve_http(places: Places, *, host: str, port: int | None, say: Callab
 
 
 async def _for_an_owner(errand: Errand) -> None:
-    """Serve until stdin ends, which it does with the owner, however he ends. A line on stdout says when it serves."""
+    """Serve until stdin ends, which it does with the owner, however he ends.
+
+    A line on stdout says when it serves, and one after each beat that it still does.
+    """
     reach = Elsewhere(errand.places)
     with logging_to(errand.places.mcp_log, errand.level):
         try:
             async with clients_served(errand.places, errand.listener(), reach, errand.names):
-                sys.stdout.write("served\n")
-                sys.stdout.flush()
-                await _input_ended()
+                os.set_blocking(sys.stdout.fileno(), False)
+                ended = asyncio.create_task(_input_ended())
+                while not ended.done():
+                    with suppress(BlockingIOError):  # an owner who stands still reads them later, or never
+                        os.write(sys.stdout.fileno(), b"served\n")
+                    await asyncio.wait({ended}, timeout=errand.beat_s)
         finally:
             await reach.close()
 

@@ -14,7 +14,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from zoea.app.mcp.address import Address, Errand, listen, url_of
+from zoea.app.mcp.address import BEAT_S, Address, Errand, listen, url_of
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.model.values import McpView
 from zoea.settings.paths import Places
@@ -25,6 +25,8 @@ STARTING_S = 20.0
 CLOSE_S = 0.4
 AGAIN_S, AGAIN_AT_MOST_S = 0.5, 60.0
 """How long after its end the process is started again; doubled each time it could not be."""
+SILENCE_S, MISSES = 3 * BEAT_S, 2
+"""How long the process may be silent, and how often in a row, before it counts as lost."""
 
 _MODULE = "zoea.app.mcp.alone"
 
@@ -113,11 +115,11 @@ class McpDoor:
         loop = asyncio.get_running_loop()
         while True:
             since = loop.time()
-            code = await process.wait()
-            await _ended(process)  # its pipes
+            how = await _lost(process)
+            await _ended(process)
             if loop.time() - since > AGAIN_AT_MOST_S:
                 pause = AGAIN_S
-            said = f"the process that serves MCP clients ended (code {code})"
+            said = f"the process that serves MCP clients {how}"
             log.warning("%s and is started again; %s may say why", said, self._places.mcp_log)
             self._view = McpView(url=url, problem=said)
             while True:
@@ -165,6 +167,24 @@ class McpDoor:
             )
         finally:
             os.close(errors)
+
+
+async def _lost(process: asyncio.subprocess.Process) -> str:
+    """Until it ends, or stands still; what is to be said of that."""
+    assert process.stdout is not None
+    misses = 0
+    while misses < MISSES:
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                sign = await process.stdout.read(1 << 16)
+        except TimeoutError:
+            # No proof yet: after the owner himself stood still, the time is up before he has read what came.
+            misses += 1
+        else:
+            if not sign:
+                return f"ended (code {await process.wait()})"
+            misses = 0
+    return f"gave no sign of life for {MISSES * SILENCE_S:.0f} s"
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
