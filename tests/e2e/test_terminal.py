@@ -6,11 +6,14 @@ import contextlib
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -70,6 +73,11 @@ class Terminal:
                     self.shown += os.read(self._keyboard, 65_536).decode("utf-8", "replace")
         os.close(self._keyboard)
         return self.process.returncode
+
+    @property
+    def modes(self) -> list[Any]:
+        """What the terminal does with keys by itself: echo them, make signals of them."""
+        return termios.tcgetattr(self._keyboard)
 
     def hang_up(self) -> None:
         os.close(self._keyboard)
@@ -137,6 +145,22 @@ def test_a_cockpit_whose_terminal_goes_away_leaves_the_swarm_running() -> None:
     second = eventually(_attached)
     second.type("quit")
     assert second.end() == 0
+    subprocess.run([sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=True)
+    eventually(lambda: _listed_alone())
+
+
+def test_a_terminal_that_stays_has_its_own_screen_and_keys_again() -> None:
+    """As after `kill -HUP` from elsewhere: the swarm runs on, and the shell in this terminal can be used."""
+    first = Terminal("run", "--myses", "1", "--provider", "scripted")
+    before = first.modes
+    first.wait_for("alpha")
+    assert first.modes != before
+    os.kill(first.process.pid, signal.SIGHUP)
+    first.wait_for("\x1b[?1049l\x1b[?25h")
+    assert first.modes == before
+    assert first.end() == 0
+    assert first.shown.count("\x1b[?1049l") == 1
+    eventually(lambda: not _listed_alone())
     subprocess.run([sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=True)
     eventually(lambda: _listed_alone())
 

@@ -29,7 +29,6 @@ from textual.events import Event as TextualEvent
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
-from zoea.app.darkness import go_dark
 from zoea.model.errors import ZoeaError
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
@@ -45,6 +44,7 @@ from zoea.tui.cursors import Cursors
 from zoea.tui.drafts import Drafts
 from zoea.tui.feed import Feed
 from zoea.tui.plain_letters import AsciiLines, speaks_utf8
+from zoea.tui.streams import hand_back
 from zoea.tui.styles import Styles
 from zoea.tui.terminal import Terminal, title_of
 from zoea.tui.visiting import Visiting
@@ -180,7 +180,7 @@ class Cockpit(Visiting, Acting, App[str]):
 
         def end(how: str) -> None:
             if how == "leave":
-                go_dark()
+                hand_back(getattr(self._driver, "attrs_before", None))
                 how = "leave" if self.opened is None or self.opened.is_owner else "detach"
             self.run_worker(Beside(lambda: self.leave(how)), exit_on_error=False)
 

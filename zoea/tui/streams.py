@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from zoea.app.darkness import go_dark
+
+# As Textual's driver at its end: paste, wrapping, sizes, mouse and keys as before; the main screen; the cursor.
+_AS_BEFORE = (
+    b"\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"
+    b"\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l\x1b[23;2t"
+)
 _NAMES = {1: ("stdout", "__stdout__"), 2: ("stderr", "__stderr__")}
 
 
@@ -39,6 +47,30 @@ def screen_alone(log: Path) -> Iterator[None]:
             os.dup2(stream.fileno(), number)
             with suppress(OSError):  # a terminal that is gone takes the last lines no more
                 stream.close()
+
+
+def hand_back(modes: list[Any] | None) -> None:
+    """Nothing is drawn from now on; the terminal, where there still is one, is as it was before the screen.
+
+    Drawing until the end would do the same, but stands still with a terminal that goes away meanwhile.
+
+    Args:
+        modes: Of the terminal before the screen, as termios has them.
+    """
+    assert sys.__stdout__ is not None
+    with suppress(OSError, termios.error):  # it is gone, or takes nothing now
+        # Opened anew: whoever else has this terminal goes on waiting for it.
+        terminal = os.open(
+            os.ttyname(sys.__stdout__.fileno()), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        )
+        try:
+            go_dark()
+            if modes is not None:
+                termios.tcsetattr(terminal, termios.TCSANOW, modes)
+            os.write(terminal, _AS_BEFORE)
+        finally:
+            os.close(terminal)
+    go_dark()
 
 
 def _beside(number: int) -> IO[str]:
