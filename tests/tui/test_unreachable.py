@@ -15,7 +15,7 @@ from tests.tui.cockpit import QUIET, START, Stage, said
 from tests.tui.steady import SteadyPilot
 from zoea.app.looking import Looking
 from zoea.app.running import RunOptions
-from zoea.model.errors import NoRunningSwarm, OwnerError
+from zoea.model.errors import NoRunningSwarm, OwnerError, StoreError, ZoeaError
 from zoea.settings import places
 from zoea.tui import start
 from zoea.tui.actions import BY_ID
@@ -26,7 +26,7 @@ from zoea.tui.screens.unreachable import Unreachable
 
 
 @asynccontextmanager
-async def held(folder: Path, answers: list[bool]) -> AsyncIterator[Stage]:
+async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) -> AsyncIterator[Stage]:
     """A cockpit whose workspace another process holds; it can be attached to once `answers` says so."""
     async with swarm(folder, said("It is done"), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
@@ -38,7 +38,7 @@ async def held(folder: Path, answers: list[bool]) -> AsyncIterator[Stage]:
         @asynccontextmanager
         async def opener() -> AsyncIterator[Opened]:
             if not answers:
-                raise NoRunningSwarm("the swarm's process has not answered for 5 s", hint="It may be stopped.")
+                raise why or NoRunningSwarm("the swarm's process has not answered for 5 s", hint="It may be stopped.")
             yield Opened(inner.commander, inner.path, False, "reef-run")
 
         app = Cockpit(opener, config=folder / "config", calm=True, now=HandClock(START).now)
@@ -52,6 +52,7 @@ async def held(folder: Path, answers: list[bool]) -> AsyncIterator[Stage]:
 
 async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: Path) -> None:
     async with held(tmp_path, []) as stage:
+        assert "THE WORKSPACE IS HELD" in stage.text()
         assert "has not answered for 5 s" in stage.text()
         await stage.press("l")
         await stage.until(lambda: stage.shows(Dashboard) and stage.has("alpha"))
@@ -60,6 +61,13 @@ async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: 
             assert "only looks" in BY_ID[action_id].why_not(stage.app.situation())
         await stage.press("enter")
         await stage.until(lambda: stage.shows(Focus) and "It is done" in stage.text())
+
+
+async def test_what_nobody_holds_is_not_said_to_be_held(tmp_path: Path) -> None:
+    async with held(tmp_path, [], StoreError("the directory cannot be made", hint="Check that it is yours.")) as stage:
+        assert "THE SWARM COULD NOT BE OPENED" in stage.text()
+        assert "The database failed" in stage.text()
+        assert "is left as it is" not in stage.text()
 
 
 async def test_trying_again_attaches_once_somebody_answers_and_asks_again_until_then(tmp_path: Path) -> None:

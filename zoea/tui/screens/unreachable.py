@@ -1,4 +1,4 @@
-"""Another process holds the workspace and cannot be attached to: what can be done instead."""
+"""The swarm cannot be opened, mostly as another process holds it and does not answer: what can be done instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.types import CSSPathType
 from textual.widgets import Input
 
-from zoea.model.errors import ZoeaError
+from zoea.model.errors import OwnerError, ZoeaError
 from zoea.settings.paths import places
 from zoea.text.control import one_line
 from zoea.tui.app import OTHER
@@ -37,9 +37,13 @@ class Unreachable(CockpitModal[str]):
         super().__init__()
         self._error = error
 
+    @property
+    def _is_held(self) -> bool:
+        return isinstance(self._error, OwnerError)
+
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
-            box.border_title = "THE WORKSPACE IS HELD"
+            box.border_title = "THE WORKSPACE IS HELD" if self._is_held else "THE SWARM COULD NOT BE OPENED"
             yield TextBlock(id="words")
             name = Input(id="name", placeholder="name of a workspace; enter opens it", compact=True)
             name.cursor_blink = False
@@ -55,7 +59,7 @@ class Unreachable(CockpitModal[str]):
             [("a", "key"), ("  try again", "")],
             [("l", "key"), ("  look only: what is stored, and nothing can be commanded", "")],
             [("w", "key"), ("  open another workspace", "")],
-            [("q", "key"), ("  quit; the swarm is left as it is", "")],
+            [("q", "key"), ("  quit; the swarm is left as it is" if self._is_held else "  quit", "")],
         ]
         self.query_one(TextBlock).put(lines)
 
