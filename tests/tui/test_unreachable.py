@@ -15,7 +15,7 @@ from tests.tui.cockpit import QUIET, START, Stage, said
 from tests.tui.steady import SteadyPilot
 from zoea.app.looking import Looking
 from zoea.app.running import RunOptions
-from zoea.model.errors import NoRunningSwarm, OwnerError, StoreError, ZoeaError
+from zoea.model.errors import NoRunningSwarm, OwnerError, ZoeaError
 from zoea.settings import places
 from zoea.tui import start
 from zoea.tui.actions import BY_ID
@@ -64,9 +64,9 @@ async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: 
 
 
 async def test_what_nobody_holds_is_not_said_to_be_held(tmp_path: Path) -> None:
-    async with held(tmp_path, [], StoreError("the directory cannot be made", hint="Check that it is yours.")) as stage:
+    async with held(tmp_path, [], OwnerError("/no/where cannot be made")) as stage:
         assert "THE SWARM COULD NOT BE OPENED" in stage.text()
-        assert "The database failed" in stage.text()
+        assert "Workspace ownership" in stage.text()
         assert "is left as it is" not in stage.text()
 
 

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.types import CSSPathType
 from textual.widgets import Input
 
-from zoea.model.errors import OwnerError, ZoeaError
+from zoea.model.errors import NoRunningSwarm, WorkspaceHeld, ZoeaError
 from zoea.settings.paths import places
 from zoea.text.control import one_line
 from zoea.tui.app import OTHER
@@ -39,7 +39,7 @@ class Unreachable(CockpitModal[str]):
 
     @property
     def _is_held(self) -> bool:
-        return isinstance(self._error, OwnerError)
+        return isinstance(self._error, NoRunningSwarm | WorkspaceHeld)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
