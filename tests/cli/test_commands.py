@@ -97,7 +97,10 @@ class TestBeside:
 
     def test_a_message_comes_from_the_commander_with_a_receipt(self, zoea: Zoea, beside: OwnerThread) -> None:
         zoea("new", "alpha")
-        assert zoea("send", "alpha", "mine", "the", "belt").out == "alpha  delivered (1)\n"
+        assert zoea("send", "alpha", "mine", "the", "belt").out.splitlines() == [
+            "alpha  delivered (1)",
+            "what becomes of it: zoea receipt 1",
+        ]
         receipt = zoea("send", "alpha", "and sell", "--mode", "steer", "--json").json
         assert receipt["lines"][0]["status"] == "delivered"
         assert beside.swarm.said == [(COMMANDER, "alpha", "mine the belt"), (COMMANDER, "alpha", "and sell")]
@@ -132,7 +135,7 @@ class TestBeside:
         for name in ("alpha", "beta"):
             zoea("new", name)
         zoea("stop", "beta")
-        assert zoea("broadcast", "meet").out == "alpha  delivered (1)\nbeta  skipped: stopped\n"
+        assert zoea("broadcast", "meet").out.startswith("alpha  delivered (1)\nbeta  skipped: stopped\n")
         assert zoea("broadcast", "meet", "--to", "alpha", "--json").json["lines"][0]["mysis"] == "alpha"
 
     def test_a_refusal_of_the_swarm_exits_6(self, zoea: Zoea, beside: OwnerThread) -> None:

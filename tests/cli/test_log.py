@@ -93,6 +93,14 @@ class TestStored:
         assert [line["role"] for line in lines][:1] == ["user"]
         assert all({"id", "turn_number", "seq", "content", "calls"} <= line.keys() for line in lines)
 
+    def test_what_became_of_a_message_is_read_again(self, zoea: Zoea) -> None:
+        assert zoea("receipt", "1").out == "alpha  answered\n"
+        (line,) = zoea("receipt", "2", "--json").json["lines"]
+        assert (line["mysis"], line["status"], line["delivery_id"]) == ("alpha", "delivered", 2)
+        nothing = zoea("receipt", "7")
+        assert (nothing.code, "there is no message 7" in nothing.err) == (2, True)
+        assert "nothing has the number" in zoea("receipt", "0").err
+
     def test_nobody_has_no_log(self, zoea: Zoea) -> None:
         assert zoea("log", "nobody").code == 6
 

@@ -14,8 +14,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoea.model.errors import MysisMissing, StoreError
-from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, SwarmView
+from zoea.model.errors import MysisMissing, StoreError, UsageError
+from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, Receipt, SwarmView
 from zoea.model.words import Activity, MysisState
 from zoea.store.direct import open_reader
 from zoea.swarm import approval_ops, rows
@@ -123,6 +123,22 @@ def stored_mysis(database: Path, ref: str) -> MysisView:
     with _reading(database) as reader:
         found = _find(reader, ref)
         return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
+
+
+def receipt(database: Path, message_id: int) -> Receipt:
+    """What became of a message for each who should get it.
+
+    Raises:
+        UsageError: there is no such message.
+        StoreError: as `stored_view`.
+    """
+    from zoea.swarm import message_ops  # seldom asked for
+
+    with _reading(database) as reader:
+        lines = tuple(map(message_ops.receipt_line, reader.execute(message_ops.RECEIPT, (message_id,))))
+    if not lines:
+        raise UsageError(f"there is no message {message_id}", hint="`zoea send` and `zoea broadcast` say its number.")
+    return Receipt(message_id, lines)
 
 
 def uid_of(database: Path, ref: str) -> str:

@@ -31,6 +31,7 @@ COMMANDS: dict[str, Command] = {
     "show": Command("zoea.cli.myses:show", "One mysis in full"),
     "send": Command("zoea.cli.messages:send", "Say something to one mysis"),
     "broadcast": Command("zoea.cli.messages:broadcast", "Say something to all myses, or to some"),
+    "receipt": Command("zoea.cli.messages:receipt", "What became of a message, for each who should get it"),
     "withdraw": Command("zoea.cli.messages:withdraw", "Take back what waits for a mysis's next turn"),
     "start": Command("zoea.cli.myses:start", "Start or relaunch myses"),
     "stop": Command("zoea.cli.myses:stop", "Stop myses, or the whole swarm and its owner"),

@@ -1,4 +1,4 @@
-"""Commands on what is said: send, broadcast, withdraw, log."""
+"""Commands on what is said: send, broadcast, receipt, withdraw, log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from zoea.app.stored import conversation, queued
+from zoea.app import stored
 from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.reach import command
 from zoea.cli.rows import moment, receipt_line
@@ -37,8 +37,8 @@ def send(
 ) -> None:
     """Say something to one mysis."""
     said = _said(text)
-    receipt = command(workspace, lambda swarm: swarm.send(name, said, mode=mode, idempotency_key=key))
-    _write_receipt(receipt, as_json)
+    sent = command(workspace, lambda swarm: swarm.send(name, said, mode=mode, idempotency_key=key))
+    _write_receipt(sent, as_json)
 
 
 def broadcast(
@@ -54,8 +54,20 @@ def broadcast(
     """Say something to all myses, or to some."""
     said = _said(text)
     recipients = Recipients(names=tuple(to), tag=tag, state=state)
-    receipt = command(workspace, lambda swarm: swarm.broadcast(said, to=recipients, mode=mode, idempotency_key=key))
-    _write_receipt(receipt, as_json)
+    sent = command(workspace, lambda swarm: swarm.broadcast(said, to=recipients, mode=mode, idempotency_key=key))
+    _write_receipt(sent, as_json)
+
+
+def receipt(
+    number: Annotated[
+        int,
+        typer.Argument(metavar="ID", callback=row_ids, help="Of the message: `zoea send` and `zoea broadcast` say it."),
+    ],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """What became of a message or broadcast since it was sent."""
+    _write_receipt(stored.receipt(database(workspace), number), as_json, is_new=False)
 
 
 def withdraw(
@@ -89,14 +101,14 @@ def log(
     workspace: Workspace = "",
 ) -> None:
     """The stored conversation of a mysis, oldest first, and what waits for its next turn. JSON is one memory a line."""
-    memories = conversation(database(workspace), name, last=last, turn=turn)
+    memories = stored.conversation(database(workspace), name, last=last, turn=turn)
     for memory in memories:
         if as_json:
             write_json(memory)
         else:
             typer.echo(memory_text(memory, verbose=verbose))
     if not as_json and turn is None:
-        for delivery in queued(database(workspace), name):
+        for delivery in stored.queued(database(workspace), name):
             typer.echo(queued_text(delivery))
 
 
@@ -142,9 +154,11 @@ def _said(words: list[str] | None) -> str:
     return " ".join(words)
 
 
-def _write_receipt(receipt: Receipt, as_json: bool) -> None:
+def _write_receipt(found: Receipt, as_json: bool, *, is_new: bool = True) -> None:
     if as_json:
-        write_json(receipt)
+        write_json(found)
         return
-    for line in receipt.lines:
+    for line in found.lines:
         typer.echo(receipt_line(line))
+    if is_new:
+        typer.echo(f"what becomes of it: zoea receipt {found.message_id}")
