@@ -22,6 +22,7 @@ from zoea.context import (
     StepKind,
     TurnRecord,
     TurnSoFar,
+    encode,
     limit,
     message_tokens,
     packs,
@@ -264,7 +265,7 @@ def test_cut_arguments_are_still_json_objects(story: Story, limits: dict[str, ob
 def test_a_plan_kept_as_ids_gives_back_the_messages_that_were_sent(story: Story, limits: dict[str, object]) -> None:
     memories = story.recorder.by_id()
     for _, _, plan in plans(story, limits):
-        kept = json.loads(json.dumps(plan.encode()))
+        kept = json.loads(json.dumps(encode(plan)))
         assert rebuild(kept, memories) == plan.messages
 
 

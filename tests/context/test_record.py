@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context.histories import Asked, Recorder
-from zoea.context import Frozen, Pack, Plan, memories_of, plan, rebuild
+from zoea.context import Frozen, Pack, Plan, encode, memories_of, plan, rebuild
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Native
@@ -68,7 +68,7 @@ def working() -> Recorder:
 
 
 def through_json(made: Plan) -> dict[str, object]:
-    back: dict[str, object] = json.loads(json.dumps(made.encode()))
+    back: dict[str, object] = json.loads(json.dumps(encode(made)))
     return back
 
 
@@ -82,15 +82,15 @@ def test_messages_are_kept_as_memory_and_form_and_rebuilt_exactly(max_tokens: in
 def test_the_text_of_memories_is_not_repeated_in_the_record() -> None:
     recorder = working()
     made = recorder.plan()
-    encoded = json.dumps(made.encode())
+    encoded = json.dumps(encode(made))
     assert "ore 3" not in encoded
     assert "first" not in encoded
-    assert set(memories_of(made.encode())) == {one.memory_id for one in made.messages if one.memory_id is not None}
+    assert set(memories_of(encode(made))) == {one.memory_id for one in made.messages if one.memory_id is not None}
 
 
 def test_a_compacted_turn_is_kept_as_memories_and_forms_too() -> None:
     recorder = working()
-    encoded = recorder.plan(max_tokens=4000).encode()
+    encoded = encode(recorder.plan(max_tokens=4000))
     literal = [one for one in encoded["messages"] if "t" in one]
     assert [one["t"][:22] for one in literal if one["role"] == "assistant"] == ["(earlier in this turn:"]
     assert {one["f"] for one in encoded["messages"] if "f" in one} >= {"full", "cut"}
@@ -112,7 +112,7 @@ def test_messages_of_no_memory_are_kept_whole() -> None:
 def test_a_memory_that_is_gone_is_named() -> None:
     recorder = working()
     with pytest.raises(PlanError, match="Memory 1, which the request held, is gone"):
-        rebuild(recorder.plan().encode(), {})
+        rebuild(encode(recorder.plan()), {})
 
 
 def test_a_record_of_another_version_is_refused() -> None:
@@ -121,7 +121,7 @@ def test_a_record_of_another_version_is_refused() -> None:
 
 
 def test_the_record_holds_decisions_steps_and_budget() -> None:
-    encoded = working().plan(max_tokens=4000).encode()
+    encoded = encode(working().plan(max_tokens=4000))
     assert encoded["v"] == 1
     assert {one["id"] for one in encoded["decisions"]} >= {"system", "order", "history", "said", "turn", "tools"}
     assert encoded["budget"]["max_tokens"] == 4000

@@ -17,6 +17,7 @@ from zoea.context import (
     TurnRecord,
     TurnSoFar,
     Variant,
+    encode,
     needs,
     packs,
     plan_turn,
@@ -439,7 +440,7 @@ class TestDefectsThatMustNotComeBack:
 
 def test_every_plan_can_be_rebuilt_from_its_record() -> None:
     recorder = worked_example()
-    assert rebuild(recorder.plan().encode(), recorder.by_id()) == recorder.plan().messages
+    assert rebuild(encode(recorder.plan()), recorder.by_id()) == recorder.plan().messages
 
 
 def test_tool_schemas_are_counted_and_are_no_message() -> None:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 
 from tests.swarm.model import Planned, Rows
-from zoea.context import Plan, TurnRecord, TurnSoFar, limit, plan_turn, rebuild, request_tokens
+from zoea.context import Plan, TurnRecord, TurnSoFar, encode, limit, plan_turn, rebuild, request_tokens
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
 from zoea.model.words import Role
@@ -23,9 +23,7 @@ def check_requests(planned: Sequence[Planned], rows: Rows) -> None:
         holds_every_prompt_verbatim(one)
         is_the_same_again(one)
         reports_what_it_dropped(one)
-        assert (
-            rebuild(json.loads(json.dumps(one.plan.encode())), rows.memories | one_memories(one)) == one.plan.messages
-        )
+        assert rebuild(json.loads(json.dumps(encode(one.plan))), rows.memories | one_memories(one)) == one.plan.messages
     for earlier, later in itertools.pairwise(planned):
         if earlier.frozen.turn_id == later.frozen.turn_id:
             extends_or_reports(earlier.plan, later.plan)

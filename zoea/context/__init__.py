@@ -21,7 +21,7 @@ from zoea.context.needs import (
     TurnSoFar,
 )
 from zoea.context.planning import HEADROOM, plan_turn
-from zoea.context.record import memories_of, rebuild
+from zoea.context.record import encode, memories_of, rebuild
 from zoea.context.select import plan
 from zoea.context.strategies import STRATEGIES, Strategy, needs, packs
 from zoea.context.values import (
@@ -66,6 +66,7 @@ __all__ = [
     "TurnSoFar",
     "Variant",
     "done",
+    "encode",
     "explain",
     "explain_data",
     "limit",

@@ -61,7 +61,7 @@ def explain(plan: Plan, *, title: str = "") -> str:
 
 def explain_data(plan: Plan) -> dict[str, Any]:
     """The same as plain values for `--json`; no text of any memory is in it."""
-    budget, truncation = plan.budget, plan.truncation
+    truncation = plan.truncation
     sections: dict[str, dict[str, int]] = {}
     for decision in plan.decisions:
         section = sections.setdefault(decision.section, {"chars": 0, "tokens": 0})
@@ -70,12 +70,7 @@ def explain_data(plan: Plan) -> dict[str, Any]:
     return {
         "messages": len(plan.messages),
         "trimmed": plan.trimmed,
-        "budget": {
-            "max_tokens": budget.max_tokens,
-            "remaining_tokens": budget.remaining_tokens,
-            "over_budget_tokens": budget.over_budget_tokens,
-            "final_tokens": budget.final_tokens,
-        },
+        "budget": plan.budget.as_dict(),
         "truncation": {
             "applied": truncation.applied,
             "before_chars": truncation.before_chars,
@@ -89,15 +84,15 @@ def explain_data(plan: Plan) -> dict[str, Any]:
 
 def _decision_line(decision: Decision) -> str:
     size = f"{decision.tokens:>8,} tokens"
-    why = _WHY[decision.reason]
+    reason = why(decision.reason)
     if decision.status is Status.SKIPPED:
         wanted = f", {decision.wanted_tokens:,} tokens" if decision.wanted_tokens else ""
-        return f"  {decision.id:<12}{'left out':<9}{'':>15}  {why}{wanted}"
+        return f"  {decision.id:<12}{'left out':<9}{'':>15}  {reason}{wanted}"
     form = "compact" if decision.variant is Variant.COMPACT else "full"
     cut = ", parts of it cut" if decision.truncated else ""
-    return f"  {decision.id:<12}{form:<9}{size}  {why}{cut}"
+    return f"  {decision.id:<12}{form:<9}{size}  {reason}{cut}"
 
 
 def _step_line(step: Step) -> str:
     size = f"{step.before_chars:,} to {step.after_chars:,} characters"
-    return f"  {step.pack} memory {step.memory_id}: {_DONE[step.kind]} ({size})"
+    return f"  {step.pack} memory {step.memory_id}: {done(step.kind)} ({size})"

@@ -8,30 +8,23 @@ form CUT(4000); `{"t": …, "role": …}` exists in no memory, or was cut as a m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zoea.context.forms import PLAN_VERSION, Form, FormKind, show
+from zoea.context.values import Plan
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Memory, Native
 from zoea.model.words import Role, Source
 
-if TYPE_CHECKING:
-    from zoea.context.values import Plan
-
 
 def encode(plan: Plan) -> dict[str, Any]:
-    """The plan as plain values, ready for JSON."""
+    """What the `request` row keeps of a plan, ready for JSON; `rebuild` makes the messages of it again."""
     return {
         "v": PLAN_VERSION,
         "decisions": [decision.as_dict() for decision in plan.decisions],
         "steps": [step.as_dict() for step in plan.steps],
-        "budget": {
-            "max_tokens": plan.budget.max_tokens,
-            "remaining_tokens": plan.budget.remaining_tokens,
-            "over_budget_tokens": plan.budget.over_budget_tokens,
-            "final_tokens": plan.budget.final_tokens,
-        },
+        "budget": plan.budget.as_dict(),
         "messages": [_encode_message(message, plan.forms) for message in plan.messages],
     }
 
@@ -40,7 +33,7 @@ def rebuild(encoded: Mapping[str, Any], memories: Mapping[int, Memory]) -> tuple
     """The messages of an encoded plan.
 
     Args:
-        encoded: What `Plan.encode` gave, maybe through JSON.
+        encoded: What `encode` gave, maybe through JSON.
         memories: At least those that `memories_of(encoded)` names, by id.
 
     Raises:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
+from zoea.context.choice import Scale
 from zoea.context.cut import LEAST, cut_text
 from zoea.context.fold import FEW_IDENTIFIER_CHARS, folded, lines
 from zoea.model.request import RequestMessage
 from zoea.model.words import Role
 
 
-class Measured(Protocol):
-    @property
-    def chars(self) -> int: ...
-
-
-class Scales(Protocol):
-    """What measures a body of messages."""
-
-    def body(self, body: tuple[RequestMessage, ...]) -> Measured: ...
-
-
-def shrink(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scales) -> tuple[RequestMessage, ...]:
+def shrink(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scale) -> tuple[RequestMessage, ...]:
     """The messages in at most `max_chars` characters where that can be, else as short as they get.
 
     User and system messages, texts and calls of unfolded slices stay as they are.
@@ -40,7 +29,7 @@ def shrink(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scales) 
     return _fold(tuple(out), max_chars, scale)
 
 
-def _fold(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scales) -> tuple[RequestMessage, ...]:
+def _fold(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scale) -> tuple[RequestMessage, ...]:
     """Fold complete slices, oldest first, never the last, until the rest fits."""
     while scale.body(messages).chars > max_chars:
         spans = _slices(messages)

@@ -13,7 +13,6 @@ from enum import StrEnum
 from typing import Any
 
 from zoea.context.forms import Form
-from zoea.context.record import encode
 from zoea.model.request import RequestMessage
 
 Body = str | tuple[RequestMessage, ...]
@@ -153,6 +152,14 @@ class Budget:
     def of(cls, max_tokens: int, final_tokens: int) -> Budget:
         return cls(max_tokens, max(0, max_tokens - final_tokens), max(0, final_tokens - max_tokens), final_tokens)
 
+    def as_dict(self) -> dict[str, int]:
+        return {
+            "max_tokens": self.max_tokens,
+            "remaining_tokens": self.remaining_tokens,
+            "over_budget_tokens": self.over_budget_tokens,
+            "final_tokens": self.final_tokens,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
@@ -197,7 +204,3 @@ class Plan:
     def decision(self, pack: str) -> Decision | None:
         """The decision on one pack, by its id."""
         return next((decision for decision in self.decisions if decision.id == pack), None)
-
-    def encode(self) -> dict[str, Any]:
-        """What the `request` row keeps, ready for JSON; `rebuild` turns it back into the messages."""
-        return encode(self)

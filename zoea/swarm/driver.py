@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, assert_never
 
 from zoea.context import Answer as NeedAnswer
-from zoea.context import Frozen, Need, TurnRecord, TurnSoFar, needs, plan_turn
+from zoea.context import Frozen, Need, TurnRecord, TurnSoFar, encode, needs, plan_turn
 from zoea.context import Plan as RequestPlan
 from zoea.model.errors import PlanError, ProviderError, ZoeaError
 from zoea.model.ports import ToolSession
@@ -293,7 +293,7 @@ class TurnDriver:
             turn_id=self._opened.turn_id,
             iteration=effect.iteration,
             attempt=effect.attempt,
-            plan=turn_ops.plan_text(self._plan.encode()),
+            plan=turn_ops.plan_text(encode(self._plan)),
             catalogue_hash=self._catalogue.hash,
             estimated_tokens=self._estimated,
             tokens=asked,
