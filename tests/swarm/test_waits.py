@@ -24,9 +24,11 @@ def wait_call(state: CallState = CallState.DONE, **arguments: Any) -> ToolCall:
     return ToolCall(1, 0, "zoea_wait", json.dumps(arguments), state=state)
 
 
-def result(content: Any, *, at: int = T, is_error: bool = False) -> Memory:
+def result(content: Any, *, at: int = T, is_error: bool = False, tool: str = "") -> Memory:
     text = content if isinstance(content, str) else json.dumps(content)
-    return Memory(2, 1, 1, 1, 2, Role.TOOL, Source.TOOL, text, call_id=1, is_error=is_error, created_at=at)
+    return Memory(
+        2, 1, 1, 1, 2, Role.TOOL, Source.TOOL, text, call_id=1, tool_name=tool, is_error=is_error, created_at=at
+    )
 
 
 def asked(*memories: Memory, at: int = T, tick: int = 0) -> waits.Waiting | None:
@@ -90,6 +92,25 @@ class TestByResults:
         travel = result({"arrival_tick": 106, "current_tick": 100})
         assert asked(travel, result({"current_tick": 107}), answer(text="there")) is None
         assert asked(travel, result("plain"), result({"other": 1}), answer(text="on my way")) is not None
+
+    def test_a_look_at_something_else_takes_no_wait_away(self) -> None:
+        travel = result({"arrival_tick": 106, "current_tick": 100}, tool="get_status")
+        look = result({"lanes": [], "current_tick": 102}, tool="get_system", at=T + 3 * SECOND)
+        found = asked(travel, look, answer(text="on my way"), at=T + 5 * SECOND)
+        assert found == waits.Waiting(T + 43 * SECOND, "arrival_tick 106")
+        rest = result({"cooldown_ticks": 3}, tool="mine")
+        assert asked(rest, look, answer(text="I rest"), at=T + 5 * SECOND) is not None
+
+    def test_a_later_look_with_the_same_tool_that_names_no_ticks_ends_the_wait(self) -> None:
+        travel = result({"arrival_tick": 106, "current_tick": 100}, tool="get_status")
+        assert asked(travel, result({"current_tick": 102}, tool="get_status"), answer(text="free")) is None
+        for nothing in (None, 90):
+            free = result({"arrival_tick": nothing, "current_tick": 102}, tool="get_ship")
+            assert asked(travel, free, answer(text="free")) is None
+
+    def test_a_tick_that_another_result_shows_as_passed_is_no_wait(self) -> None:
+        travel = result({"arrival_tick": 106, "current_tick": 100}, tool="jump")
+        assert asked(travel, result({"current_tick": 106}, tool="get_system"), answer(text="there")) is None
 
     def test_an_error_says_nothing_of_time(self) -> None:
         assert asked(result({"cooldown_ticks": 3}, is_error=True), answer(text="hm")) is None

@@ -76,7 +76,13 @@ def _by_tool(memory: Memory, memories: tuple[Memory, ...], rules: WaitRules, at:
 
 
 def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Waiting | None:
-    """The newest result that speaks of time decides; what has passed by now is no wait."""
+    """The newest result that names ticks ahead decides, unless a later one shows that they have passed.
+
+    A result that only says what tick it is (a map, a market) takes no wait away; a later one of the same tool that
+    names no ticks any more does.
+    """
+    newest: tuple[float, int] | None = None
+    silent: set[str] = set()
     for memory in reversed(memories):
         if memory.role is not Role.TOOL or memory.is_error:
             continue
@@ -84,18 +90,25 @@ def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length:
         if result is None:
             continue
         current = _number(result.get(rules.tick_field))
+        if newest is None and current is not None:
+            newest = current, memory.created_at
         for field in rules.until_fields:
             tick = _number(result.get(field))
-            if tick is not None and current is not None and tick > current:
-                until = memory.created_at + _within((tick - current) * length, _FAR)
-                return Waiting(until, f"{field} {tick:.15g}") if until > at else None
+            if newest is None or current is None or (tick is None and field not in result):
+                continue
+            if tick is None or tick <= max(current, newest[0]) or memory.tool_name in silent:
+                return None
+            until = newest[1] + _within((tick - newest[0]) * length, _FAR)
+            return Waiting(until, f"{field} {tick:.15g}") if until > at else None
         for field in rules.for_fields:
             ticks = _number(result.get(field))
             if ticks is not None and ticks > 0:
                 until = memory.created_at + _within(ticks * length, _FAR)
-                return Waiting(until, f"{field} {ticks:.15g}") if until > at else None
+                return (
+                    Waiting(until, f"{field} {ticks:.15g}") if until > at and memory.tool_name not in silent else None
+                )
         if current is not None:
-            return None
+            silent.add(memory.tool_name)
     return None
 
 
