@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from zoea.model.errors import StoreError
@@ -34,15 +34,19 @@ class WriterConnection(sqlite3.Connection):
             self._now = self.clock_now()
         return self._now
 
+    def insert(self, sql: str, values: Sequence[Any]) -> int:
+        """Run an INSERT into a table that has row ids; the new row's id."""
+        row_id = self.execute(sql, values).lastrowid
+        assert row_id is not None, "an INSERT into a rowid table has a row id"
+        return row_id
+
     def emit(self, kind: str, mysis_id: int | None, **data: str | int | float | bool | None) -> int:
         """Store an event; it is published once the op is committed. Returns its id.
 
         `data` holds ids, numbers and fixed texts, never what anyone said.
         """
         now = self.now()
-        cursor = self.execute(_INSERT_EVENT, (mysis_id, kind, json.dumps(data), now))
-        event_id = cursor.lastrowid
-        assert event_id is not None, "an INSERT into a rowid table has a row id"
+        event_id = self.insert(_INSERT_EVENT, (mysis_id, kind, json.dumps(data), now))
         self.events.append(Event(event_id, kind, mysis_id, data, now))
         return event_id
 

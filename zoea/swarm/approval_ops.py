@@ -53,12 +53,12 @@ class BudgetAnswer:
 def ask_for_call(conn: WriterConnection, mysis_id: int, call_id: int, schema_hash: str, within: int) -> None:
     """Ask whether a call may run, to be answered within so many µs."""
     now = conn.now()
-    cursor = conn.execute(
+    approval_id = conn.insert(
         "INSERT INTO approval(kind, tool_call_id, mysis_id, schema_hash, asked_at, expires_at)"
         " VALUES ('tool',?,?,?,?,?)",
         (call_id, mysis_id, schema_hash, now, now + within),
     )
-    conn.emit("approval.asked", mysis_id, approval=cursor.lastrowid, call=call_id)
+    conn.emit("approval.asked", mysis_id, approval=approval_id, call=call_id)
 
 
 def ask_for_budget(
@@ -84,11 +84,11 @@ def ask_for_budget(
     if row is not None and not (scope == "swarm" and _lifted_since(conn, row["answered_at"])):
         return BudgetAnswer(denied=True)
     about = json.dumps({"budget": scope, "used": used, "limit": limit})
-    cursor = conn.execute(
+    approval_id = conn.insert(
         "INSERT INTO approval(kind, turn_id, mysis_id, about, asked_at, expires_at) VALUES ('budget',?,?,?,?,?)",
         (turn_id, mysis_id, about, now, now + within),
     )
-    conn.emit("approval.asked", mysis_id, approval=cursor.lastrowid, budget=scope)
+    conn.emit("approval.asked", mysis_id, approval=approval_id, budget=scope)
     return BudgetAnswer()
 
 

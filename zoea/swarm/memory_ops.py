@@ -63,22 +63,20 @@ def take(
         source = Source.BROADCAST if delivery.kind is MessageKind.BROADCAST else Source.DIRECT
         sender_id = delivery.sender.id
         tokens = estimate.tokens(delivery.content)
-        memory_id = inserted(
-            conn.execute(
-                "INSERT INTO memory(mysis_id, turn_id, seq, role, source, message_id, sender_id, content, tokens,"
-                " created_at) VALUES (?,?,?,'user',?,?,?,?,?,?)",
-                (
-                    mysis_id,
-                    turn_id,
-                    seq + offset,
-                    source,
-                    delivery.message_id,
-                    sender_id,
-                    delivery.content,
-                    tokens,
-                    now,
-                ),
-            )
+        memory_id = conn.insert(
+            "INSERT INTO memory(mysis_id, turn_id, seq, role, source, message_id, sender_id, content, tokens,"
+            " created_at) VALUES (?,?,?,'user',?,?,?,?,?,?)",
+            (
+                mysis_id,
+                turn_id,
+                seq + offset,
+                source,
+                delivery.message_id,
+                sender_id,
+                delivery.content,
+                tokens,
+                now,
+            ),
         )
         conn.execute(
             "UPDATE delivery SET state = ?, turn_id = ?, memory_id = ?, taken_at = ? WHERE id = ?",
@@ -107,28 +105,42 @@ def take(
 
 def insert_answer(
     conn: WriterConnection, keeper: Keeper, turn_id: int, seq: int, answer: Answer, request_id: int, *, partial: bool
-) -> tuple[int, Answer]:
-    """Store what the model said, cleaned; the row\'s id, and what is in it."""
+) -> Memory:
+    """Store what the model said, cleaned; its calls are rows of their own."""
+    now = conn.now()
     text, reasoning = clean(answer.text), clean(answer.reasoning)
-    memory_id = inserted(
-        conn.execute(
-            "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, reasoning, native, partial, tokens,"
-            " request_id, created_at) VALUES (?,?,?,'assistant','llm',?,?,?,?,?,?,?)",
-            (
-                keeper.mysis_id,
-                turn_id,
-                seq,
-                text,
-                reasoning,
-                rows.native_text(answer.native),
-                int(partial),
-                estimate.tokens(text) + estimate.tokens(reasoning),
-                request_id or None,
-                conn.now(),
-            ),
-        )
+    tokens = estimate.tokens(text) + estimate.tokens(reasoning)
+    memory_id = conn.insert(
+        "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, reasoning, native, partial, tokens,"
+        " request_id, created_at) VALUES (?,?,?,'assistant','llm',?,?,?,?,?,?,?)",
+        (
+            keeper.mysis_id,
+            turn_id,
+            seq,
+            text,
+            reasoning,
+            rows.native_text(answer.native),
+            int(partial),
+            tokens,
+            request_id or None,
+            now,
+        ),
     )
-    return memory_id, Answer(text=text, reasoning=reasoning, native=answer.native)
+    return Memory(
+        id=memory_id,
+        mysis_id=keeper.mysis_id,
+        turn_id=turn_id,
+        turn_number=keeper.turn_number,
+        seq=seq,
+        role=Role.ASSISTANT,
+        source=Source.LLM,
+        content=text,
+        reasoning=reasoning,
+        native=answer.native,
+        partial=partial,
+        tokens=tokens,
+        created_at=now,
+    )
 
 
 def insert_call(
@@ -142,22 +154,20 @@ def insert_call(
     elif prepared.asks and prepared.known and not prepared.broken:
         state = CallState.APPROVAL
     name, arguments = clean(prepared.name), clean(prepared.arguments)
-    call_id = inserted(
-        conn.execute(
-            "INSERT INTO tool_call(memory_id, position, provider_call_id, name, upstream, arguments, fingerprint,"
-            " state, started_at) VALUES (?,?,?,?,?,?,?,?,?)",
-            (
-                memory_id,
-                position,
-                clean(prepared.provider_call_id),
-                name,
-                prepared.upstream,
-                arguments,
-                prepared.fingerprint,
-                state,
-                now if sent else None,
-            ),
-        )
+    call_id = conn.insert(
+        "INSERT INTO tool_call(memory_id, position, provider_call_id, name, upstream, arguments, fingerprint,"
+        " state, started_at) VALUES (?,?,?,?,?,?,?,?,?)",
+        (
+            memory_id,
+            position,
+            clean(prepared.provider_call_id),
+            name,
+            prepared.upstream,
+            arguments,
+            prepared.fingerprint,
+            state,
+            now if sent else None,
+        ),
     )
     if state is CallState.APPROVAL:
         approval_ops.ask_for_call(conn, keeper.mysis_id, call_id, prepared.schema_hash, keeper.approval_expiry)
@@ -179,12 +189,10 @@ def store_result(conn: WriterConnection, keeper: Keeper, op: StoreResult) -> tup
     now = conn.now()
     content = clean(op.result.content)
     tokens = estimate.tokens(content)
-    memory_id = inserted(
-        conn.execute(
-            "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
-            " VALUES (?,?,?,'tool','tool',?,?,?)",
-            (keeper.mysis_id, op.turn_id, op.seq, content, tokens, now),
-        )
+    memory_id = conn.insert(
+        "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+        " VALUES (?,?,?,'tool','tool',?,?,?)",
+        (keeper.mysis_id, op.turn_id, op.seq, content, tokens, now),
     )
     for position, blob in enumerate(op.result.blobs):
         conn.execute(
@@ -216,24 +224,7 @@ def store_result(conn: WriterConnection, keeper: Keeper, op: StoreResult) -> tup
         tokens=tokens,
         created_at=now,
     )
-    return memory, _call(row)
-
-
-def _call(row: sqlite3.Row) -> ToolCall:
-    return ToolCall(
-        id=row["id"],
-        position=row["position"],
-        name=row["name"],
-        arguments=row["arguments"],
-        upstream=row["upstream"],
-        provider_call_id=row["provider_call_id"],
-        fingerprint=row["fingerprint"],
-        result_fingerprint=row["result_fingerprint"],
-        state=CallState(row["state"]),
-        result_memory_id=row["result_memory_id"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-    )
+    return memory, rows.call(row)
 
 
 def mark_sent(conn: WriterConnection, call_ids: tuple[int, ...]) -> tuple[ToolCall, ...]:
@@ -242,10 +233,4 @@ def mark_sent(conn: WriterConnection, call_ids: tuple[int, ...]) -> tuple[ToolCa
         f"UPDATE tool_call SET state = 'sent', started_at = ? WHERE id IN ({rows.marks(call_ids)}) RETURNING *",
         (conn.now(), *call_ids),
     ).fetchall()
-    return tuple(_call(row) for row in changed)
-
-
-def inserted(cursor: sqlite3.Cursor) -> int:
-    """The id of the row that was just inserted."""
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    return tuple(rows.call(row) for row in changed)

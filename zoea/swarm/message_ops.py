@@ -155,7 +155,7 @@ def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_h
 
 
 def _store(conn: WriterConnection, kind: MessageKind, saying: Saying, recipients: str | None) -> int:
-    cursor = conn.execute(
+    message_id = conn.insert(
         "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, hop, idempotency_key,"
         " recipients_filter, created_at) VALUES (?,?,?,?,?,?,?,?,?)",
         (
@@ -170,22 +170,20 @@ def _store(conn: WriterConnection, kind: MessageKind, saying: Saying, recipients
             conn.now(),
         ),
     )
-    assert cursor.lastrowid is not None
-    conn.emit("message.sent", saying.sender.id, message=cursor.lastrowid, said=str(kind), hop=saying.hop)
-    return cursor.lastrowid
+    conn.emit("message.sent", saying.sender.id, message=message_id, said=str(kind), hop=saying.hop)
+    return message_id
 
 
 def _deliver(conn: WriterConnection, message_id: int, mysis_id: int, saying: Saying, kind: MessageKind) -> Delivery:
     now = conn.now()
-    cursor = conn.execute(
+    delivery_id = conn.insert(
         "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?,?,?,'pending',?)",
         (message_id, mysis_id, saying.mode, now),
     )
-    assert cursor.lastrowid is not None
     # A stored prompt sets back how often it was nudged in vain.
     conn.execute("UPDATE mysis SET encouragement = 0 WHERE id = ? AND encouragement <> 0", (mysis_id,))
     return Delivery(
-        id=cursor.lastrowid,
+        id=delivery_id,
         message_id=message_id,
         mysis_id=mysis_id,
         kind=kind,

@@ -82,13 +82,11 @@ def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
         "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
         (new.template_hash, new.template_name, new.template_body, now),
     )
-    cursor = conn.execute(
+    mysis_id = conn.insert(
         "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
         " VALUES (?,?,?,?,?,'idle',?,?)",
         (new.uid, name, new.template_hash, new.provider, new.model, now, now),
     )
-    mysis_id = cursor.lastrowid
-    assert mysis_id is not None
     conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
     for tag in new.tags:
         conn.execute("INSERT OR IGNORE INTO mysis_tag(mysis_id, tag) VALUES (?,?)", (mysis_id, tag))
@@ -178,11 +176,10 @@ def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, lasting: l
     session_id = 0
     if state is MysisState.RUNNING:
         if row["state"] != MysisState.RUNNING:
-            cursor = conn.execute(
+            session_id = conn.insert(
                 "INSERT INTO session(mysis_id, template_hash, started_at) VALUES (?,?,?)",
                 (mysis_id, row["template_hash"], now),
             )
-            session_id = cursor.lastrowid or 0
     else:
         _end_session(conn, mysis_id, str(state))
     title = failure.title if failure else ""

@@ -108,6 +108,24 @@ def calls(text: str | None) -> tuple[ToolCall, ...]:
     return tuple(sorted(found, key=lambda call: call.position))
 
 
+def call(row: sqlite3.Row) -> ToolCall:
+    """A row of `tool_call` as a value."""
+    return ToolCall(
+        id=row["id"],
+        position=row["position"],
+        name=row["name"],
+        arguments=row["arguments"],
+        upstream=row["upstream"],
+        provider_call_id=row["provider_call_id"],
+        fingerprint=row["fingerprint"],
+        result_fingerprint=row["result_fingerprint"],
+        state=CallState(row["state"]),
+        result_memory_id=row["result_memory_id"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+    )
+
+
 def native(text: str | None) -> Native | None:
     if text is None:
         return None

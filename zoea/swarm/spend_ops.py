@@ -140,7 +140,7 @@ def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservati
 
 
 def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: bool) -> int:
-    cursor = conn.execute(
+    request_id = conn.insert(
         "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
         " estimated_tokens, state, reserved_tokens, created_at, ended_at) VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?)",
         (
@@ -159,9 +159,8 @@ def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: 
             conn.now() if refused else None,
         ),
     )
-    assert cursor.lastrowid is not None
     conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (payer.mysis_id,))
-    return cursor.lastrowid
+    return request_id
 
 
 def _scopes(conn: WriterConnection, payer: Payer) -> tuple[tuple[str, int, str], ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zoea.context import Frozen, Note, needs
+from zoea.model.changing import replace
 from zoea.model.request import ToolResult
 from zoea.model.values import Memory, ToolCall, Usage
 from zoea.model.words import (
@@ -18,8 +19,6 @@ from zoea.model.words import (
     Finish,
     OpenedBy,
     Outcome,
-    Role,
-    Source,
 )
 from zoea.store import WriterConnection
 from zoea.swarm import approval_ops, memory_ops, mysis_ops, records, room, rows, spend_ops
@@ -38,7 +37,6 @@ from zoea.swarm.turn_types import (
     TakeSteers,
     TurnOp,
 )
-from zoea.text import estimate
 
 _BROKEN = "the arguments are not a JSON object: {why}. You wrote: {text}"
 _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools you were given"
@@ -86,12 +84,10 @@ def open_turn(
     before = conn.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
     number = (conn.execute("SELECT max(number) FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0) + 1
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
-    turn_id = memory_ops.inserted(
-        conn.execute(
-            "INSERT INTO turn(mysis_id, session_id, number, opened_by, nudge_level, hop, frozen, opened_at)"
-            " VALUES (?,?,?,?,?,0,'{}',?)",
-            (mysis_id, session_id, number, opened_by, 0 if waiting else nudge_level, now),
-        )
+    turn_id = conn.insert(
+        "INSERT INTO turn(mysis_id, session_id, number, opened_by, nudge_level, hop, frozen, opened_at)"
+        " VALUES (?,?,?,?,?,0,'{}',?)",
+        (mysis_id, session_id, number, opened_by, 0 if waiting else nudge_level, now),
     )
     frozen = freeze(turn_id, number, before)
     deliveries = room.those_that_fit(waiting, room.for_prompts(frozen), at_least=1)
@@ -148,14 +144,11 @@ def carry_out(conn: WriterConnection, keeper: memory_ops.Keeper, op: TurnOp) -> 
 
 
 def _store_answer(conn: WriterConnection, keeper: memory_ops.Keeper, op: StoreAnswer) -> Stored:
-    now = conn.now()
-    memory_id, memory = memory_ops.insert_answer(
-        conn, keeper, op.turn_id, op.seq, op.answer, op.request_id, partial=False
-    )
+    answer = memory_ops.insert_answer(conn, keeper, op.turn_id, op.seq, op.answer, op.request_id, partial=False)
     stored: list[Memory] = []
     calls: list[ToolCall] = []
     for position, prepared in enumerate(op.calls):
-        call = memory_ops.insert_call(conn, keeper, memory_id, position, prepared, sent=position in op.start)
+        call = memory_ops.insert_call(conn, keeper, answer.id, position, prepared, sent=position in op.start)
         if not prepared.known or prepared.broken:
             why = _UNKNOWN_TOOL.format(name=prepared.name)
             if prepared.known:
@@ -173,22 +166,7 @@ def _store_answer(conn: WriterConnection, keeper: memory_ops.Keeper, op: StoreAn
         )
     if op.outcome is not None:
         _end(conn, keeper, op.turn_id, op.outcome, None)
-    whole = Memory(
-        id=memory_id,
-        mysis_id=keeper.mysis_id,
-        turn_id=op.turn_id,
-        turn_number=keeper.turn_number,
-        seq=op.seq,
-        role=Role.ASSISTANT,
-        source=Source.LLM,
-        content=memory.text,
-        reasoning=memory.reasoning,
-        calls=tuple(calls),
-        native=memory.native,
-        tokens=estimate.tokens(memory.text) + estimate.tokens(memory.reasoning),
-        created_at=now,
-    )
-    return Stored(now, memories=(whole, *stored))
+    return Stored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored))
 
 
 def _leave(conn: WriterConnection, keeper: memory_ops.Keeper, op: Close | BreakOff) -> Stored:
@@ -204,24 +182,7 @@ def _leave(conn: WriterConnection, keeper: memory_ops.Keeper, op: Close | BreakO
         )
     if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
         # Calls that were only half written are no calls; their text is what remains.
-        memory_id, kept = memory_ops.insert_answer(
-            conn, keeper, op.turn_id, op.seq, op.partial, op.request_id, partial=True
-        )
-        partial = (
-            Memory(
-                id=memory_id,
-                mysis_id=keeper.mysis_id,
-                turn_id=op.turn_id,
-                turn_number=keeper.turn_number,
-                seq=op.seq,
-                role=Role.ASSISTANT,
-                source=Source.LLM,
-                content=kept.text,
-                reasoning=kept.reasoning,
-                partial=True,
-                created_at=conn.now(),
-            ),
-        )
+        partial = (memory_ops.insert_answer(conn, keeper, op.turn_id, op.seq, op.partial, op.request_id, partial=True),)
     pairs = [memory_ops.store_result(conn, keeper, result) for result in op.results]
     if isinstance(op, Close):
         _end(conn, keeper, op.turn_id, op.outcome, rows.failure_text(op.failure))
