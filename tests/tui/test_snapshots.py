@@ -40,7 +40,7 @@ from zoea.tui.widgets.pick_list import PickList
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 THEMES = ("nova", "tide")
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 _PRESSED = re.compile(r"app\.press\('([^']+)'\)")
 LOOK_S = 0.1 if ACCEPTS else 0.02
 STILL_S = 0.5
