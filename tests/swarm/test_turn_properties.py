@@ -147,8 +147,8 @@ class Outside:
                     run.give(t.Steered(self.rows.now, (known, known)))
             case "now":
                 self.rows.now += self.data.draw(ODD_TIMES)
-                progress = self.rows.now - self.data.draw(st.sampled_from((0, SECOND, 6 * 60 * SECOND)))
-                run.give(t.Now(self.rows.now, progress, excused=self.data.draw(st.booleans())))
+                progress = self.rows.now - self.data.draw(st.sampled_from((0, SECOND, SECOND, 6 * 60 * SECOND)))
+                run.give(t.Now(self.rows.now, progress))
             case "again":
                 self._again(run)
             case "answer":

@@ -29,7 +29,7 @@ from zoea.swarm.endings import end_of, failure_of
 from zoea.swarm.gate import Rank
 from zoea.swarm.model_call import KeptBack, ModelCall
 from zoea.swarm.services import Services
-from zoea.swarm.turn import slice_calls, step
+from zoea.swarm.turn import find_call, slice_calls, step
 from zoea.swarm.view import LiveMysis
 from zoea.text.calls import spoken
 
@@ -419,7 +419,7 @@ class TurnDriver:
             self._spawn(self._run_tool(call_id))
 
     async def _run_tool(self, call_id: int) -> None:
-        call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
+        _, call = find_call(self._turn, call_id)
         self._live.say(f"⚙ {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
         self._services.view.touch(self._agent.mysis_id)
         seconds = self._agent.settings.tool.timeout
@@ -444,7 +444,7 @@ class TurnDriver:
         self.post(t.Finished(self._now(), call_id, result))
 
     async def _ask(self, call_id: int) -> None:
-        call = next(c for m in reversed(self._turn.memories) for c in m.calls if c.id == call_id)
+        _, call = find_call(self._turn, call_id)
         self._live.say(f"asks: {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(

@@ -377,9 +377,10 @@ class MysisRunner:
             read_only=records.read_only_names(catalogue),
             tick_length=self._tick_length,
         )
+        turn, effects = turn_step(turn, t.Opened(opened.opened_at))
         by_person = any(prompt.from_person for prompt in effect.prompts)
         about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
-        return await self._drive(agent, self._session, catalogue, about, turn, (t.Fetch(),)), ()
+        return await self._drive(agent, self._session, catalogue, about, turn, effects), ()
 
     async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:
         stored = await records.open_turn(self._services.store, self.mysis.id)

@@ -311,7 +311,7 @@ def _run_more(turn: Turn) -> Step:
         return turn, asks
     if all(call.state is CallState.SENT for call in waiting if call.id in chosen):
         turn = replace(turn, running=turn.running | frozenset(chosen))
-        return turn, (*asks, Run(chosen, len(chosen) > 1))
+        return turn, (*asks, Run(chosen))
     if turn.held:
         return turn, (*asks, AwaitLift())
     return replace(turn, next=Next.RUN_STARTED), (*asks, Store(MarkSent(chosen)))
@@ -322,7 +322,7 @@ def _read_only(turn: Turn, call_id: int) -> bool:
 
 
 def _finished(turn: Turn, given: Finished) -> Step:
-    _, call = _find_call(turn, given.call_id)
+    _, call = find_call(turn, given.call_id)
     if not call.state.is_open:
         return turn, ()  # a result that came twice: the first one stands
     turn = replace(turn, running=turn.running - {given.call_id}, next=Next.RUN)
@@ -336,11 +336,12 @@ def _state_of(result: ToolResult) -> CallState:
 
 
 def _result_op(turn: Turn, call_id: int, result: ToolResult, state: CallState) -> StoreResult:
-    memory, call = _find_call(turn, call_id)
+    memory, call = find_call(turn, call_id)
     return StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
 
 
-def _find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
+def find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
+    """A call of this turn, and the answer that made it. Raises LookupError."""
     for memory in reversed(turn.memories):
         for call in memory.calls:
             if call.id == call_id:
@@ -349,7 +350,7 @@ def _find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
 
 
 def _approved(turn: Turn, given: Approved) -> Step:
-    _, call = _find_call(turn, given.call_id)
+    _, call = find_call(turn, given.call_id)
     if call.state is not CallState.APPROVAL:
         return turn, ()
     if given.answer.allows:
@@ -426,7 +427,7 @@ def _now(turn: Turn, given: Now) -> Step:
             return _call(turn)
         return _reserve(turn) if turn.next is Next.RESERVE else (turn, ())
     asking = any(call.state is CallState.APPROVAL for call in slice_calls(turn))
-    if given.excused or turn.held or asking or given.at - given.progress_at < turn.rules.timeout:
+    if turn.held or asking or given.at - given.progress_at < turn.rules.timeout:
         return turn, ()
     return turn, (Abort(Outcome.TIMEOUT),)
 
@@ -438,7 +439,7 @@ def _cancelled(turn: Turn, given: Cancelled) -> Step:
     finished = tuple(
         _result_op(turn, done.call_id, done.result, _state_of(done.result))
         for done in first.values()
-        if _find_call(turn, done.call_id)[1].state.is_open
+        if find_call(turn, done.call_id)[1].state.is_open
     )
     turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
     if given.unsent and turn.phase is Phase.CALLING:
@@ -481,57 +482,39 @@ def _close(
 ) -> Step:
     """End the turn for good; what was still open gets the result `cancelled`."""
     done = {op.call_id for op in finished}
+    cancelled = ToolResult("cancelled", is_error=True)
     rest = tuple(
-        StoreResult(
-            turn.turn_id,
-            call.id,
-            _find_call(turn, call.id)[0].seq + 1 + call.position,
-            ToolResult("cancelled", is_error=True),
-            CallState.CANCELLED,
-        )
+        _result_op(turn, call.id, cancelled, CallState.CANCELLED)
         for call in slice_calls(turn)
         if call.state.is_open and call.id not in done
     )
-    request_id, unsent = _in_flight(turn), _is_resting_before_call(turn)
-    turn = replace(
-        turn,
-        phase=Phase.ENDING,
-        outcome=outcome,
-        failure=failure,
-        error_class=error_class,
-        stops=stops,
-        final=True,
-        next=Next.END,
-    )
-    end = _end(turn, turn.at if at is None else at)
-    op = Close(
-        turn_id=turn.turn_id,
-        outcome=outcome,
-        request_id=request_id,
-        partial=turn.partial,
-        seq=next_seq(turn.memories),
-        results=(*finished, *rest),
-        failure=failure,
-        unsent=unsent,
-        error_class=error_class,
-        usage=usage,
-        end=end,
-    )
-    return replace(turn, end=end), (Store(op),)
+    turn = replace(turn, outcome=outcome, failure=failure, error_class=error_class, stops=stops, final=True)
+    return _leave(Close, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
 
 
 def _break_off(
     turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
 ) -> Step:
     """Leave the turn open: it goes on from its stored records."""
-    end = _end(replace(turn, outcome=outcome), turn.at)
-    op = BreakOff(
+    return _leave(BreakOff, turn, outcome, finished, usage, turn.at)
+
+
+def _leave(
+    kind: type[Close] | type[BreakOff],
+    turn: Turn,
+    outcome: Outcome,
+    results: tuple[StoreResult, ...],
+    usage: Usage,
+    at: int,
+) -> Step:
+    end = _end(replace(turn, outcome=outcome), at)
+    op = kind(
         turn_id=turn.turn_id,
         outcome=outcome,
         request_id=_in_flight(turn),
         partial=turn.partial,
         seq=next_seq(turn.memories),
-        results=finished,
+        results=results,
         failure=turn.failure,
         unsent=_is_resting_before_call(turn),
         error_class=turn.error_class,

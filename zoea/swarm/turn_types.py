@@ -244,11 +244,10 @@ class KeptBack:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """`excused`: something outside makes it wait (a gate, `Retry-After`, hold)."""
+    """The time. `progress_at` is when something came of the turn last, or what it waits for excused it."""
 
     at: int
     progress_at: int = 0
-    excused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +347,8 @@ class FailRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
-    """End the turn for good.
+class Leave:
+    """What is stored where a turn stops without an answer.
 
     `request_id` is one that gave no answer, 0 if none: it failed with `error_class`,
     is still in flight where that is None, or is `unsent` if it never left. `end` is
@@ -370,20 +369,13 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class BreakOff:
-    """Leave the turn open for later; calls keep the state they have. The fields are those of `Close`."""
+class Close(Leave):
+    """End the turn for good: every call of it has its result."""
 
-    turn_id: int
-    outcome: Outcome
-    request_id: int
-    partial: Answer | None
-    seq: int
-    results: tuple[StoreResult, ...]
-    failure: Failure | None
-    unsent: bool = False
-    error_class: ErrorClass | None = None
-    usage: Usage = field(default_factory=Usage)
-    end: End | None = None
+
+@dataclass(frozen=True, slots=True)
+class BreakOff(Leave):
+    """Leave the turn open for later; calls keep the state they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,10 +421,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run these calls; answer `Finished` for each."""
+    """Run these calls, several of them at once; answer `Finished` for each."""
 
     call_ids: tuple[int, ...]
-    concurrent: bool
 
 
 @dataclass(frozen=True, slots=True)
