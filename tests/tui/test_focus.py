@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from textual.timer import Timer
 
 from tests.swarm.harness import call, script
 from tests.tui.cockpit import QUIET, Stage, cockpit
@@ -20,6 +22,7 @@ from zoea.model.words import ErrorClass, MysisState, Role
 from zoea.settings import Settings
 from zoea.tui.blocks import Kind
 from zoea.tui.screens.exporting import Exporting
+from zoea.tui.screens.finding import Finding
 from zoea.tui.screens.focus import Focus
 from zoea.tui.widgets.find_bar import FindBar
 from zoea.tui.widgets.live import LiveAnswer
@@ -254,6 +257,27 @@ class TestFinding:
             await stage.press("enter")
             await shows(stage, "look did ore")
 
+    async def test_a_look_that_comes_late_takes_no_enter_back(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        late: list[Callable[[], None]] = []
+        wanted: list[str] = []
+
+        def set_timer(bar: FindBar, wait: float, look: Callable[[], None]) -> Timer:
+            late.append(look)
+            return Mock(spec=Timer)
+
+        monkeypatch.setattr(FindBar, "set_timer", set_timer)
+        monkeypatch.setattr(Finding, "on_find_bar_wanted", lambda _, event: wanted.append(event.words))
+        async with focus(tmp_path, Answer(text="", calls=(call("look", "ore"),)), Answer(text="ok")) as stage:
+            await stage.press("slash", "o", "r")
+            late[-1]()
+            await stage.until(lambda: wanted == ["or"])
+            await stage.press("e", "enter")
+            late[-1]()
+            await shows(stage, "look did ore")
+            assert wanted == ["or"]
+
     async def test_words_that_are_nowhere_say_so_and_next_says_why_not(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("n")
@@ -288,16 +312,18 @@ class TestStreaming:
                 await end.wait()
                 yield Answer(text="The **belt** is rich [/]")
 
-        async with focus(tmp_path, prompts=1) as stage:
+        async with focus(tmp_path, prompts=15) as stage:
             real = stage.swarm.provider.stream
             stage.swarm.provider.stream = Slow().stream  # type: ignore[method-assign]  # a model by hand
             await stage.swarm.commander.send("alpha", "again")
-            live = stage.one(LiveAnswer)
+            live, transcript = stage.one(LiveAnswer), stage.one(Transcript)
+            width = transcript.size.width
             await settles(stage, lambda: "thinking…" in stage.text() and "Where is **iron** [/]" in stage.text())
             assert live.text == ""
             speak.set()
             await settles(stage, lambda: live.display and live.text == "The **belt** ")
             assert "The belt" in stage.text()
+            assert transcript.size.width == width, "what is finished is not wrapped anew for what is being written"
             assert "Where is" not in stage.text()
             go_on.set()
             await settles(stage, lambda: "is rich [/]" in stage.text())

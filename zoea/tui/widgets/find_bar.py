@@ -97,13 +97,17 @@ class FindBar(Horizontal):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._stop()
-        words = event.value
-        self._timer = self.set_timer(WAIT_S, lambda: self.post_message(self.Wanted(words)))
+        self._timer = self.set_timer(WAIT_S, self._want)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._stop()
         self.post_message(self.Chosen(event.value))
+
+    def _want(self) -> None:
+        if self._timer is not None:  # else enter came first, and asked for more
+            self._timer = None
+            self.post_message(self.Wanted(self.words))
 
     def _stop(self) -> None:
         if self._timer is not None:
