@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from textual.geometry import Size
+
 from tests.tui.cockpit import Stage, cockpit
+from zoea.tui.actions import BY_ID, Place, Situation
 from zoea.tui.screens.help import Help
 from zoea.tui.widgets.bars import KeyLine
 from zoea.tui.widgets.pick_list import PickList
@@ -28,11 +32,31 @@ async def test_a_click_on_a_key_is_that_key(tmp_path: Path) -> None:
         await stage.until(lambda: stage.app.feed.view is not None and not stage.app.feed.view.held)
 
 
+def test_where_there_is_little_room_spare_keys_go_before_all_others() -> None:
+    class Narrow(KeyLine):
+        size = Size(48, 1)
+
+    line = Narrow()
+    actions = [replace(BY_ID[id], place=Place.DASHBOARD) for id in ("mysis.new", "mysis.stop", "app.find", "app.help")]
+    line.describe(actions, Situation(), {})
+    assert line.text == " n new  s stop  / filter  ? help "
+    Narrow.size = Size(30, 1)
+    line.describe(actions, Situation(), {})
+    assert line.text == " n new  / filter  ? help "
+    Narrow.size = Size(18, 1)
+    line.describe(actions, Situation(), {})
+    assert line.text == " n new  ? help "
+
+
 async def test_the_footer_calls_finding_find_and_filtering_filter(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(200, 24)) as stage:
-        assert " / filter " in stage.one(KeyLine).text
+        wide = stage.one(KeyLine).text
+        assert " / filter " in wide
+        assert " q quit " in wide
+        assert " esc back " not in wide, "nothing is behind the dashboard"
         await stage.press("enter")
         assert " / find " in stage.one(KeyLine).text
+        assert stage.one(KeyLine).text.startswith(" esc back  m message "), "a conversation says first how to leave it"
         await stage.press("escape", "question_mark")
         stage.one(PickList).focus()
         await stage.until(lambda: " / find " in stage.one(KeyLine).text)

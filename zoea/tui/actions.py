@@ -135,7 +135,8 @@ def _with_sandbox(situation: Situation) -> str:
 class Action:
     """One thing a person can do.
 
-    `footer` is its rank in the footer, lowest first; None keeps it out. `asks`
+    `footer` is its rank in the footer, lowest first; None keeps it out. A `spare`
+    one stands there only where all others have room. `asks`
     marks what spends or destroys and is confirmed first. `command` is its word
     at the `:` prompt and, where there is one, the CLI's.
     """
@@ -147,6 +148,7 @@ class Action:
     description: str
     why_not: WhyNot = field(default=always)
     footer: int | None = None
+    spare: bool = False
     asks: bool = False
     command: str = ""
 
@@ -178,8 +180,17 @@ _ALL: tuple[Action, ...] = (
     Action("app.command", _E, "colon", "cmd", "Type an action's name", footer=80),
     Action("app.palette", _E, "ctrl+p", "palette", "Find and run any action"),
     Action("app.help", _E, "question_mark", "help", "What every key does", footer=90, command="help"),
-    Action("app.quit", _E, "q", "quit", "Quit, or detach from a swarm that another process owns", command="quit"),
-    Action("app.back", _E, "escape", "back", "Leave this screen or close what is open"),
+    Action(
+        "app.quit",
+        _E,
+        "q",
+        "quit",
+        "Quit, or detach from a swarm that another process owns",
+        footer=95,
+        spare=True,
+        command="quit",
+    ),
+    Action("app.back", _E, "escape", "back", "Leave this screen or close what is open", footer=5),
     Action("swarm.hold", _E, "x", "hold", "Hold the swarm, or resume it", _when_open, footer=60, command="hold"),
     Action(
         "swarm.stop-all",
@@ -203,7 +214,15 @@ _ALL: tuple[Action, ...] = (
         command="broadcast",
     ),
     Action(
-        "screen.search", _E, "ctrl+f", "search", "Search everything the swarm ever said", _when_open, command="search"
+        "screen.search",
+        _E,
+        "ctrl+f",
+        "search",
+        "Search everything the swarm ever said",
+        _when_open,
+        footer=75,
+        spare=True,
+        command="search",
     ),
     Action("screen.upstreams", _E, "u", "upstreams", "Upstreams and providers", _when_open, command="upstreams"),
     Action(
@@ -228,8 +247,18 @@ _ALL: tuple[Action, ...] = (
         command="send",
     ),
     Action("mysis.focus", _D, "enter", "focus", "Open its conversation", _one_mysis, footer=40, command="show"),
-    Action("mysis.stop", _D, "s", "stop", "Stop it, or the marked", _stoppable, command="stop"),
-    Action("mysis.relaunch", _D, "r", "relaunch", "Start or relaunch it, or the marked", _startable, command="start"),
+    Action("mysis.stop", _D, "s", "stop", "Stop it, or the marked", _stoppable, footer=42, spare=True, command="stop"),
+    Action(
+        "mysis.relaunch",
+        _D,
+        "r",
+        "relaunch",
+        "Start or relaunch it, or the marked",
+        _startable,
+        footer=44,
+        spare=True,
+        command="start",
+    ),
     Action(
         "mysis.configure",
         _D,
@@ -248,9 +277,27 @@ _ALL: tuple[Action, ...] = (
     Action("mysis.mark-all", _D, "asterisk", "mark all", "Mark all that are shown, or none", _with_myses),
     Action("swarm.attention", _D, "a", "attention", "Show those that need you first"),
     Action("swarm.next-in-need", _D, "w", "who needs you", "Go to the next mysis that needs you", _when_open),
-    Action("mysis.inspect", _D, "i", "inspect", "What its requests held, and why", _one_mysis, command="inspect"),
-    Action("focus.previous-turn", _F, "left_square_bracket", "previous turn", "Go to the turn before"),
-    Action("focus.next-turn", _F, "right_square_bracket", "next turn", "Go to the turn after"),
+    Action(
+        "mysis.inspect",
+        _D,
+        "i",
+        "inspect",
+        "What its requests held, and why",
+        _one_mysis,
+        footer=46,
+        spare=True,
+        command="inspect",
+    ),
+    Action(
+        "focus.previous-turn",
+        _F,
+        "left_square_bracket",
+        "previous turn",
+        "Go to the turn before",
+        footer=34,
+        spare=True,
+    ),
+    Action("focus.next-turn", _F, "right_square_bracket", "next turn", "Go to the turn after", footer=35, spare=True),
     Action("focus.previous-mysis", _F, "less_than_sign", "previous mysis", "The mysis above in the list"),
     Action("focus.next-mysis", _F, "greater_than_sign", "next mysis", "The mysis below in the list"),
     Action("focus.next-hit", _F, "n", "next hit", "The next place found", _while_finding),
@@ -260,10 +307,10 @@ _ALL: tuple[Action, ...] = (
     Action(
         "focus.export", _F, "e", "export", "Write the conversation to a file", _one_mysis, footer=60, command="export"
     ),
-    Action("focus.copy", _F, "y", "copy", "Copy the block under the cursor"),
+    Action("focus.copy", _F, "y", "copy", "Copy the block under the cursor", footer=65, spare=True),
     Action("focus.message", _F, "m", "message", "Say something to it", _one_mysis, footer=10),
     Action("focus.stop", _F, "s", "stop", "Stop it", _stoppable, footer=20),
-    Action("focus.relaunch", _F, "r", "relaunch", "Start or relaunch it", _startable),
+    Action("focus.relaunch", _F, "r", "relaunch", "Start or relaunch it", _startable, footer=25, spare=True),
     Action("approval.once", _A, "o", "once", "Allow this call", footer=10),
     Action("approval.session", _A, "s", "session", "Allow this tool until the mysis stops", footer=20),
     Action("approval.template", _A, "t", "template", "Allow this tool for all myses of the template", footer=30),
@@ -281,12 +328,19 @@ _ALL: tuple[Action, ...] = (
         "inspect.previous-turn",
         _I,
         "left_square_bracket",
-        "turn before",
+        "previous turn",
         "The last request of the turn before",
         footer=12,
+        spare=True,
     ),
     Action(
-        "inspect.next-turn", _I, "right_square_bracket", "turn after", "The first request of the turn after", footer=13
+        "inspect.next-turn",
+        _I,
+        "right_square_bracket",
+        "next turn",
+        "The first request of the turn after",
+        footer=13,
+        spare=True,
     ),
     Action("inspect.fold", _I, "enter", "fold", "Show a message whole, or folded", _while_shown, footer=20),
     Action("inspect.verbose", _I, "v", "verbose", "Show all messages whole, or folded", _while_shown, footer=30),

@@ -49,7 +49,7 @@ def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, s
         if enter and isinstance(focused, Input):
             found.setdefault("enter", TypedKey("enter", enter, "app.press('enter')"))
     for action in possible:
-        if action.footer is None and action.id not in _ALWAYS:
+        if (action.footer is None or action.spare) and action.id not in _ALWAYS:
             continue
         key = keys.get(action.id, action.key)
         if (key == "escape" or key.startswith("ctrl+")) and key not in focused._bindings.key_to_bindings:

@@ -42,6 +42,8 @@ class CockpitScreen(Screen[T]):
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE,)
     TITLES: ClassVar[dict[str, str]] = {}
     """What the footer calls an action here, by id, where it does something of its own."""
+    LEADS_BACK: ClassVar[bool] = True
+    """Whether escape goes to another screen, which the footer then says."""
     _bars: _Bars | None = None
 
     @property
@@ -98,7 +100,13 @@ class CockpitScreen(Screen[T]):
             if self.focused is not None and is_typing(self.focused):
                 keys.describe_typed(typed_keys(self.focused, self._bars.possible, self.cockpit.keys), self._badge())
             else:
-                keys.describe(self._bars.possible, self.situation(), self.cockpit.keys, self._badge())
+                keys.describe(
+                    self._bars.possible,
+                    self.situation(),
+                    self.cockpit.keys,
+                    self._badge(),
+                    leads_back=self.LEADS_BACK,
+                )
 
     def _badge(self) -> str:
         if self.cockpit.arming.note:

@@ -46,6 +46,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     CSS_PATH = "dashboard.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.DASHBOARD)
+    LEADS_BACK: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(of(Place.DASHBOARD)),
         Binding("tab,shift+tab", "part", show=False),

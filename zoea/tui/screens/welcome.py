@@ -41,6 +41,7 @@ class Welcome(CockpitScreen[None]):
 
     CSS_PATH = "welcome.tcss"
     PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.WELCOME)
+    LEADS_BACK: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.WELCOME))]
 
     def __init__(self, ports: Sequence[Any] | None = None) -> None:
@@ -101,7 +102,8 @@ class Welcome(CockpitScreen[None]):
             return
         glyphs, cockpit = self.cockpit.glyphs, self.cockpit
         brand = f"{glyphs['brand']}  Z  O  E  A  {glyphs['brand-full']}"
-        said = "There is no mysis yet." if not cockpit.feed.myses else "Myses are there: esc goes to them."
+        is_empty = bool(self._doing) or not cockpit.feed.myses
+        said = "There is no mysis yet." if is_empty else "Myses are there: esc goes to them."
         self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
         situation = self.situation()
         choices = [self._way(action_id, text, BY_ID[action_id].why_not(situation)) for action_id, text in _WAYS]
@@ -120,6 +122,9 @@ class Welcome(CockpitScreen[None]):
         self.call_after_refresh(self._draw)
 
     def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+        self._draw_foot()
+
+    def on_pick_list_resized(self) -> None:
         self._draw_foot()
 
     def _way(self, action_id: str, text: str, why: str) -> Choice:
@@ -264,10 +269,9 @@ class Welcome(CockpitScreen[None]):
             await cockpit.api.start_all()
         except ZoeaError as error:
             cockpit.show_error(error)
-        finally:
-            self._say("")
         if self.is_current and cockpit.feed.myses:
             cockpit.pop_screen()
+        self._say("")
 
     async def _reopened(self, doing: str, opener: Any) -> bool:
         self._say(doing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -131,10 +131,20 @@ class KeyLine(Line):
         if click:
             await self.run_action(click)
 
-    def describe(self, actions: Sequence[Action], situation: Situation, keys: dict[str, str], badge: str = "") -> None:
+    def describe(
+        self,
+        actions: Sequence[Action],
+        situation: Situation,
+        keys: dict[str, str],
+        badge: str = "",
+        *,
+        leads_back: bool = True,
+    ) -> None:
         """Show the actions that have a footer rank; `keys` are the keys in force, by action id."""
         shown: list[_Key] = []
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
+            if action.id == "app.back" and not leads_back:
+                continue
             off = bool(action.why_not(situation))
             title, is_kept = action.title, action.id in ("swarm.hold", "app.help")
             if action.id == "approval.oldest" and situation.approvals:
@@ -142,7 +152,7 @@ class KeyLine(Line):
             if action.id == "swarm.hold" and situation.held:
                 title = "resume"
             key = keys.get(action.id, action.key)
-            shown.append(_Key(key, title, f"app.do({action.id!r})", off=off, is_kept=is_kept))
+            shown.append(_Key(key, title, f"app.do({action.id!r})", off=off, is_kept=is_kept, is_spare=action.spare))
         self._show(shown, badge)
 
     def describe_typed(self, typed: Sequence[TypedKey], badge: str = "") -> None:
@@ -150,11 +160,13 @@ class KeyLine(Line):
         self._show([_Key(one.key, one.title, one.click) for one in typed], badge)
 
     def _show(self, shown: list[_Key], badge: str) -> None:
-        """Where it gets narrow the later ones go first, but not those that a person must always find."""
+        """Where it gets narrow spare ones go first, then the later ones; those a person must always find stay."""
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         room = self.size.width - _apart(aside)
         while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
-            gone = next((one for one in reversed(shown) if not one.is_kept), shown[-1])
+            spare = (one for one in reversed(shown) if one.is_spare)
+            others = (one for one in reversed(shown) if not one.is_kept)
+            gone = next(chain(spare, others), shown[-1])
             shown.remove(gone)
         self._clicks = list(zip(accumulate(one.width for one in shown), (one.click for one in shown), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
@@ -169,6 +181,7 @@ class _Key:
     click: str
     off: bool = False
     is_kept: bool = False
+    is_spare: bool = False
 
     @property
     def pieces(self) -> tuple[Piece, Piece]:
