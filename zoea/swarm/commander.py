@@ -44,13 +44,13 @@ from zoea.swarm.hold import HoldSwitch
 from zoea.swarm.mysis import MysisRunner
 from zoea.swarm.naming import meant
 from zoea.swarm.outside import Beyond, Nothing
+from zoea.swarm.rules import HOUR, SECOND
 from zoea.swarm.services import DISK_FULL, Services
 from zoea.swarm.view import LiveView
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-_HOUR = 3600 * 1_000_000
 CLOSE_WITHIN_S = 8.0
 
 
@@ -216,7 +216,7 @@ class Commander(Beyond):
             message_ops.send(conn, mysis.id, saying, self._settings.swarm.max_hops, 0)
         hours = self._settings.swarm.inherit_broadcast_hours
         if inherit and hours:
-            message_ops.inherit(conn, mysis.id, conn.now() - int(hours * _HOUR))
+            message_ops.inherit(conn, mysis.id, conn.now() - int(hours * HOUR))
         return mysis
 
     def _default_model(self, provider: str) -> str:
@@ -560,7 +560,7 @@ class Commander(Beyond):
     async def _read_spend(self) -> None:
         """What was used today, read at most once a second."""
         now = self._clock.now()
-        if now - self._today.at >= 1_000_000:
+        if now - self._today.at >= SECOND:
             found = await self._store.read(spend_ops.TODAY, (spend_ops.day_of(now),))
             self._today = spend_ops.today(now, found[0] if found else None)
 

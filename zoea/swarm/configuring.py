@@ -68,16 +68,11 @@ def checked(
 def store(conn: WriterConnection, mysis_id: int, change: Change) -> Mysis:
     """The rows of a mysis as the change says."""
     template = change.template
-    conn.execute(
-        "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
-        (template.hash, template.name, template.text, conn.now()),
-    )
+    mysis_ops.keep_template(conn, template.hash, template.name, template.text)
     conn.execute(
         "UPDATE mysis SET template_hash = ?, provider = ?, model = ? WHERE id = ?",
         (template.hash, change.provider, change.model, mysis_id),
     )
-    conn.execute("DELETE FROM mysis_tag WHERE mysis_id = ?", (mysis_id,))
-    for tag in change.tags:
-        conn.execute("INSERT OR IGNORE INTO mysis_tag(mysis_id, tag) VALUES (?,?)", (mysis_id, tag))
+    mysis_ops.set_tags(conn, mysis_id, change.tags)
     conn.emit("mysis.configured", mysis_id)
     return mysis_ops.find(conn, mysis_id)

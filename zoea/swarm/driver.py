@@ -28,6 +28,7 @@ from zoea.swarm.agent import Agent
 from zoea.swarm.endings import end_of, failure_of
 from zoea.swarm.gate import Rank
 from zoea.swarm.model_call import KeptBack, ModelCall
+from zoea.swarm.rules import MINUTE, SECOND
 from zoea.swarm.services import Services
 from zoea.swarm.turn import find_call, slice_calls, step
 from zoea.swarm.view import LiveMysis
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 LARGE_PLAN_CHARS = 100_000  # planning more than this is for a thread: it would hold up the loop for over 5 ms
 LARGE_PLAN_MEMORIES = 500
 CANCEL_WITHIN_S = 2.0
-APPROVAL_US = 30 * 60 * 1_000_000
+APPROVAL_US = 30 * MINUTE
 _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
 
 
@@ -480,8 +481,7 @@ class TurnDriver:
         self._used = used
         live = self._live
         live.turn_tokens = used
-        live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
-        live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
+        live.count(tally)
         self._progress_at = stored.at
         live.progress_at = stored.at
         match op:
@@ -527,7 +527,7 @@ class TurnDriver:
 
     async def _watch(self) -> None:
         """Tell the machine the time, so that a turn without progress ends. Waiting counts as progress."""
-        every = max(1_000_000, self._turn.rules.timeout // 10)
+        every = max(SECOND, self._turn.rules.timeout // 10)
         while True:
             await self._services.clock.sleep_until(self._now() + every)
             excused = (

@@ -15,11 +15,11 @@ from zoea.model.values import Delivery, Receipt, ReceiptLine, Recipients, Sender
 from zoea.model.words import DeliveryMode, DeliveryState, MessageKind, MysisState, SenderKind
 from zoea.store import WriterConnection
 from zoea.swarm import rows
+from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate
 
 NOBODY = "no myses available to receive broadcast (all stopped or errored)"
 TO_COMMANDER = "commander"
-_HOUR = 3600 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_h
     what = "messages" if kind is MessageKind.DIRECT else "broadcasts"
     if per_hour <= 0:
         raise RateExceeded(f"the settings let no mysis send {what}", hint="go on with your own work")
-    since = conn.now() - _HOUR
+    since = conn.now() - HOUR
     times = [
         row[0]
         for row in conn.execute(
@@ -147,7 +147,7 @@ def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_h
         )
     ]
     if len(times) >= per_hour:
-        seconds = max(1, (times[-per_hour] + _HOUR - conn.now()) // 1_000_000)
+        seconds = max(1, (times[-per_hour] + HOUR - conn.now()) // SECOND)
         raise RateExceeded(
             f"you have sent {per_hour} {what} within an hour; try again in {seconds} seconds",
             hint="go on with your own work meanwhile",

@@ -78,20 +78,31 @@ def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
     name = new.name or _free_name(taken)
     _check_free(name, taken)
     now = conn.now()
-    conn.execute(
-        "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
-        (new.template_hash, new.template_name, new.template_body, now),
-    )
+    keep_template(conn, new.template_hash, new.template_name, new.template_body)
     mysis_id = conn.insert(
         "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
         " VALUES (?,?,?,?,?,'idle',?,?)",
         (new.uid, name, new.template_hash, new.provider, new.model, now, now),
     )
     conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
-    for tag in new.tags:
-        conn.execute("INSERT OR IGNORE INTO mysis_tag(mysis_id, tag) VALUES (?,?)", (mysis_id, tag))
+    set_tags(conn, mysis_id, new.tags)
     conn.emit("mysis.created", mysis_id)
     return find(conn, mysis_id)
+
+
+def keep_template(conn: WriterConnection, template_hash: bytes, name: str, body: str) -> None:
+    """Store what a mysis is made from, once however many are."""
+    conn.execute(
+        "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
+        (template_hash, name, body, conn.now()),
+    )
+
+
+def set_tags(conn: WriterConnection, mysis_id: int, tags: tuple[str, ...]) -> None:
+    """These are its tags from now on, and no others."""
+    conn.execute("DELETE FROM mysis_tag WHERE mysis_id = ?", (mysis_id,))
+    for tag in tags:
+        conn.execute("INSERT OR IGNORE INTO mysis_tag(mysis_id, tag) VALUES (?,?)", (mysis_id, tag))
 
 
 def _living_names(conn: sqlite3.Connection, max_myses: int) -> set[str]:
@@ -233,12 +244,7 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *,
             "UPDATE mysis SET held = ?, held_reason = ? WHERE id = ?", (int(on), reason if on else "", mysis_id)
         )
     else:
-        value = json.dumps({"on": on, "reason": reason if on else ""})
-        conn.execute(
-            "INSERT INTO setting(key, value, updated_at) VALUES ('hold', ?, ?)"
-            " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
-            (value, conn.now()),
-        )
+        _remember(conn, "hold", {"on": on, "reason": reason if on else ""})
     why = {"reason": reason} if on and not by_person else {}
     conn.emit("hold.set" if on else "hold.lifted", mysis_id, **why)
 
@@ -267,14 +273,19 @@ def settle_after_start(conn: WriterConnection) -> tuple[int, ...]:
 
 def keep_left_running(conn: WriterConnection, mysis_ids: tuple[int, ...]) -> None:
     """Who ran when the swarm was closed: a successor goes on with these."""
-    conn.execute(
-        "INSERT INTO setting(key, value, updated_at) VALUES ('left_running', ?, ?)"
-        " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
-        (json.dumps(mysis_ids), conn.now()),
-    )
+    _remember(conn, "left_running", mysis_ids)
 
 
 def left_running(conn: sqlite3.Connection) -> frozenset[int]:
     """Who ran when the swarm was closed last."""
     row = conn.execute("SELECT value FROM setting WHERE key = 'left_running'").fetchone()
     return frozenset(json.loads(row["value"])) if row else frozenset()
+
+
+def _remember(conn: WriterConnection, key: str, value: object) -> None:
+    """Something that the swarm itself keeps, whoever owns it next."""
+    conn.execute(
+        "INSERT INTO setting(key, value, updated_at) VALUES (?, ?, ?)"
+        " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+        (key, json.dumps(value), conn.now()),
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Memory
-from zoea.model.words import ErrorClass, Finish, OpenedBy
+from zoea.model.words import ErrorClass, Finish, OpenedBy, RequestState
 from zoea.store import Store, WriterConnection
 from zoea.swarm import guard, rows
 from zoea.swarm.turn_types import PastCall, PastRequest
@@ -43,6 +43,7 @@ SELECT attempt, state, error_class, finish_reason FROM request WHERE turn_id = :
 AND id > coalesce((SELECT max(request_id) FROM memory WHERE turn_id = :turn AND partial = 0), 0) ORDER BY id
 """
 
+_ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 _LAST_CALLS = 10
 
 
@@ -146,7 +147,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
             PastRequest(
                 each["attempt"],
                 ErrorClass(each["error_class"]) if each["error_class"] else None,
-                each["state"] in ("settled", "estimated") and each["finish_reason"] != Finish.UNKNOWN,
+                each["state"] in _ANSWERED and each["finish_reason"] != Finish.UNKNOWN,
             )
             for each in unanswered
         ),

@@ -76,10 +76,9 @@ def life_of(found: Kept, known: Character, *, now: int, held: bool) -> lf.Life:
 
 def live_row(found: Kept) -> LiveMysis:
     """Its row as fronts see it, before anything happens."""
-    mysis, tally = found.mysis, found.tally
+    mysis = found.mysis
     live = LiveMysis(mysis, text_at=mysis.state_at)
-    live.turns, live.tool_calls, live.errors = tally["turns"], tally["tool_calls"], tally["errors"]
-    live.requests, live.tokens, live.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
+    live.count(found.tally)
     live.turn_number = live.turns
     live.pending = len(found.inbox)
     live.set_failure(mysis.failure, mysis.state_at)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zoea.context import Frozen, limit
+from zoea.context import MESSAGE_FRAME, Frozen, limit
 from zoea.model.values import Delivery
 from zoea.text import estimate
 
 _SHARE = 0.5  # of what system prompt and tools leave; the rest is for answers, calls and their results
-_FRAME = 5  # tokens of a message beside its text
 
 
 def for_prompts(frozen: Frozen) -> int:
@@ -41,4 +40,4 @@ def those_that_fit(
 
 
 def _tokens(text: str) -> int:
-    return estimate.tokens(text) + _FRAME
+    return estimate.tokens(text) + MESSAGE_FRAME

@@ -16,6 +16,7 @@ from zoea.swarm.agent import Providers
 from zoea.swarm.approvals import ApprovalDesk
 from zoea.swarm.gate import TurnGate
 from zoea.swarm.hold import HoldSwitch
+from zoea.swarm.rules import SECOND
 from zoea.swarm.view import LiveView
 
 _log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Services:
     async def _try_again(self, was_held: bool, reason: str) -> None:
         """Every ten seconds, until it works; then the hold is what it was before."""
         while True:
-            await self.clock.sleep_until(self.clock.now() + int(RETRY_DISK_S * 1_000_000))
+            await self.clock.sleep_until(self.clock.now() + int(RETRY_DISK_S * SECOND))
             try:
                 await self.store.probe()
             except StoreClosed:

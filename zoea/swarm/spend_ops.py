@@ -16,7 +16,7 @@ import zstandard
 
 from zoea.model.request import ToolSpec
 from zoea.model.values import Usage
-from zoea.model.words import ErrorClass, Finish
+from zoea.model.words import ErrorClass, Finish, RequestState
 from zoea.store import WriterConnection
 from zoea.swarm.approval_ops import BudgetAnswer, ask_for_budget
 from zoea.swarm.budgets import WARN_AT, Bound, backpressure
@@ -123,7 +123,7 @@ def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservati
                 return Reserved(0, scope=one.scope, tokens=tokens, limit=limit, is_asked=True)
         _warn(conn, payer, one)
     request_id = _insert(conn, payer, ask, refused=False)
-    for scope, scope_id, day in _scopes(conn, payer):
+    for scope, scope_id, day in _scopes(payer, conn.now()):
         conn.execute(
             "INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES (?,?,?,?)"
             " ON CONFLICT(scope, scope_id, day)"
@@ -153,7 +153,7 @@ def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: 
             _compressor.compress(ask.plan),
             ask.catalogue_hash,
             ask.estimated_tokens,
-            "refused" if refused else "reserved",
+            RequestState.REFUSED if refused else RequestState.RESERVED,
             0 if refused else ask.tokens,
             conn.now(),
             conn.now() if refused else None,
@@ -163,9 +163,10 @@ def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: 
     return request_id
 
 
-def _scopes(conn: WriterConnection, payer: Payer) -> tuple[tuple[str, int, str], ...]:
+def _scopes(payer: Payer, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
+    """The rows of `spend` that a request reserved at that time counts in."""
     own = ("mysis", payer.mysis_id, "")
-    return (own, ("swarm", 0, day_of(conn.now()))) if payer.metered else (own,)
+    return (own, ("swarm", 0, day_of(reserved_at))) if payer.metered else (own,)
 
 
 def _standings(conn: WriterConnection, payer: Payer, limits: Limits) -> list[_Standing]:
@@ -175,7 +176,7 @@ def _standings(conn: WriterConnection, payer: Payer, limits: Limits) -> list[_St
     if limits.turn.limit is not None:
         # A turn has one request at a time, so nothing else of it is reserved.
         found.append(_Standing("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
-    for key in _scopes(conn, payer):
+    for key in _scopes(payer, conn.now()):
         bound = bounds[key[0]]
         if bound.limit is None:
             continue
@@ -218,7 +219,7 @@ def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, 
         "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
         " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ? WHERE id = ?",
         (
-            "settled" if reported else "estimated",
+            RequestState.SETTLED if reported else RequestState.ESTIMATED,
             usage.input_tokens,
             usage.cached_tokens,
             usage.output_tokens,
@@ -266,10 +267,7 @@ def fail(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, er
 def _release(
     conn: WriterConnection, payer: Payer, reserved: int, reserved_at: int, used: int, cost: int | None
 ) -> None:
-    scopes = [("mysis", payer.mysis_id, "")]
-    if payer.metered:
-        scopes.append(("swarm", 0, day_of(reserved_at)))
-    for scope, scope_id, day in scopes:
+    for scope, scope_id, day in _scopes(payer, reserved_at):
         conn.execute(
             "UPDATE spend SET reserved_tokens = max(0, reserved_tokens - ?), used_tokens = used_tokens + ?,"
             " used_micros = used_micros + ?, unpriced = unpriced + ? WHERE scope = ? AND scope_id = ? AND day = ?",

@@ -15,6 +15,7 @@ from zoea.model.request import ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.model.words import CallState, ErrorClass, Outcome, Role
 from zoea.swarm import guard, waits
+from zoea.swarm.rules import SECOND
 from zoea.swarm.turn_types import (
     Abort,
     Answered,
@@ -271,7 +272,7 @@ def _call_failed(turn: Turn, given: CallFailed) -> Step:
     rules = turn.rules
     if given.error_class is ErrorClass.TRANSIENT and turn.attempt <= rules.retries:
         if given.retry_after is not None:
-            rest = int(given.retry_after * 1_000_000)
+            rest = int(given.retry_after * SECOND)
         else:
             ceiling = min(rules.backoff_max, rules.backoff_first * 2 ** (turn.attempt - 1))
             rest = int(ceiling * given.jitter)
@@ -450,7 +451,7 @@ def _cancelled(turn: Turn, given: Cancelled) -> Step:
 
 
 def _timed_out(turn: Turn) -> Failure:
-    seconds = turn.rules.timeout / 1_000_000
+    seconds = turn.rules.timeout / SECOND
     return Failure(
         "TurnTimeout",
         "Its turn made no progress",

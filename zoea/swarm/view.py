@@ -7,6 +7,7 @@ kept as its tail only, so that a thousand streams stay small.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
@@ -62,6 +63,11 @@ class LiveMysis:
     def hush(self) -> None:
         """Nothing is being written any more."""
         self.streaming = self.thinking = ""
+
+    def count(self, tally: sqlite3.Row) -> None:
+        """Its counters, from its row of the table `tally`."""
+        self.turns, self.tool_calls, self.errors = tally["turns"], tally["tool_calls"], tally["errors"]
+        self.requests, self.tokens, self.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
 
     def set_failure(self, failure: Failure | None, at: int) -> None:
         if failure is not None:
