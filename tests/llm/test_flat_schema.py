@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.flat_schema import MAX_DEPTH, MAX_ITEMS, flat
+from zoea.llm.flat_schema import MAX_ITEMS, MAX_REFERENCES, flat
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 
@@ -49,7 +49,7 @@ def test_what_contains_itself_is_cut_off() -> None:
     depth = 0
     while made:
         made, depth = made["properties"]["next"], depth + 1
-    assert depth == MAX_DEPTH + 1
+    assert depth == MAX_REFERENCES + 1
 
 
 @pytest.mark.parametrize("reference", ["#/$defs/nowhere", "#/$defs/nowhere/at/all", "elsewhere.json"])

@@ -12,6 +12,7 @@ from typing import Any
 from zoea.llm.arguments import repair
 from zoea.llm.errors import failure, from_stream, said
 from zoea.llm.openai_stream import whole_number
+from zoea.llm.shapes import mapping, mappings, parse, words
 from zoea.llm.sse import EventReader
 from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Native, Usage
@@ -27,6 +28,7 @@ _FINISH: dict[str, Finish] = {
     "refusal": Finish.FILTER,
 }
 _SIGNED = ("thinking", "redacted_thinking")
+_TEXTS = ("text", "thinking", "signature", "id", "name")
 
 
 class MessageFold:
@@ -58,7 +60,7 @@ class MessageFold:
     def whole(self, body: bytes) -> None:
         """An answer that was not streamed although that was asked for."""
         try:
-            message = json.loads(body)
+            message = parse(body)
         except ValueError:
             message = None
         if isinstance(message, dict) and message.get("type") == "error":
@@ -72,16 +74,14 @@ class MessageFold:
                 hint="Check the provider's base_url in the settings.",
             )
         self._start(message)
-        for index, block in enumerate(message["content"]):
-            self._blocks[index] = dict(block)
-            if block.get("type") == "tool_use":
-                self._inputs[index] = [json.dumps(block.get("input") or {})]
+        for index, block in enumerate(mappings(message["content"])):
+            self._begin(index, block)
         self._stop = str(message.get("stop_reason") or "end_turn")
 
     def answer(self) -> Answer:
         """Raises ProviderError (content filter) where a refusal left nothing."""
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        text = "".join(block.get("text", "") for block in blocks if block["type"] == "text")
         finish = _FINISH.get(self._stop, Finish.UNKNOWN)
         calls = tuple(self._call(index) for index in sorted(self._inputs))
         if finish is Finish.FILTER and not text.strip() and not calls:
@@ -100,7 +100,7 @@ class MessageFold:
         block = self._blocks[index]
         is_cut = _FINISH.get(self._stop) is Finish.LENGTH and index == max(self._blocks)
         arguments, broken = repair("".join(self._inputs[index]), is_cut=is_cut)
-        return AnswerCall(block["name"], arguments, block.get("id", ""), broken)
+        return AnswerCall(block.get("name", ""), arguments, block.get("id", ""), broken)
 
     def _native(self, blocks: list[dict[str, Any]]) -> Native | None:
         """The layout of the message: signed blocks and text as they are, a placeholder for each call."""
@@ -109,7 +109,7 @@ class MessageFold:
         kept = [
             {"type": "tool_use"} if block["type"] == "tool_use" else block
             for block in blocks
-            if block["type"] in (*_SIGNED, "tool_use") or (block["type"] == "text" and block["text"].strip())
+            if block["type"] in (*_SIGNED, "tool_use") or (block["type"] == "text" and block.get("text", "").strip())
         ]
         return Native(self._provider, self._model, json.dumps(kept, ensure_ascii=False))
 
@@ -117,7 +117,7 @@ class MessageFold:
         self._new = ([], [], [])
         for _, data in events:
             try:
-                event = json.loads(data)
+                event = parse(data)
             except ValueError:
                 continue  # nothing the vendor sends; a stream of nothing else is found incomplete
             if isinstance(event, dict):
@@ -128,50 +128,59 @@ class MessageFold:
     def _event(self, event: dict[str, Any]) -> None:
         match event.get("type"):
             case "content_block_delta":
-                self._delta(event.get("index", 0), event.get("delta") or {})
+                self._delta(_index(event), mapping(event.get("delta")))
             case "content_block_start":
-                self._begin(event.get("index", 0), dict(event.get("content_block") or {}))
+                self._begin(_index(event), mapping(event.get("content_block")))
             case "message_start":
-                self._start(event.get("message") or {})
+                self._start(mapping(event.get("message")))
             case "message_delta":
-                self._usage.update({k: v for k, v in (event.get("usage") or {}).items() if v is not None})
-                self._stop = str((event.get("delta") or {}).get("stop_reason") or self._stop)
+                self._usage.update({k: v for k, v in mapping(event.get("usage")).items() if v is not None})
+                self._stop = words(mapping(event.get("delta")).get("stop_reason")) or self._stop
             case "message_stop":
                 self.is_done = True
             case "error":
                 raise from_stream(event, provider=self._provider, secrets=self._secrets)
 
     def _start(self, message: dict[str, Any]) -> None:
-        self._usage.update(message.get("usage") or {})
-        self._named = str(message.get("model") or "")
+        self._usage.update(mapping(message.get("usage")))
+        self._named = words(message.get("model"))
 
     def _begin(self, index: int, block: dict[str, Any]) -> None:
-        if "type" not in block:
+        kind = words(block.get("type"))
+        if not kind:
             return
+        block = {**block, **{key: words(block[key]) for key in _TEXTS if key in block}}
         self._blocks[index] = block
-        if block["type"] == "tool_use":
+        self._inputs.pop(index, None)
+        if kind == "tool_use":
             given = block.get("input")
             self._inputs[index] = [json.dumps(given)] if given else []
             self._new[2].append(f"{block.get('name', '')} ")
-        elif block["type"] == "text":
+        elif kind == "text":
             self._new[0].append(block.setdefault("text", ""))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> None:
         block = self._blocks.get(index)
         if block is None:
             return
-        match delta.get("type"):
-            case "text_delta":
-                block["text"] = block.get("text", "") + delta["text"]
-                self._new[0].append(delta["text"])
-            case "thinking_delta":
-                block["thinking"] = block.get("thinking", "") + delta["thinking"]
-                self._new[1].append(delta["thinking"])
-            case "signature_delta":
-                block["signature"] = block.get("signature", "") + delta["signature"]
-            case "input_json_delta" if index in self._inputs:
-                self._inputs[index].append(delta["partial_json"])
-                self._new[2].append(delta["partial_json"])
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                block["text"] = block.get("text", "") + text
+                self._new[0].append(text)
+            case {"type": "thinking_delta", "thinking": str(thinking)}:
+                block["thinking"] = block.get("thinking", "") + thinking
+                self._new[1].append(thinking)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                block["signature"] = block.get("signature", "") + signature
+            case {"type": "input_json_delta", "partial_json": str(piece)} if index in self._inputs:
+                self._inputs[index].append(piece)
+                self._new[2].append(piece)
+
+
+def _index(event: dict[str, Any]) -> int:
+    """Which block of the message an event is about."""
+    index = event.get("index", 0)
+    return index if isinstance(index, int) else 0
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
@@ -179,7 +188,7 @@ def usage_of(usage: dict[str, Any]) -> Usage:
     fresh = whole_number(usage.get("input_tokens"))
     read = whole_number(usage.get("cache_read_input_tokens"))
     written = whole_number(usage.get("cache_creation_input_tokens"))
-    details = usage.get("output_tokens_details") or {}
+    details = mapping(usage.get("output_tokens_details"))
     return Usage(
         input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
         cached_tokens=read,

@@ -10,6 +10,8 @@ import json
 import re
 from typing import Any
 
+from zoea.llm.shapes import TOO_DEEP, is_deep, parse
+
 _FENCE = re.compile(r"^```[a-zA-Z]*\s*\n?(.*?)\n?```$", re.DOTALL)
 MAX_REPAIR = 200_000
 
@@ -25,7 +27,7 @@ def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
     if not stripped:
         return "{}", ""
     try:
-        value = json.loads(stripped, parse_constant=_no_constant)
+        value = parse(stripped, constant=_no_constant)
     except ValueError as error:
         reason = _reason(error)
         return (text, f"{reason} (the output limit was reached)") if is_cut else _mend(text, stripped, reason)
@@ -37,14 +39,17 @@ def _object(text: str, value: Any) -> tuple[str, str]:
         return "{}", ""
     if isinstance(value, str):  # some models encode the object twice
         try:
-            inner = json.loads(value)
+            inner = parse(value, constant=_no_constant)
         except ValueError:
             inner = None
         if isinstance(inner, dict):
-            return _compact(inner), ""
+            value = inner
     if not isinstance(value, dict):
         return text, f"the arguments must be one JSON object, not {_kind(value)}"
-    return _compact(value), ""
+    try:
+        return _compact(value), ""
+    except ValueError:  # as 1e999 is
+        return text, "the arguments are not valid JSON: a number is beyond all bounds"
 
 
 def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
@@ -55,7 +60,12 @@ def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
         return text, reason
     from json_repair import loads  # slow to import, and rarely needed
 
-    value = loads(stripped)
+    try:
+        value = loads(stripped)
+    except (ValueError, RecursionError):  # nested too deeply for it
+        return text, reason
+    if is_deep(value):
+        return text, f"the arguments are not valid JSON: {TOO_DEEP}"
     if not isinstance(value, dict) or not value or not _keeps(stripped, value):
         return text, reason
     try:

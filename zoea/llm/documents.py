@@ -6,12 +6,12 @@ They pass no gate, so that a swarm asks for each only once: see `Remembered`.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from zoea.llm.errors import failure, from_status, said
 from zoea.llm.http import Http
+from zoea.llm.shapes import parse
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.words import ErrorClass
@@ -90,7 +90,7 @@ async def fetch(
     if status >= 300:
         raise from_status(status, headers, body, now_us=clock.now(), provider=provider, secrets=secrets)
     try:
-        return json.loads(body)
+        return parse(body)
     except ValueError:
         raise failure(
             ErrorClass.BAD_REQUEST,

@@ -8,12 +8,14 @@ text that leaves here holds a key.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from zoea.llm.shapes import parse
 from zoea.model.errors import ProviderError
 from zoea.model.words import ErrorClass
 
@@ -64,9 +66,11 @@ _NO_MODEL = re.compile(
 )
 _THINKING = re.compile(r"thinking|reasoning_content|signature|reasoning_details|thought_signature", re.IGNORECASE)
 _KEY = re.compile(r"\b(sk|pk|gsk|xai|key|AIza)[-_][A-Za-z0-9_\-*.]{8,}|\bAIza[A-Za-z0-9_\-]{20,}|Bearer\s+[^\s\"']+")
-_TAG = re.compile(r"<[^>]*>")
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_SKIP = re.compile(r"<(script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^<>]*>")
+_TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
+_UNSEEN = re.compile(r"<(script|style)\b", re.IGNORECASE)
+MAX_RETRY_AFTER_S = 86_400.0
+"""A server that asks for a longer rest is asked again after a day."""
 
 _BY_STATUS: dict[int, ErrorClass] = {
     401: ErrorClass.AUTH,
@@ -187,13 +191,24 @@ def said(body: bytes) -> tuple[str, str]:
     """What an error page says, on one line, and its code. Reads JSON, HTML and plain text."""
     text = body.decode("utf-8", "replace").strip()
     try:
-        return message_of(json.loads(text))
+        return message_of(parse(text))
     except ValueError:
         pass
     if text[:1] == "<":
         title = _TITLE.search(text)
-        text = f"a web page, not an answer: {_TAG.sub(' ', title.group(1) if title else _SKIP.sub(' ', text))}"
+        text = f"a web page, not an answer: {title.group(1) if title else _TAG.sub(' ', _seen(text))}"
     return shorten(text), ""
+
+
+def _seen(page: str) -> str:
+    """The page without its scripts and styles; what is not closed goes to the end."""
+    kept: list[str] = []
+    at = 0
+    while (begins := _UNSEEN.search(page, at)) is not None:
+        kept.append(page[at : begins.start()])
+        ends = re.compile(rf"</{begins.group(1)}[^<>]*>", re.IGNORECASE).search(page, begins.end())
+        at = len(page) if ends is None else ends.end()
+    return " ".join([*kept, page[at:]])
 
 
 def message_of(payload: Any) -> tuple[str, str]:
@@ -230,7 +245,7 @@ def retry_after(headers: Mapping[str, str], now_us: int) -> float | None:
     """Seconds to wait, from `retry-after-ms`, or `retry-after` in seconds or as a date."""
     if (exact := headers.get("retry-after-ms")) is not None:
         try:
-            return max(0.0, float(exact) / 1000)
+            return _bounded(float(exact) / 1000)
         except ValueError:
             pass
     given = (headers.get("retry-after") or "").strip()
@@ -240,14 +255,19 @@ def retry_after(headers: Mapping[str, str], now_us: int) -> float | None:
         seconds = float(given)
     except ValueError:
         return _until(given, now_us)
-    return max(0.0, seconds) if seconds == seconds and seconds != float("inf") else None
+    return _bounded(seconds)
+
+
+def _bounded(seconds: float) -> float | None:
+    """The rest that is asked for, where it is a time at all."""
+    return min(max(0.0, seconds), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None
 
 
 def _until(date: str, now_us: int) -> float | None:
     try:
         when = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.fromtimestamp(now_us / 1e6, UTC)).total_seconds())
+    return _bounded((when - datetime.fromtimestamp(now_us / 1e6, UTC)).total_seconds())

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MAX_DEPTH = 8
+MAX_REFERENCES = 8
+MAX_NESTING = 64
+MAX_NODES = 5_000
 MAX_ITEMS = 32
 _UNSAID = frozenset({"$defs", "definitions", "$schema", "$id", "title", "default", "examples"})
 _NAMED = frozenset({"properties", "patternProperties"})
@@ -19,44 +21,54 @@ _CHOICES = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 def flat(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with its references filled in, single `allOf` undone and arrays bounded.
 
-    What contains itself is cut off after eight levels: there any value will do.
+    What contains itself is cut off after eight levels, what is very deep after 64, and
+    what unfolds without measure after 5,000 parts: there any value will do.
     """
-    made = _flat(schema, schema, 0)
+    made = _Unfolding(schema).flat(schema, 0, 0)
     return made if isinstance(made, dict) else {}
 
 
-def _flat(node: Any, root: Mapping[str, Any], depth: int) -> Any:
-    if isinstance(node, list):
-        return [_flat(item, root, depth) for item in node]
-    if not isinstance(node, Mapping):
-        return node
-    reference = node.get("$ref")
-    if isinstance(reference, str):
-        if depth >= MAX_DEPTH:
-            return {}
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return _flat({**_target(reference, root), **beside}, root, depth + 1)
-    every = node.get("allOf")
-    if isinstance(every, list) and len(every) == 1 and isinstance(every[0], Mapping):
-        return _flat({**every[0], **{key: value for key, value in node.items() if key != "allOf"}}, root, depth)
-    made = {key: _inner(key, value, root, depth) for key, value in node.items() if key not in _UNSAID}
-    if made.get("type") == "array":
-        least = made.get("minItems")
-        made.setdefault("maxItems", max(MAX_ITEMS, least) if isinstance(least, int) else MAX_ITEMS)
-    return made
+class _Unfolding:
+    """One schema on its way to being flat; `depth` counts references, `nesting` the levels in each other."""
 
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = MAX_NODES
 
-def _inner(key: str, value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    if key in _NAMED and isinstance(value, Mapping):
-        return {name: _schema(inner, root, depth) for name, inner in value.items()}
-    if key in _CHOICES and isinstance(value, list):
-        return [_schema(inner, root, depth) for inner in value]
-    return _schema(value, root, depth) if key == "items" else _flat(value, root, depth)
+    def flat(self, node: Any, depth: int, nesting: int) -> Any:
+        if not isinstance(node, (list, Mapping)):
+            return node
+        self._left -= 1
+        if self._left < 0 or nesting > MAX_NESTING:
+            return [] if isinstance(node, list) else {}
+        if isinstance(node, list):
+            return [self.flat(item, depth, nesting + 1) for item in node]
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            if depth >= MAX_REFERENCES:
+                return {}
+            beside = {key: value for key, value in node.items() if key != "$ref"}
+            return self.flat({**_target(reference, self._root), **beside}, depth + 1, nesting)
+        every = node.get("allOf")
+        if isinstance(every, list) and len(every) == 1 and isinstance(every[0], Mapping):
+            beside = {key: value for key, value in node.items() if key != "allOf"}
+            return self.flat({**every[0], **beside}, depth, nesting + 1)
+        made = {key: self._inner(key, value, depth, nesting + 1) for key, value in node.items() if key not in _UNSAID}
+        if made.get("type") == "array":
+            least = made.get("minItems")
+            made.setdefault("maxItems", max(MAX_ITEMS, least) if isinstance(least, int) else MAX_ITEMS)
+        return made
 
+    def _inner(self, key: str, value: Any, depth: int, nesting: int) -> Any:
+        if key in _NAMED and isinstance(value, Mapping):
+            return {name: self._schema(inner, depth, nesting) for name, inner in value.items()}
+        if key in _CHOICES and isinstance(value, list):
+            return [self._schema(inner, depth, nesting) for inner in value]
+        return self._schema(value, depth, nesting) if key == "items" else self.flat(value, depth, nesting)
 
-def _schema(node: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """A schema inside another; where anything goes it is an object, as llama.cpp refuses `true`."""
-    return {} if node is True else _flat(node, root, depth)
+    def _schema(self, node: Any, depth: int, nesting: int) -> Any:
+        """A schema inside another; where anything goes it is an object, as llama.cpp refuses `true`."""
+        return {} if node is True else self.flat(node, depth, nesting)
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:

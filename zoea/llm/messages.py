@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from zoea.llm.shapes import parse
 from zoea.model.request import RequestMessage
 from zoea.model.words import Role
 
@@ -69,7 +70,7 @@ def result_text(message: RequestMessage) -> str:
 def arguments_object(text: str) -> dict[str, Any]:
     """Arguments for a provider that wants an object. Stored ones may be broken or cut: then their text is kept."""
     try:
-        value = json.loads(text or "{}")
+        value = parse(text or "{}")
     except ValueError:
         return {"unreadable_arguments": text}
     return value if isinstance(value, dict) else {"unreadable_arguments": text}
@@ -78,7 +79,7 @@ def arguments_object(text: str) -> dict[str, Any]:
 def arguments_text(text: str) -> str:
     """Arguments for a provider that wants JSON text: always one object."""
     try:
-        if isinstance(json.loads(text), dict):
+        if isinstance(parse(text), dict):
             return text
     except ValueError:
         pass

@@ -17,6 +17,7 @@ from zoea.llm.messages import arguments_object, merge_users, result_text, settle
 from zoea.llm.openai_stream import whole_number
 from zoea.llm.openai_wire import tool_wire
 from zoea.llm.replay import Replay, replay_of
+from zoea.llm.shapes import mapping, mappings, parse, words
 from zoea.llm.sse import LineReader
 from zoea.llm.think import ThinkSplitter
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
@@ -155,7 +156,7 @@ class LineFold:
         text, orphan = self._think.orphan("".join(self._text))
         reasoning = f"{''.join(self._reasoning)}{orphan}".strip()
         calls = tuple(self._calls)
-        reason = self._last.get("done_reason") or "stop"
+        reason = words(self._last.get("done_reason")) or "stop"
         finish = {"stop": Finish.STOP, "length": Finish.LENGTH}.get(reason, Finish.UNKNOWN)
         if self._structured and not calls:
             text, calls = structured.read(text, is_cut=finish is Finish.LENGTH)
@@ -175,14 +176,14 @@ class LineFold:
         new: tuple[list[str], list[str], list[str]] = ([], [], [])
         for line in lines:
             try:
-                payload = json.loads(line)
+                payload = parse(line)
             except ValueError:
                 continue  # no line of Ollama's; a stream of nothing else is found incomplete
             if not isinstance(payload, dict):
                 continue
             if payload.get("error"):
                 raise from_stream(payload, provider=self._provider, secrets=self._secrets)
-            self._message(payload.get("message") or {}, new)
+            self._message(mapping(payload.get("message")), new)
             if payload.get("done"):
                 self._last = payload
                 self.is_done = True
@@ -190,18 +191,18 @@ class LineFold:
         return Delta(text, reasoning, call) if text or reasoning or call else None
 
     def _message(self, message: dict[str, Any], new: tuple[list[str], list[str], list[str]]) -> None:
-        text, reasoning = self._think.feed(message.get("content") or "")
-        reasoning = (message.get("thinking") or "") + reasoning
+        text, reasoning = self._think.feed(words(message.get("content")))
+        reasoning = words(message.get("thinking")) + reasoning
         if text:
             self._text.append(text)
             new[2 if self._structured else 0].append(text)
         if reasoning:
             self._reasoning.append(reasoning)
             new[1].append(reasoning)
-        for call in message.get("tool_calls") or ():
-            function = call.get("function") or {}
+        for call in mappings(message.get("tool_calls")):
+            function = mapping(call.get("function"))
             given = function.get("arguments")
             arguments, broken = repair(given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False))
-            name = str(function.get("name") or "")
+            name = words(function.get("name"))
             self._calls.append(AnswerCall(name, arguments, str(call.get("id") or ""), broken))
             new[2].append(f"{name} {arguments}")

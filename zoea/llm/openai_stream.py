@@ -14,6 +14,7 @@ from typing import Any
 from zoea.llm import structured
 from zoea.llm.arguments import repair
 from zoea.llm.errors import failure, from_stream, said
+from zoea.llm.shapes import mapping, mappings, parse, words
 from zoea.llm.sse import EventReader
 from zoea.llm.think import ThinkSplitter
 from zoea.model.request import Answer, AnswerCall, Delta
@@ -88,7 +89,7 @@ class ChatFold:
     def whole(self, body: bytes) -> None:
         """An answer that was not streamed although that was asked for."""
         try:
-            payload = json.loads(body)
+            payload = parse(body)
         except ValueError:
             raise _no_answer(self._provider, said(body)[0], self._secrets) from None
         self._payload(payload)
@@ -139,7 +140,7 @@ class ChatFold:
                 self.is_done = True
                 continue
             try:
-                payload = json.loads(data)
+                payload = parse(data)
             except ValueError:
                 if name == "error":
                     raise from_stream({"error": data}, provider=self._provider, secrets=self._secrets) from None
@@ -153,15 +154,15 @@ class ChatFold:
             return
         if payload.get("error"):
             raise from_stream(payload, provider=self._provider, secrets=self._secrets)
-        usage = payload.get("usage") or (payload.get("x_groq") or {}).get("usage")
+        usage = payload.get("usage") or mapping(payload.get("x_groq")).get("usage")
         if isinstance(usage, dict):
             self._usage = usage
         if isinstance(payload.get("model"), str):
             self._named = payload["model"]
-        for choice in payload.get("choices") or ():
+        for choice in mappings(payload.get("choices")):
             if choice.get("index"):
                 continue
-            self._delta(choice.get("delta") or choice.get("message") or {})
+            self._delta(mapping(choice.get("delta") or choice.get("message")))
             if choice.get("finish_reason"):
                 self._finish = str(choice["finish_reason"])
 
@@ -170,16 +171,16 @@ class ChatFold:
         if isinstance(content, str):
             self._content(content)
         elif isinstance(content, list):
-            for part in content:
+            for part in mappings(content):
                 self._part(part)
         reasoning = delta.get("reasoning_content") or delta.get("reasoning")
         if isinstance(reasoning, str):
             self._reason(reasoning)
         if isinstance(delta.get("refusal"), str):
             self._content(delta["refusal"])
-        for detail in delta.get("reasoning_details") or ():
+        for detail in mappings(delta.get("reasoning_details")):
             self._detail(detail)
-        for piece in delta.get("tool_calls") or ():
+        for piece in mappings(delta.get("tool_calls")):
             self._call(piece)
 
     def _content(self, content: str) -> None:
@@ -198,8 +199,8 @@ class ChatFold:
         """Content in parts, as Mistral streams it: text, or thinking that is itself parts."""
         if isinstance(part.get("text"), str):
             self._content(part["text"])
-        for thought in part.get("thinking") or ():
-            if isinstance(thought, dict) and isinstance(thought.get("text"), str):
+        for thought in mappings(part.get("thinking")):
+            if isinstance(thought.get("text"), str):
                 self._reason(thought["text"])
 
     def _detail(self, detail: dict[str, Any]) -> None:
@@ -210,14 +211,14 @@ class ChatFold:
             return
         for key, value in detail.items():
             if key in ("text", "summary", "data") and isinstance(value, str):
-                last[key] = (last.get(key) or "") + value
+                last[key] = words(last.get(key)) + value
             elif value is not None:
                 last[key] = value
 
     def _call(self, piece: dict[str, Any]) -> None:
-        function = piece.get("function") or {}
+        function = mapping(piece.get("function"))
         call = self._place(piece, function)
-        name = function.get("name") or ""
+        name = words(function.get("name"))
         if name and name != call.name and not call.arguments:
             call.name += name
         if piece.get("id"):
@@ -235,7 +236,7 @@ class ChatFold:
         index = piece.get("index")
         known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
         id = piece.get("id") or ""
-        begins = bool(function.get("name")) and (
+        begins = bool(words(function.get("name"))) and (
             bool(id and known and known.id and id != known.id)
             or (not isinstance(index, int) and not id and known is not None and bool(known.arguments))
         )
@@ -252,8 +253,8 @@ def usage_of(usage: dict[str, Any] | None) -> Usage:
     """Tokens as reported; what is missing stays unknown."""
     if usage is None:
         return Usage()
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
+    prompt = mapping(usage.get("prompt_tokens_details"))
+    completion = mapping(usage.get("completion_tokens_details"))
     cached = prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
     cost = usage.get("cost")
     return Usage(

@@ -11,7 +11,9 @@ import re
 
 _OPEN = re.compile(r"<(think|thinking)>")
 _TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
-_ORPHAN = re.compile(r"\A(.*?)(?:^|\n)\s*</(?:think|thinking)>[ \t]*\n?", re.DOTALL)
+_CLOSE = re.compile(r"</(?:think|thinking)>[ \t]*\n?")
+_BITE = 4096
+"""What is looked at in one go: every tag in it costs a copy of the rest."""
 
 
 class ThinkSplitter:
@@ -32,10 +34,11 @@ class ThinkSplitter:
             return piece, ""
         text: list[str] = []
         reasoning: list[str] = []
-        rest = self._held + piece
-        self._held = ""
-        while rest:
-            rest = self._inside(rest, reasoning) if self._close else self._outside(rest, text)
+        for start in range(0, len(piece), _BITE):
+            rest = self._held + piece[start : start + _BITE]
+            self._held = ""
+            while rest:
+                rest = self._inside(rest, reasoning) if self._close else self._outside(rest, text)
         return "".join(text), "".join(reasoning)
 
     def end(self) -> tuple[str, str]:
@@ -47,8 +50,13 @@ class ThinkSplitter:
         """The final text without what stands before a closing tag that was never opened, and that."""
         if self._seen or "</think" not in text:
             return text, ""
-        match = _ORPHAN.match(text)
-        return (text, "") if match is None else (text[match.end() :].lstrip("\n"), match.group(1).strip())
+        for tag in _CLOSE.finditer(text):
+            start = tag.start()
+            while start and text[start - 1].isspace():
+                start -= 1
+            if not start or "\n" in text[start : tag.start()]:
+                return text[tag.end() :].lstrip("\n"), text[:start].strip()
+        return text, ""
 
     def _inside(self, rest: str, reasoning: list[str]) -> str:
         before, tag, after = rest.partition(self._close)

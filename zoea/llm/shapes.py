@@ -1,0 +1,66 @@
+"""What a server sends, read without trust in its shape.
+
+Any value may stand where a vendor's documentation names another. What is of the
+wrong kind counts as not sent: one odd field costs neither the answer nor the mysis.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+TOO_DEEP = "it is nested too deeply"
+
+
+MAX_DEPTH = 100
+"""The deepest nesting that is read: what is deeper could be read here and no longer written elsewhere."""
+
+
+def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) -> Any:
+    """A JSON document. Raises ValueError, also where it is nested too deeply.
+
+    `constant` is told of NaN and the infinities, as `parse_constant` of `json.loads`.
+    """
+    try:
+        value = json.loads(text, parse_constant=constant)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+    openings = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    if openings > MAX_DEPTH and is_deep(value):
+        raise ValueError(TOO_DEEP)
+    return value
+
+
+def is_deep(value: Any) -> bool:
+    """True where lists and objects stand more than `MAX_DEPTH` deep in each other."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [one for outer in level for one in _inside(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+    return ()
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none where it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def words(value: Any) -> str:
+    """The text, or an empty one."""
+    return value if isinstance(value, str) else ""
