@@ -8,6 +8,7 @@ mind.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
@@ -21,6 +22,10 @@ from zoea.model.request import Answer, Delta, ModelRequest, Sent, StreamItem
 from zoea.model.words import ErrorClass
 
 MAX_FORMS = 6
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""With all its framing: several times what any model can say in one answer."""
+MAX_SILENCE_S = 600.0
+"""How long signs of life alone keep a request going: a server that says only that it lives has lost it."""
 _TOO_MUCH = (429, 503, 529)
 
 
@@ -62,6 +67,7 @@ class HttpProvider:
         self._gate = gate
         self._http = http
         self._clock = clock
+        self._silence = max(MAX_SILENCE_S, config.timeouts.first)
         self._secrets = (config.api_key,) if config.api_key else ()
 
     def _model(self, request: ModelRequest) -> str:
@@ -102,8 +108,10 @@ class HttpProvider:
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
                 fold.whole(await reply.body(16 * 1024 * 1024))
             else:
+                bound = _Bound(self.name, self._silence)
                 while (data := await self._next(reply, fold)) is not None:
                     delta = fold.feed(data)
+                    bound.came(len(data), said=delta is not None)
                     if delta is not None:
                         yield delta
                     if fold.is_done:
@@ -161,3 +169,35 @@ class HttpProvider:
 
     async def close(self) -> None:
         await self._http.close()
+
+
+class _Bound:
+    """An answer has an end: so many bytes, and so many seconds of nothing but signs of life."""
+
+    __slots__ = ("_bytes", "_name", "_said_at", "_silence")
+
+    def __init__(self, name: str, silence: float) -> None:
+        self._name = name
+        self._silence = silence
+        self._bytes = 0
+        self._said_at = asyncio.get_running_loop().time()
+
+    def came(self, count: int, *, said: bool) -> None:
+        """Raises ProviderError once it is too much."""
+        self._bytes += count
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise failure(
+                ErrorClass.BAD_REQUEST,
+                f"{self._name} sent more than {MAX_ANSWER_BYTES // 2**20} MiB for one answer, and did not end",
+                title="The provider's answer has no end",
+                hint="Look at the provider: no model says so much at once. A lower output limit may help.",
+            )
+        now = asyncio.get_running_loop().time()
+        if said:
+            self._said_at = now
+        elif now - self._said_at > self._silence:
+            raise failure(
+                ErrorClass.TRANSIENT,
+                f"{self._name} gave signs of life for {self._silence:g} s, and no word",
+                title="The provider fell silent",
+            )

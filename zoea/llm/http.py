@@ -26,6 +26,7 @@ import httpx
 from zoea.llm.config import Timeouts
 from zoea.llm.connection import Connection, connect, head_of
 from zoea.llm.errors import failure
+from zoea.llm.inflating import inflated
 from zoea.model.errors import ProviderError
 from zoea.model.words import ErrorClass
 
@@ -221,9 +222,8 @@ class Reply:
     def __init__(self, response: httpx.Response, name: str, until: float, between: float) -> None:
         self._response = response
         self._name = name
-        encoded = response.headers.get("content-encoding", "identity") != "identity"
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        self._body = response.aiter_bytes() if encoded else response.stream.__aiter__()
+        self._body = inflated(response.stream.__aiter__(), response.headers.get("content-encoding", ""))
         self._between = between
         self._until = until
         self._heard = False
@@ -389,6 +389,13 @@ def broken(error: httpx.HTTPError, name: str) -> ProviderError:
                 f"the address of {name} cannot be used: {said}",
                 title="The provider's address is wrong",
                 hint="Give base_url with http:// or https:// in the settings.",
+            )
+        case httpx.DecodingError():
+            return failure(
+                ErrorClass.BAD_REQUEST,
+                f"the answer of {name} cannot be unpacked: {said}",
+                title="The provider sent no answer",
+                hint="Check the provider's base_url, and what stands between it and Zoea.",
             )
         case httpx.ConnectError() if _distrusts(error):
             return failure(

@@ -1,0 +1,94 @@
+"""Answers that do not end, say nothing, or are more than they look: they fail alone, and soon enough."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+
+import pytest
+
+from tests.fakes.openai_server import OpenAIServer
+from tests.fakes.wire_server import Outgoing, Received
+from tests.llm.asking import answer, provider
+from zoea.llm import attempt
+from zoea.model.errors import ProviderError
+from zoea.model.words import ErrorClass
+
+CHUNK = b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
+DONE = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+
+class Bodies(OpenAIServer):
+    """Sends each of its pieces as they are, for ever if it has to."""
+
+    def __init__(self, piece: bytes, *, times: int | None = None, encoding: str = "") -> None:
+        super().__init__()
+        self._piece, self._times, self._encoding = piece, times, encoding
+
+    async def handle(self, request: Received, out: Outgoing) -> None:
+        out.begin("text/event-stream", {"content-encoding": self._encoding} if self._encoding else {})
+        sent = 0
+        while self._times is None or sent < self._times:
+            out.piece(self._piece)
+            sent += 1
+            await asyncio.sleep(0)
+        out.end()
+
+
+async def test_an_answer_without_end_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt, "MAX_ANSWER_BYTES", 2**20)
+    async with Bodies(CHUNK) as server:
+        source = provider("openai", server.base_url)
+        with pytest.raises(ProviderError) as caught:
+            await answer(source)
+        assert caught.value.kind is ErrorClass.BAD_REQUEST
+        assert caught.value.what == "reefnet sent more than 1 MiB for one answer, and did not end"
+        await source.close()
+
+
+async def test_signs_of_life_without_a_word_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Bodies(b": still here\n\n") as server:
+        source = provider("openai", server.base_url)
+        monkeypatch.setattr(source, "_silence", 0.0)
+        with pytest.raises(ProviderError) as caught:
+            await answer(source)
+        assert caught.value.kind is ErrorClass.TRANSIENT
+        assert caught.value.what == "reefnet gave signs of life for 0 s, and no word"
+        await source.close()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_packed_stream_is_read_as_it_comes(encoding: str) -> None:
+    packed = gzip.compress(CHUNK * 500 + DONE) if encoding == "gzip" else zlib.compress(CHUNK * 500 + DONE)
+    async with Bodies(packed, times=1, encoding=encoding) as server:
+        source = provider("openai", server.base_url)
+        assert len((await answer(source)).text) == 500_000
+        await source.close()
+
+
+async def test_a_small_body_that_unpacks_without_end_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt, "MAX_ANSWER_BYTES", 2**20)
+    async with Bodies(gzip.compress(b": " + b"\0" * 2**24), times=1, encoding="gzip") as server:
+        source = provider("openai", server.base_url)
+        with pytest.raises(ProviderError, match="more than 1 MiB"):
+            await answer(source)
+        await source.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "said"),
+    [
+        (CHUNK, "gzip", "it is not packed as its header says"),
+        (gzip.compress(gzip.compress(DONE)), "gzip, gzip", "it is packed as 'gzip, gzip', which was not asked for"),
+    ],
+)
+async def test_what_cannot_be_unpacked_is_said(body: bytes, encoding: str, said: str) -> None:
+    async with Bodies(body, times=1, encoding=encoding) as server:
+        source = provider("openai", server.base_url)
+        with pytest.raises(ProviderError) as caught:
+            await answer(source)
+        assert caught.value.kind is ErrorClass.BAD_REQUEST
+        assert caught.value.what.startswith(f"the answer of reefnet cannot be unpacked: {said}")
+        await source.close()
