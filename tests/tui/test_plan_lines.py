@@ -74,7 +74,7 @@ def words(lines: list[list[Piece]]) -> str:
 def test_estimates_are_told_apart_from_what_calibration_makes_of_them() -> None:
     request = replace(REQUEST, estimated_tokens=2_700, planned_tokens=808, calibration=0.3, usage=Usage(800))
     assert request.off_by == pytest.approx(0.01)
-    assert "~808 estimated  800 actual  estimate +1%" in words(head_lines(request, request.created_at))
+    assert "~808 tokens estimated  800 actual  estimate +1 %" in words(head_lines(request, request.created_at))
     said = words(plan_lines(Inspection(request, PLAN, (), ()), 70))
     assert "~2.7k by characters, before calibration ×0.30" in said
     assert "calibration" not in words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
@@ -108,9 +108,9 @@ def test_estimate_and_actual_stand_beside_each_other() -> None:
     said = words(head_lines(REQUEST, REQUEST.created_at))
     for expected in (
         "ended: stop",
-        "~1k estimated",
+        "~1k tokens estimated",
         "1k actual",
-        "estimate +3%",
+        "estimate +3 %",
         "200 cached",
         "20 reasoning",
         "$1.50",

@@ -16,7 +16,7 @@ from zoea.tui import attention, figures
 from zoea.tui.blocks import Block, Kind
 from zoea.tui.focus_lines import doing
 from zoea.tui.recent_lines import recent_lines, request_lines
-from zoea.tui.rows import Columns, Row, budget_of_turn, compose, heads
+from zoea.tui.rows import Columns, Row, budget_of_turn, compose, heads, model_of, waits_for
 from zoea.tui.said_text import lines_of, unmarked
 from zoea.tui.terminal import title_of
 from zoea.tui.widgets.mysis_detail import brief
@@ -63,6 +63,21 @@ def test_the_time_that_is_left_is_never_cut() -> None:
     retried = replace(ERRORED, failure=failure, retry_at=NOW + 27 * figures.SECOND)
     assert line(retried).endswith("…, retry in 27s")
     assert "retry" not in line(replace(retried, held=True))
+
+
+def test_what_a_row_waits_for_is_said_in_words_not_by_the_name_of_a_field() -> None:
+    assert waits_for("arrival_tick 302") == waits_for("travel_arrival_tick 302") == "arrives T302"
+    assert waits_for("cooldown_ticks 3") == "cooldown, 3 ticks"
+    assert waits_for("laser_ready_tick 12.5") == "laser ready until T12.5"
+    assert (waits_for("tick 7"), waits_for("ticks 7")) == ("until T7", "7 ticks")
+    assert waits_for("the kiln\ncools") == "the kiln cools"
+    assert waits_for("") == "as it asked"
+
+
+def test_what_a_mysis_thinks_with_is_named_and_no_model_said_to_be_none() -> None:
+    assert model_of("qwen3:8b", "ollama") == "qwen3:8b on ollama"
+    assert model_of("", "ollama") == "ollama's own model"
+    assert model_of("", "autopilot") == model_of("autopilot", "autopilot") == "autopilot (no model)"
 
 
 def test_a_text_says_how_old_it_is_where_there_is_room() -> None:

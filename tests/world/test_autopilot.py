@@ -130,7 +130,10 @@ async def test_it_streams_reasoning_text_and_calls_then_one_answer() -> None:
     assert "".join(delta.text for delta in deltas) == end.text
     assert [delta.call for delta in deltas if delta.call] == [call.name for call in end.calls]
     assert end.finish is Finish.CALLS
-    assert (end.usage.input_tokens or 0) > 0
+    bare = await collect(AutopilotProvider(pace=0), ModelRequest("autopilot", (SYSTEM, user("Mine iron")), ()))
+    assert isinstance(bare[-1], Answer)
+    assert (end.usage.input_tokens or 0) > (bare[-1].usage.input_tokens or 0) + len(TOOLS), "tools are read as well"
+    assert (bare[-1].usage.input_tokens or 0) > 0
 
 
 async def test_its_pace_is_measured_by_the_clock_and_an_option_of_the_request_wins() -> None:

@@ -8,7 +8,7 @@ from zoea.model.values import MysisView
 from zoea.model.words import Activity, MysisState
 from zoea.text.control import one_line
 from zoea.tui import attention, figures
-from zoea.tui.rows import Piece, glyph
+from zoea.tui.rows import Piece, glyph, waits_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +54,5 @@ def doing(view: MysisView, now: int) -> list[Piece]:
         return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
     if view.waiting_until is not None:
         left = figures.span(max(0, (view.waiting_until - now) / figures.SECOND))
-        return [(f"waits {left}: {one_line(view.waiting_for) or 'as it asked'}", "waiting")]
+        return [(f"waits: {waits_for(view.waiting_for)} ({left})", "waiting")]
     return [(f"{view.activity} {figures.age(view.progress_at, now)}", str(view.activity))]

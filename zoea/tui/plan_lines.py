@@ -12,7 +12,7 @@ from zoea.model.words import RequestState, Role
 from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.blocks import Marks
-from zoea.tui.rows import fit
+from zoea.tui.rows import fit, model_of
 from zoea.tui.widgets.folding_list import Item
 from zoea.tui.widgets.line_list import Piece
 from zoea.tui.wrapping import wrap
@@ -38,27 +38,27 @@ def head_lines(request: Request, now: int) -> list[list[Piece]]:
     first: list[Piece] = [
         (words, role),
         (f"  attempt {request.attempt}" if request.attempt > 1 else "", "asking"),
-        (f"  {one_line(request.model) or 'its own model'} on {one_line(request.provider)}", ""),
+        (f"  {model_of(request.model, request.provider)}", ""),
         (f"  {figures.clock(request.created_at, now, seconds=True)}", "quiet"),
     ]
     if request.state == RequestState.RESERVED:
         reserved = figures.tokens(request.reserved_tokens)
         return [
             first,
-            [(f"~{figures.tokens(request.planned_tokens)} estimated", ""), (f"  {reserved} reserved", "quiet")],
+            [(f"~{figures.tokens(request.planned_tokens)} tokens estimated", ""), (f"  {reserved} reserved", "quiet")],
         ]
     off = request.off_by
     second: list[Piece] = [
-        (f"~{figures.tokens(request.planned_tokens)} estimated", ""),
+        (f"~{figures.tokens(request.planned_tokens)} tokens estimated", ""),
         (f"  {figures.tokens(usage.input_tokens)} actual", "strong" if usage.input_tokens is not None else "quiet"),
-        (f"  estimate {off:+.0%}" if off is not None else "  the provider did not say", _off_role(off)),
+        (f"  estimate {100 * off:+.0f} %" if off is not None else "  the provider did not say", _off_role(off)),
         (f"  {figures.tokens(usage.cached_tokens)} cached" if usage.cached_tokens is not None else "", "quiet"),
     ]
     thought = f" ({figures.tokens(usage.reasoning_tokens)} reasoning)" if usage.reasoning_tokens else ""
     took = figures.duration(request.duration_us) if request.duration_us is not None else "?"
     begun = figures.duration(request.first_token_us) if request.first_token_us is not None else "?"
     third: list[Piece] = [
-        (f"{figures.tokens(usage.output_tokens)} answered{thought}", ""),
+        (f"{figures.tokens(usage.output_tokens)} tokens answered{thought}", ""),
         (f"  took {took}", ""),
         (f", first token after {begun}" if request.first_token_us is not None else "", "quiet"),
         (f"  {figures.money(usage.cost_micros)}", "quiet"),

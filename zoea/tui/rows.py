@@ -6,6 +6,7 @@ shifts when a number grows. Source: spec tui.md, "80x24".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,8 @@ RATE_WIDTH = 8
 BAR_WIDTH = 8
 CALL_SIGN = "⚙ "
 """What a row's text begins with where that is a call."""
+AUTOPILOT = "autopilot"
+"""The provider that is no model, which is said wherever it is named."""
 NAME_MIN, NAME_MAX = 10, 20
 TEXT_MIN = 30
 # Widths of the table, which is narrower than the terminal: at 100, 160 and 120 columns, and alone at 180.
@@ -41,6 +44,8 @@ TEXT_MOST = 500
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
 """From here on a context, or a budget, is nearly full."""
+
+_TICKS = re.compile(r"(?P<what>\w*?)(?:tick (?P<at>[\d.]+)|ticks (?P<many>[\d.]+))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +105,29 @@ def said(view: MysisView) -> str:
     if view.state is MysisState.STOPPED:
         return one_line(view.state_reason) or "stopped"
     if _is_waiting(view):
-        return f"waits: {one_line(view.waiting_for) or 'as it asked'}"
+        return f"waits: {waits_for(view.waiting_for)}"
     text = view.streaming or view.text
     if view.state is MysisState.IDLE and view.failure is not None:
         text = attention.cause(view.failure)
     return one_line(text) if text.startswith(CALL_SIGN) else unmarked(one_line(text[:TEXT_MOST]))
+
+
+def waits_for(reason: str) -> str:
+    """What it waits for, in words; a field of a result that named ticks (`arrival_tick 12`) becomes some."""
+    found = _TICKS.fullmatch(reason)
+    if found is None:
+        return one_line(reason) or "as it asked"
+    what, at, many = found.group("what").rstrip("_").replace("_", " "), found.group("at"), found.group("many")
+    if many:
+        return f"{what}, {many} ticks".removeprefix(", ")
+    return f"arrives T{at}" if what.endswith("arrival") else f"{what} until T{at}".strip()
+
+
+def model_of(model: str, provider: str) -> str:
+    """What it thinks with, as a person reads it."""
+    if provider == AUTOPILOT:
+        return "autopilot (no model)"
+    return f"{one_line(model)} on {one_line(provider)}" if model else f"{one_line(provider)}'s own model"
 
 
 def said_since(view: MysisView, now: int) -> str:

@@ -24,7 +24,7 @@ from zoea.model.words import Activity, MysisState
 from zoea.text.control import one_line
 from zoea.tui import attention, figures
 from zoea.tui.beside import Beside
-from zoea.tui.rows import CALL_SIGN, Piece, budget_of_turn, cells, cut, glyph, said, said_since, time_left
+from zoea.tui.rows import CALL_SIGN, Piece, budget_of_turn, cells, cut, glyph, model_of, said, said_since, time_left
 from zoea.tui.widgets.bars import Line
 from zoea.tui.widgets.text_block import TextBlock
 
@@ -152,14 +152,13 @@ class MysisDetail(Horizontal):
         from zoea.tui.recent_lines import recent_lines, request_lines
 
         state = glyph(view)
-        model = one_line(view.model) or "its own model"
         self._put_titles(
             Content.assemble(
                 (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
                 (one_line(view.name), "bold"),
                 (f"  {doing(view, self._now())}", "$text-quiet"),
             ),
-            Content(f"{one_line(view.template)} · {model} on {one_line(view.provider)}"),
+            Content(f"{one_line(view.template)} · {model_of(view.model, view.provider)}"),
         )
         begin, end = brief(view, self._now())
         self._line.put(cut(begin, self._line.size.width - cells(end)), end)
@@ -210,7 +209,7 @@ def brief(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
         since = said_since(view, now)
         left += [(f"{'  ' if left else ''}text {since} old", "quiet")] if since and view.text else []
         left.append((f"{'  ' if left else ''}{one_line(view.template)}", ""))
-        left.append((f" · {one_line(view.model) or 'its own model'} on {one_line(view.provider)}", "quiet"))
+        left.append((f" · {model_of(view.model, view.provider)}", "quiet"))
     if view.pending:
         left.append((f"  {view.pending} waiting in its inbox", "waiting"))
     return left, right

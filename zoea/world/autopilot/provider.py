@@ -6,6 +6,7 @@ this file only streams that answer at a believable pace.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -87,4 +88,5 @@ def _usage(request: ModelRequest, *written: str) -> Usage:
         + sum(len(call.name) + len(call.arguments) for call in message.calls)
         for message in request.messages
     )
+    read += sum(len(tool.name) + len(tool.description) + len(json.dumps(tool.input_schema)) for tool in request.tools)
     return Usage(input_tokens=-(-read // 4), output_tokens=-(-sum(map(len, written)) // 4))
