@@ -124,9 +124,6 @@ class Welcome(CockpitScreen[None]):
     def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
         self._draw_foot()
 
-    def on_pick_list_resized(self) -> None:
-        self._draw_foot()
-
     def _way(self, action_id: str, text: str, why: str) -> Choice:
         action = BY_ID[action_id]
         key = key_name(self.cockpit.keys[action_id])
