@@ -53,6 +53,18 @@ async def test_going_in_circles_gets_a_note_first_and_then_ends_the_turn(tmp_pat
         assert (await s.commander.mysis("alpha")).state_reason == "loop"
 
 
+async def test_the_loop_guard_looks_as_far_into_the_turn_before_as_its_settings_say(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"loop": {"window": 30, "same_result": 13, "same_call": 13}})
+    same = call("look", "same")
+    replies = script(Answer(calls=(same,) * 12), Answer(text="seen"), Answer(calls=(same,)), Answer(text="again"))
+    async with swarm(tmp_path, replies, settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        for text in ("look", "look again"):
+            await s.commander.send("alpha", text)
+            await s.settled()
+        assert await s.rows("SELECT number FROM turn_note JOIN turn ON turn.id = turn_id") == [{"number": 2}]
+
+
 async def test_transient_failures_are_retried_with_backoff_inside_the_turn(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(transient(), transient(), Answer(text="at last"))) as s:
         await s.commander.create("alpha", start=False)

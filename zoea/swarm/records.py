@@ -44,7 +44,6 @@ AND id > coalesce((SELECT max(request_id) FROM memory WHERE turn_id = :turn AND 
 """
 
 _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
-_LAST_CALLS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> Before:
                 answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
             case TurnSoFar():
                 continue
-    calls = guard.calls_of(tuple(previous))[-_LAST_CALLS:]
-    return Before(answers, calls, guard.texts_of(tuple(previous))[-_LAST_CALLS:])
+    return Before(answers, guard.calls_of(tuple(previous)), guard.texts_of(tuple(previous)))
 
 
 @dataclass(frozen=True, slots=True)
