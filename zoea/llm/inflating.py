@@ -25,12 +25,17 @@ def inflated(body: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
         case "gzip" | "x-gzip" | "deflate":
             return _unpacked(body)
         case other:
-            return _refused(other[:40])
+            return _Refused(other[:40])
 
 
-async def _refused(encoding: str) -> AsyncIterator[bytes]:
-    raise httpx.DecodingError(f"it is packed as {encoding!r}, which was not asked for")
-    yield b""  # only so that this is a generator, as the others
+class _Refused(AsyncIterator[bytes]):
+    """A body that nobody can read: says so when it is read."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+
+    async def __anext__(self) -> bytes:
+        raise httpx.DecodingError(f"it is packed as {self._encoding!r}, which was not asked for")
 
 
 async def _unpacked(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
