@@ -36,7 +36,7 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
         return known
     packed = zstandard.ZstdCompressor().compress(data)
     if len(data) > ROW_BYTES:
-        _write_file(_file(_directory(connection), digest), packed)
+        _write_file(file_of(_directory(connection), digest), packed)
         place, row = "file", None
     else:
         place, row = "row", packed
@@ -64,7 +64,7 @@ def restore(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tuple[by
         raise StoreError(f"blob {blob_id} was redacted")
     try:
         data = zstandard.ZstdDecompressor().decompress(
-            _file(directory, digest).read_bytes() if packed is None else packed
+            file_of(directory, digest).read_bytes() if packed is None else packed
         )
     except OSError as error:
         raise StoreError(f"the file of blob {blob_id} cannot be read: {error.strerror}") from error
@@ -80,7 +80,8 @@ def _directory(connection: sqlite3.Connection) -> Path:
     return Path(name).parent
 
 
-def _file(directory: Path, digest: bytes) -> Path:
+def file_of(directory: Path, digest: bytes) -> Path:
+    """Where a blob over 1 MiB lies; `directory` is the database's."""
     name = digest.hex()
     return directory / "blobs" / name[:2] / f"{name}.zst"
 

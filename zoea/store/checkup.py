@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoea.store.blobs import file_of
 from zoea.store.recall import index
 
 SAMPLE = 500
@@ -60,7 +61,7 @@ def checkup(connection: sqlite3.Connection, directory: Path, *, whole: bool, say
             "End the swarm, then run `zoea doctor --rebuild`.",
         )
     say("the blobs")
-    gone = [name for name in _files(connection) if not (directory / "blobs" / name[:2] / f"{name}.zst").is_file()]
+    gone = [digest.hex() for digest in _in_files(connection) if not file_of(directory, digest).is_file()]
     yield Finding("blobs", f"files are gone: {_few(gone)}" if gone else "", "Restore the folder `blobs` from a backup.")
     orphans = len(unused_files(connection, directory))
     yield Finding(
@@ -72,13 +73,13 @@ def checkup(connection: sqlite3.Connection, directory: Path, *, whole: bool, say
 
 def unused_files(connection: sqlite3.Connection, directory: Path) -> list[Path]:
     """Files of blobs that no row knows: left by an op that was rolled back, or by a purge."""
-    known = set(_files(connection))
+    known = {file_of(directory, digest).stem for digest in _in_files(connection)}
     found = (directory / "blobs").glob("??/*")
     return [file for file in found if file.is_file() and file.stem not in known]
 
 
-def _files(connection: sqlite3.Connection) -> list[str]:
-    return [row[0].hex() for row in connection.execute("SELECT hash FROM blob WHERE place = 'file'")]
+def _in_files(connection: sqlite3.Connection) -> list[bytes]:
+    return [row[0] for row in connection.execute("SELECT hash FROM blob WHERE place = 'file'")]
 
 
 def _few(names: list[str]) -> str:

@@ -11,12 +11,13 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from zoea.model.errors import StoreError
 from zoea.store.identity import APPLICATION_ID, MIGRATIONS, newest_version, read_version
 from zoea.store.recall import index
+from zoea.store.transaction import transaction
 
 Say = Callable[[str], None]
 """Told in a few words how far a migration is that takes a while."""
@@ -39,29 +40,16 @@ def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRAT
     # A new database is there whole or not at all: whoever opens it meanwhile has no half-made one to copy.
     at_once = [[number] for number in numbers] if version > 0 else [list(numbers)]
     if version > 0:
-        with _alone(connection):
+        with transaction(connection):
             if (version := read_version(connection, path, newest=newest)) < newest:
                 keep_copy(path, version)
     connection.execute("PRAGMA foreign_keys = OFF")
     for several in at_once:
-        with _alone(connection):
+        with transaction(connection):
             for number in several:
                 if read_version(connection, path, newest=newest) < number:  # else another process was faster
                     _step(connection, number, folder / f"{number:04}.sql", say)
     connection.execute("PRAGMA foreign_keys = ON")
-
-
-@contextmanager
-def _alone(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction; whoever wants to write waits until it is over."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def keep_copy(path: Path, version: int) -> Path:

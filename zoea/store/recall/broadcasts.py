@@ -7,12 +7,10 @@ import sqlite3
 from zoea.model.words import SenderKind
 from zoea.store.recall import narrow, terms
 from zoea.store.recall.excerpts import around, pattern_of
-from zoea.store.recall.memories import NO_WORDS, OLDER, RANKED, SCANNED
+from zoea.store.recall.memories import NEWEST, NO_WORDS, OLDER, RANKED, SCANNED
 from zoea.store.recall.query import BroadcastHit, BroadcastHits, BroadcastQuery, Match
 
 _SOME = "no broadcast has all of these words; these have some of them"
-_NEWEST = 1 << 50
-_SMALL = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
   WHERE d.message_id = g.id AND d.mysis_id = :mysis AND d.state IN ('pending', 'taken')))"""
 _COLUMNS = "g.id, g.sender_kind, g.sender_id, g.sender_name, g.content, g.created_at"
@@ -30,7 +28,7 @@ def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHi
     sql, given = _narrowed(query)
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
-    given["words"] = query.text.translate(_SMALL) if query.fold else query.text
+    given["words"] = terms.compared(query.text, fold=query.fold)
     proposed, down_to = terms.exact_terms(query.text, fold=query.fold), 0
     if proposed:
         source, order = "message_exact f CROSS JOIN message g ON g.id = f.rowid", "f.rowid"
@@ -39,7 +37,7 @@ def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHi
         given["terms"] = " AND ".join(narrow.narrowed(connection, "message_exact", proposed, newest, fold=query.fold))
     else:
         source, order = "message g", "g.id"
-        down_to = max(0, min(query.before_id or _NEWEST, _newest(connection) + 1) - 1 - SCANNED)
+        down_to = max(0, min(query.before_id or NEWEST, _newest(connection) + 1) - 1 - SCANNED)
         sql = f"g.id > {down_to} AND {sql}"
     found = _rows(connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", given)
     before, note = found[query.limit - 1]["id"] if len(found) > query.limit else None, ""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from zoea.store.recall.terms import quoted
+from zoea.store.transaction import transaction
 
 DOCUMENTS = 4096
 """Row ids of the ranked index for each memory: the first is itself, those after it are its calls."""
@@ -17,6 +17,7 @@ Progress = Callable[[int, int], None]
 
 _BATCH = 1_000
 _CALL = "k.name || '(' || k.arguments || ')'"
+_CALL_DOCUMENT = f"k.memory_id * {DOCUMENTS} + 1 + min(k.position, {DOCUMENTS - 2})"
 _THROUGH = "SELECT max(id), count(*) FROM (SELECT id FROM memory WHERE id > ? ORDER BY id LIMIT ?)"
 _FILL = (
     "INSERT INTO memory_exact(rowid, owner, content, reasoning)"
@@ -26,28 +27,28 @@ _FILL = (
     " ORDER BY k.id",
     "INSERT INTO memory_words(rowid, owner, content, reasoning)"
     f" SELECT id * {DOCUMENTS} AS document, owner, content, reasoning FROM memory WHERE id > :after AND id <= :through"
-    f" UNION ALL SELECT k.memory_id * {DOCUMENTS} + 1 + min(k.position, {DOCUMENTS - 2}), m.owner, {_CALL}, ''"
+    f" UNION ALL SELECT {_CALL_DOCUMENT}, m.owner, {_CALL}, ''"
     " FROM memory m CROSS JOIN tool_call k ON k.memory_id = m.id WHERE m.id > :after AND m.id <= :through"
     " ORDER BY document",
 )
 
-
 _ANY_NOTED = "SELECT 1 FROM unindexed LIMIT 1"
-_NOTED = "FROM unindexed u CROSS JOIN {} ON {}.id = u.id WHERE u.kind = '{}' ORDER BY u.id"
-_CATCH_UP: tuple[str, ...] = (
-    "INSERT INTO memory_exact(rowid, owner, content, reasoning) SELECT m.id, m.owner, m.content, m.reasoning "
-    + _NOTED.format("memory m", "m", "memory"),
-    f"INSERT INTO memory_words(rowid, owner, content, reasoning) SELECT m.id * {DOCUMENTS}, m.owner, m.content,"
-    " m.reasoning " + _NOTED.format("memory m", "m", "memory"),
-    f"INSERT INTO call_exact(rowid, owner, content) SELECT k.id, m.owner, {_CALL} "
-    + _NOTED.format("tool_call k", "k", "call").replace("WHERE", "CROSS JOIN memory m ON m.id = k.memory_id WHERE"),
-    "INSERT INTO memory_words(rowid, owner, content, reasoning)"
-    f" SELECT k.memory_id * {DOCUMENTS} + 1 + min(k.position, {DOCUMENTS - 2}), m.owner, {_CALL}, '' "
-    + _NOTED.format("tool_call k", "k", "call").replace("WHERE", "CROSS JOIN memory m ON m.id = k.memory_id WHERE"),
-    "INSERT INTO message_exact(rowid, content) SELECT b.id, b.content "
-    + _NOTED.format("broadcast b", "b", "broadcast"),
-    "INSERT INTO message_words(rowid, content) SELECT b.id, b.content "
-    + _NOTED.format("broadcast b", "b", "broadcast"),
+_MEMORIES = "FROM unindexed u CROSS JOIN memory m ON m.id = u.id WHERE u.kind = 'memory' ORDER BY u.id"
+_CALLS = (
+    "FROM unindexed u CROSS JOIN tool_call k ON k.id = u.id CROSS JOIN memory m ON m.id = k.memory_id"
+    " WHERE u.kind = 'call' ORDER BY u.id"
+)
+_BROADCASTS = "FROM unindexed u CROSS JOIN broadcast b ON b.id = u.id WHERE u.kind = 'broadcast' ORDER BY u.id"
+_CATCH_UP = (
+    f"INSERT INTO memory_exact(rowid, owner, content, reasoning)"
+    f" SELECT m.id, m.owner, m.content, m.reasoning {_MEMORIES}",
+    f"INSERT INTO memory_words(rowid, owner, content, reasoning)"
+    f" SELECT m.id * {DOCUMENTS}, m.owner, m.content, m.reasoning {_MEMORIES}",
+    f"INSERT INTO call_exact(rowid, owner, content) SELECT k.id, m.owner, {_CALL} {_CALLS}",
+    f"INSERT INTO memory_words(rowid, owner, content, reasoning)"
+    f" SELECT {_CALL_DOCUMENT}, m.owner, {_CALL}, '' {_CALLS}",
+    f"INSERT INTO message_exact(rowid, content) SELECT b.id, b.content {_BROADCASTS}",
+    f"INSERT INTO message_words(rowid, content) SELECT b.id, b.content {_BROADCASTS}",
     "DELETE FROM unindexed",
 )
 
@@ -65,7 +66,7 @@ def catch_up(connection: sqlite3.Connection) -> None:
 def index_rest(connection: sqlite3.Connection) -> None:
     """Index what a connection wrote that was not the writer's, in a transaction of its own."""
     if connection.execute(_ANY_NOTED).fetchone() is not None:
-        with _transaction(connection):
+        with transaction(connection):
             catch_up(connection)
 
 
@@ -97,21 +98,9 @@ def empty(connection: sqlite3.Connection) -> None:
 
 def rebuild(connection: sqlite3.Connection, progress: Progress) -> None:
     """Make the indexes anew from what is stored, all or nothing, in a transaction of its own."""
-    with _transaction(connection):
+    with transaction(connection):
         empty(connection)
         fill(connection, progress)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def merge(connection: sqlite3.Connection, pages: int, *, whole: bool = False) -> bool:

@@ -28,7 +28,8 @@ RANKED = 5_000
 NO_WORDS = "the query has no words: use exact search for signs"
 OLDER = "chosen from the newest {:,} matches, there are older ones"
 _SOME = "no memory has all of these words; these have some of them"
-_NEWEST = 1 << 50
+NEWEST = 1 << 50
+"""An id beyond every row's."""
 
 _HIT = """
 SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, m.turn_id, t.number AS turn_number, m.role, m.source,
@@ -46,7 +47,7 @@ _PROPOSED = (
 _PROPOSED_CALLS = f"""
 SELECT m.id FROM call_exact f CROSS JOIN tool_call k ON k.id = f.rowid CROSS JOIN memory m ON m.id = k.memory_id
 WHERE f.call_exact MATCH :terms AND f.rowid < coalesce(
-  (SELECT id FROM tool_call WHERE memory_id >= :before ORDER BY memory_id, position LIMIT 1), {_NEWEST})
+  (SELECT id FROM tool_call WHERE memory_id >= :before ORDER BY memory_id, position LIMIT 1), {NEWEST})
 """
 _CALLS = (
     "SELECT id, position, name, name || '(' || arguments || ')' AS call FROM tool_call"
@@ -84,7 +85,7 @@ def matching_ids(connection: sqlite3.Connection, query: Query, most: int) -> lis
 def _found(connection: sqlite3.Connection, query: Query, most: int) -> tuple[list[int], int]:
     """The newest ids, and the one down to which was looked: 0 where everything was."""
     narrowed, given = _narrowed(query)
-    given["words"] = query.text.translate(_SMALL) if query.fold else query.text
+    given["words"] = terms.compared(query.text, fold=query.fold)
     asked = terms.exact_terms(query.text, fold=query.fold)
     truth = " OR ".join(_truths(query))
     look = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
@@ -148,12 +149,9 @@ def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
     return Hits()
 
 
-_SMALL = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-
-
 def _narrowed(query: Query) -> tuple[str, dict[str, object]]:
     """The filters as SQL over `memory m`, and their values."""
-    sql, given = ["m.id < :before"], dict[str, object](before=min(query.before_id or _NEWEST, _NEWEST))
+    sql, given = ["m.id < :before"], dict[str, object](before=min(query.before_id or NEWEST, NEWEST))
     for name, column, value in (
         ("role", "m.role = :role", query.role),
         ("source", "m.source = :source", query.source),
@@ -206,7 +204,7 @@ def _is_frequent(connection: sqlite3.Connection, query: Query, asked: list[str],
 
 def _far_enough(connection: sqlite3.Connection, query: Query, most: int) -> int:
     """The id at which a search without the index stops after `most` rows: 0 where it goes through everything."""
-    before = min(query.before_id or _NEWEST, _NEWEST)
+    before = min(query.before_id or NEWEST, NEWEST)
     if query.mysis_ids is not None and len(query.mysis_ids) == 1:
         sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
         found = connection.execute(sql, (query.mysis_ids[0], before, most)).fetchone()

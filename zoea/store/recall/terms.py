@@ -12,6 +12,7 @@ GRAMS = 24
 """Characters of a term of the exact index, and terms of one question: more narrow it no further."""
 OWNERS = 24
 """Owners named in one question."""
+_SMALL = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 def exact_terms(text: str, *, fold: bool) -> list[str]:
@@ -23,6 +24,11 @@ def exact_terms(text: str, *, fold: bool) -> list[str]:
     """
     grams = list(dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1)))[:GRAMS]
     return [_any_of(_cases(gram)) if fold else quoted(gram) for gram in grams]
+
+
+def compared(text: str, *, fold: bool) -> str:
+    """The text that a row's is compared with: where any case is meant, A to Z small, which is all SQLite folds."""
+    return text.translate(_SMALL) if fold else text
 
 
 def owner_terms(owners: tuple[int, ...] | None) -> list[str]:
