@@ -169,6 +169,13 @@ class TestTickLength:
         )
         assert waits.learn_tick(seen, RULES, 0) == 2 * SECOND
 
+    def test_ticks_are_whole_so_one_that_just_passed_by_measures_nothing(self) -> None:
+        first, next_one = result({"current_tick": 100}), result({"current_tick": 101}, at=T + SECOND // 2)
+        assert waits.learn_tick((first, next_one), RULES, 2 * SECOND) == 2 * SECOND
+        assert waits.learn_tick((first, next_one), RULES, 0) == 0, "the default is as good as what was seen"
+        later = result({"current_tick": 101}, at=T + 5 * SECOND)
+        assert waits.learn_tick((first, later), RULES, 2 * SECOND) == 5 * SECOND
+
     @pytest.mark.parametrize(
         "ticks",
         [(100,), (100, 100), (104, 100), (1, 1 + 1e-9), ("x", "y")],

@@ -113,7 +113,11 @@ def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length:
 
 
 def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> int:
-    """How long a tick is, µs, from the first and last tick this turn saw; `known` where it saw none pass."""
+    """How long a tick is, µs, from the first and last tick this turn saw; `known` where they do not speak against it.
+
+    Ticks are whole: n of them passed in anything between n - 1 and n + 1 lengths, so a turn that sees one pass by
+    within half a second has not measured half a second.
+    """
     seen = [
         (tick, memory.created_at)
         for memory in memories
@@ -121,7 +125,11 @@ def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> in
     ]
     if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
         return known
-    measured = (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])
+    passed, took = seen[-1][0] - seen[0][0], seen[-1][1] - seen[0][1]
+    longest = took / (passed - 1) if passed > 1 else math.inf
+    if took / (passed + 1) <= (known or rules.default_tick) <= longest:
+        return known
+    measured = took / passed
     return int(measured) if 1 <= measured <= _LONGEST_TICK else known
 
 
