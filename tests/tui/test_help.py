@@ -45,8 +45,8 @@ async def test_typing_finds_by_what_it_does_and_by_key(tmp_path: Path) -> None:
 async def test_what_is_not_possible_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
-        assert "there is nothing to undo. Bring back" in lines.plain
-        assert "not here: in a conversation. " in lines.plain
+        assert "Bring back what was deleted last  not now: there is nothing to undo" in lines.plain
+        assert "not here: in a conversation" in lines.plain
         await stage.write("undo")
         await stage.press("enter")
         assert isinstance(stage.screen, Help)
@@ -60,7 +60,7 @@ async def test_a_line_that_does_not_fit_is_cut_visibly_and_said_whole_below(tmp_
         assert lines.is_cut
         row = next(line for line in stage.text().split("\n") if "sandbox" in line and "not here" in line)
         assert row.rstrip("│ ").endswith("…")
-        assert stage.one(TextBlock).plain == f"not here: on the welcome screen. {SANDBOX}"
+        assert stage.one(TextBlock).plain == f"{SANDBOX}  not here: on the welcome screen"
 
 
 async def test_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:

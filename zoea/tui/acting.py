@@ -55,8 +55,12 @@ class Acting:
         names += f" and {len(views) - _NAMED} more" if len(views) > _NAMED else ""
         running = sum(1 for view in views if view.state == "running")
         lines = [f"Delete {names}?"]
-        lines += [f"{running} of them running; what they do now is cut off."] if running else []
-        lines += ["Their names become free. Their memories stay, and z brings them back."]
+        if len(views) == 1:
+            lines += ["It is running; what it does now is cut off."] if running else []
+            lines += ["Its name becomes free. Its memories stay, and z brings it back."]
+        else:
+            lines += [f"{running} of them running; what they do now is cut off."] if running else []
+            lines += ["Their names become free. Their memories stay, and z brings them back."]
 
         def answered(yes: bool | None) -> None:
             for view in views if yes else ():

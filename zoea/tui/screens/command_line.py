@@ -70,7 +70,7 @@ class CommandLine(CockpitModal[None]):
         for place, one in enumerate(self._found):
             mark = "› " if place == self._chosen else "  "
             role = "quiet" if one.why_not else "title" if place == self._chosen else "strong"
-            said = f"{one.why_not}" if one.why_not else one.title
+            said = f"not now: {one.why_not}" if one.why_not else one.title
             lines.append([(mark, "key"), (fit(one_line(one.line), _WORD), role), (f" {one_line(said)}", "quiet")])
         self.query_one("#completions", TextBlock).put(lines)
 

@@ -154,9 +154,9 @@ class Help(CockpitScreen[None]):
             ("  ", ""),
             (fit(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
         ]
-        if why:
-            pieces.append((f"{why}. ", "waiting"))
         pieces.append((action.description, "quiet" if why else ""))
+        if why:
+            pieces.append((_why_said(why), "waiting"))
         return Choice(tuple(pieces), action.id)
 
     def _fixed(self, place: Place, words: list[str]) -> Iterator[Choice]:
@@ -187,6 +187,13 @@ class Help(CockpitScreen[None]):
             said.put([])
             return
         why = self._why_not(action)
-        said.put([[(f"{why}. " if why else "", "waiting"), (action.description, "quiet" if why else "")]])
+        said.put([[(action.description, "quiet" if why else ""), (_why_said(why), "waiting")]])
         command = f" · :{action.command}" if action.command else ""
         self.lines.border_subtitle = Content(f"{action.id}{command} · enter does it")
+
+
+def _why_said(why: str) -> str:
+    """Why not, behind what an action does."""
+    if not why:
+        return ""
+    return f"  {why}" if why.startswith("not ") else f"  not now: {why}"
