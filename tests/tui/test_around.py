@@ -23,6 +23,7 @@ from zoea.tui import app as app_module
 from zoea.tui.app import Cockpit, Opened
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.quitting import Quitting
+from zoea.tui.screens.upstreams import Upstreams
 from zoea.tui.terminal import Terminal, notification_sequences, title_of, title_sequence
 
 
@@ -215,3 +216,12 @@ async def test_commands_of_an_ended_swarm_are_refused_not_raised(tmp_path: Path)
         stage.app.opened = None
         await stage.press("x", "s", "b")
         assert [notice for notice in stage.notices if "opening" not in notice] == []
+
+
+async def test_a_second_that_passes_while_a_screen_is_made_or_taken_down_fails_at_nothing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        made = stage.app.push_screen(Upstreams())
+        stage.app._tick()
+        await made
+        await stage.until(lambda: "zoea upstream import" in stage.text())
+    stage.app._tick()

@@ -314,9 +314,11 @@ class Cockpit(Visiting, Acting, App[str]):
         self.cursors.wake()
 
     def _tick(self) -> None:
+        """A second has passed. A screen that is still being made, or is taken down already, has nothing to draw on."""
         self.cursors.settle()
-        if hasattr(self.screen, "tick"):
-            self.screen.tick()
+        screen = self.screen_stack[-1] if self.is_running and self.screen_stack else None
+        if screen is not None and screen.is_mounted and hasattr(screen, "tick"):
+            screen.tick()
 
     # Actions.
 
