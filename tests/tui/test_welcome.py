@@ -23,6 +23,7 @@ from zoea.app.running import RunOptions
 from zoea.llm.discovery import Port
 from zoea.model.errors import StoreError
 from zoea.settings.paths import Places, places
+from zoea.store import Store
 from zoea.tui import start
 from zoea.tui.app import Cockpit, Opened
 from zoea.tui.screens.connect import Connect
@@ -38,6 +39,8 @@ async def welcome(folder: Path, *, size: tuple[int, int] = (120, 40), is_owner: 
     """The welcome over a swarm without myses, which can be opened with a world."""
     config = folder / "config"
     config.mkdir(exist_ok=True)
+    # Without a database the screen says so, over as many of its lines as the path is long.
+    await (await Store.open(folder / "zoea.db", clock_now=lambda: START)).close()
     fake = FakeSwarm()
 
     @asynccontextmanager
