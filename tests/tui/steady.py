@@ -22,11 +22,27 @@ from textual.screen import Screen
 SPINS = 50
 """Turns of the loop before a pump that is busy is looked at in real time, every `LOOK_S`."""
 LOOK_S = 0.002
-LASTING_S = 0.1
-"""Work that has not ended by then, while every pump waits, lasts: a call in flight, a reader that follows."""
-PATIENCE_S = 5.0
+LASTING_S = 3.0
+"""Where no work ends for so long, while every pump waits, all of it lasts: a call that is held back, say.
+
+Longer than any thread takes for its answer on a machine that has much else to do.
+"""
+PATIENCE_S = 20.0
 """How long a pump may be busy before the test goes on without it."""
 _ALWAYS = ("MessagePump._process_messages", "Timer._run_timer", "App.run_test.<locals>.run_app")
+_FOLLOWS = (
+    "Cockpit._run_swarm",
+    "Cockpit._end_when_told",
+    "Feed.follow",
+    "Feed._follow_changes",
+    "Feed._follow_events",
+    "Feed._measure",
+    "Dashboard._read_feed",
+    "MarkdownStream._run",
+)
+"""What goes on beside the screen by itself, whatever key was pressed."""
+_FOLLOWING_GROUPS = ("live",)
+"""Workers of which the same is true."""
 
 
 def key_event(key: str) -> events.Key:
@@ -53,6 +69,15 @@ class SteadyPilot(Pilot[str]):
             self.app.post_message(event)
             await self._stand_still()
 
+    async def click(self, *at: Any, times: int = 1, **more: Any) -> bool:
+        """As Textual's; clicks that belong together do so however slow the machine is."""
+        within = self.app.CLICK_CHAIN_TIME_THRESHOLD
+        self.app.CLICK_CHAIN_TIME_THRESHOLD = PATIENCE_S if times > 1 else within  # type: ignore[misc]  # of this app alone
+        try:
+            return await super().click(*at, times=times, **more)
+        finally:
+            self.app.CLICK_CHAIN_TIME_THRESHOLD = within  # type: ignore[misc]  # as it was
+
     async def pause(self, delay: float | None = None) -> None:
         if delay is not None:
             await asyncio.sleep(delay)
@@ -73,7 +98,7 @@ class SteadyPilot(Pilot[str]):
             begun = self._begun()
             if not begun:
                 break
-            ended, going_on = await asyncio.wait(begun, timeout=LASTING_S)
+            ended, going_on = await asyncio.wait(begun, timeout=LASTING_S, return_when=asyncio.FIRST_COMPLETED)
             if not ended:
                 self._lasting |= going_on
                 break
@@ -110,15 +135,15 @@ class SteadyPilot(Pilot[str]):
 
     def _begun(self) -> set[asyncio.Task[Any]]:
         """What the cockpit began beside its pumps and timers that may yet end."""
-        current = asyncio.current_task()
+        apart = {asyncio.current_task(), *(each._task for each in self.app.workers if each.group in _FOLLOWING_GROUPS)}
         return {
-            task for task in asyncio.all_tasks() if task not in self._lasting and task is not current and _is_work(task)
+            task for task in asyncio.all_tasks() if task not in self._lasting and task not in apart and _is_work(task)
         }
 
 
 def _is_work(task: asyncio.Task[Any]) -> bool:
     code = getattr(task.get_coro(), "cr_code", None)
-    if code is None or code.co_qualname in _ALWAYS:
+    if code is None or code.co_qualname in (*_ALWAYS, *_FOLLOWS):
         return False
     return "/zoea/tui/" in code.co_filename or "/textual/" in code.co_filename
 
