@@ -20,8 +20,15 @@ async def open_search(stage: Stage, words: str = "") -> LineList:
     await stage.press("ctrl+f")
     assert isinstance(stage.screen, Search)
     if words:
-        await stage.write(words)
+        await search(stage, words)
     return stage.screen.hits
+
+
+async def search(stage: Stage, words: str) -> None:
+    """Type, and wait until all that was typed was searched for: what stands there before is of a part of it."""
+    await stage.write(words)
+    screen = stage.screen
+    await stage.until(lambda: all(each.is_finished for each in stage.app.workers if each.node is screen))
 
 
 async def ask(stage: Stage, name: str, text: str) -> None:
@@ -43,8 +50,8 @@ async def test_words_are_found_across_the_swarm_while_they_are_typed(tmp_path: P
         assert "beta" in text
         assert "found, newest first" in stage.text()
         assert any(("belt", "hit") in stage.screen._line(at, 100) for at in range(hits.count))  # type: ignore[attr-defined]  # search
-        await stage.write(" role:user @beta")
-        await stage.until(lambda: hits.count == 1)
+        await search(stage, " role:user @beta")
+        assert hits.count == 1
         assert "And the belt again" in stage.text()
 
 
