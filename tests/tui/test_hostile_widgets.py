@@ -29,6 +29,7 @@ from zoea.tui.widgets.live import LiveAnswer
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.rule import Rule
 from zoea.tui.widgets.sight_side import SightSide
+from zoea.tui.widgets.transcript import Transcript
 
 MARK = "list[int]"
 BAD = " ".join((MARK, *HOSTILE[1:], HOSTILE[0]))
@@ -136,7 +137,7 @@ async def through_all(stage: Stage, seen: Seen) -> None:
         seen.look()
         await stage.press("escape")
     await stage.press("escape", "g", "enter")
-    await seen.until(LiveAnswer, SightSide)
+    await seen.until(LiveAnswer, SightSide, Transcript)
     await stage.press("v", "slash")
     await paste(stage, MARK)
     seen.look()
