@@ -69,12 +69,12 @@ class SteadyPilot(Pilot[str]):
             self.app.post_message(event)
             await self._stand_still()
 
-    async def click(self, *at: Any, times: int = 1, **more: Any) -> bool:
+    async def click(self, *at: Any, **more: Any) -> bool:
         """As Textual's; clicks that belong together do so however slow the machine is."""
         within = self.app.CLICK_CHAIN_TIME_THRESHOLD
-        self.app.CLICK_CHAIN_TIME_THRESHOLD = PATIENCE_S if times > 1 else within  # type: ignore[misc]  # of this app alone
+        self.app.CLICK_CHAIN_TIME_THRESHOLD = PATIENCE_S if more.get("times", 1) > 1 else within  # type: ignore[misc]  # of this app alone
         try:
-            return await super().click(*at, times=times, **more)
+            return await super().click(*at, **more)
         finally:
             self.app.CLICK_CHAIN_TIME_THRESHOLD = within  # type: ignore[misc]  # as it was
 

@@ -108,7 +108,7 @@ async def test_new_lines_are_followed_at_the_end_and_counted_elsewhere(tmp_path:
         lines = await open_log(stage)
         assert lines.is_at_end
         await stage.api.hold(True, reason="lunch")
-        await stage.until(lambda: "on hold" in lines.plain)
+        await stage.until(lambda: "lunch" in lines.plain)
         assert lines.is_at_end
         await stage.press("g")
         before = lines.scroll_offset
