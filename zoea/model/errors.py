@@ -2,8 +2,8 @@
 
 Each carries a title (one line), what happened, and what to do about it; the TUI,
 stderr and `--json` show the same three. Errors of other libraries are translated
-into these at the edge where they enter. Exit codes are an API: see `EXIT_CODES`
-in the reference.
+into these at the edge where they enter. Exit codes are an API, and have a page
+of the reference.
 
     ZoeaError                     exit 1
     ├── UsageError                exit 2   what was asked cannot be understood

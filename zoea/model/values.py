@@ -68,8 +68,8 @@ class Memory:
     `label` is the line Zoea writes above a prompt that is not the commander's
     (`[message from mysis alpha]`), empty otherwise; `content` is always verbatim.
     For role `tool`, `call_id` is the row id of the answered call and `is_error`
-    says how it went. `tokens` is the estimate of content, reasoning and calls,
-    made once before storing.
+    says how it went. `tokens` is the estimate of content and reasoning, made
+    once before storing.
     """
 
     id: int

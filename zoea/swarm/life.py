@@ -177,6 +177,7 @@ class Lasting:
 
 
 def lasting(life: Life) -> Lasting:
+    """What of this life is stored beside its state."""
     return Lasting(life.encouragement, life.wait_until, life.wait_reason)
 
 

@@ -244,6 +244,7 @@ RECEIPT = (
 
 
 def receipt(conn: WriterConnection, message_id: int) -> Receipt:
+    """What became of a message so far, a line for each recipient."""
     return Receipt(message_id, tuple(receipt_line(row) for row in conn.execute(RECEIPT, (message_id,))))
 
 

@@ -445,4 +445,5 @@ class MysisRunner:
 
 
 def pending_of(delivery: Delivery) -> lf.Pending:
+    """A delivery as its mysis's life knows it."""
     return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person)

@@ -131,6 +131,7 @@ def _free_name(taken: set[str]) -> str:
 
 
 def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
+    """The mysis as it stands now, living or deleted. Raises MysisMissing."""
     row = conn.execute(f"{rows.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
     if row is None:
         raise MysisMissing(f"there is no mysis #{mysis_id}")
@@ -230,6 +231,7 @@ def fail(conn: WriterConnection, mysis_id: int, failure: Failure) -> Mysis:
 
 
 def dismiss(conn: WriterConnection, mysis_id: int) -> None:
+    """Take the error off its row; the state stays."""
     conn.execute("UPDATE mysis SET error_dismissed_at = ? WHERE id = ?", (conn.now(), mysis_id))
     conn.emit("mysis.dismissed", mysis_id)
 

@@ -1,4 +1,4 @@
-"""Rows of the store as values, and the columns they are read by. The only place that knows both."""
+"""Memories, calls, myses and deliveries: their rows as values, and the columns they are read by."""
 
 from __future__ import annotations
 
@@ -127,6 +127,7 @@ def call(row: sqlite3.Row) -> ToolCall:
 
 
 def native(text: str | None) -> Native | None:
+    """The column that `native_text` wrote."""
     if text is None:
         return None
     value = json.loads(text)
@@ -142,6 +143,7 @@ def native_text(value: Native | None) -> str | None:
 
 
 def failure(text: str | None) -> Failure | None:
+    """The column that `failure_text` wrote; an error as `ZoeaError.as_dict` names its parts."""
     if text is None:
         return None
     value = json.loads(text)
@@ -149,6 +151,7 @@ def failure(text: str | None) -> Failure | None:
 
 
 def failure_text(value: Failure | None) -> str | None:
+    """The column: class, title, what happened, what to do."""
     if value is None:
         return None
     fields = {"class": value.kind, "title": value.title, "what": value.what, "hint": value.hint}

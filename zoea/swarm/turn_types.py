@@ -127,6 +127,8 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Unplannable:
+    """What must be in the request cannot fit."""
+
     at: int
     failure: Failure
 
@@ -170,6 +172,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
+    """The model's answer, and its calls as they will be stored."""
+
     at: int
     answer: Answer
     calls: tuple[Prepared, ...] = ()
@@ -216,6 +220,8 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Steered:
+    """Messages that are to join the next request."""
+
     at: int
     deliveries: tuple[int, ...]
 
@@ -303,6 +309,8 @@ class StoreAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
+    """What a call gave, in the place that was reserved for it; `state` is how the call ended."""
+
     turn_id: int
     call_id: int
     seq: int
@@ -312,11 +320,15 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True)
 class MarkSent:
+    """These calls go out now."""
+
     call_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TakeSteers:
+    """Deliveries join the turn as its next prompts, as many as it has room for."""
+
     turn_id: int
     delivery_ids: tuple[int, ...]
     seq: int
@@ -324,6 +336,8 @@ class TakeSteers:
 
 @dataclass(frozen=True, slots=True)
 class StoreNote:
+    """What Zoea says to the model, right after the memory with `after_seq`."""
+
     turn_id: int
     after_seq: int
     kind: str
@@ -341,6 +355,8 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class FailRequest:
+    """A request that gave no answer; its reservation is given back but for what it used."""
+
     request_id: int
     error_class: ErrorClass
     usage: Usage
@@ -435,6 +451,8 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Store:
+    """Carry out one operation; answer `Stored` when it is durable."""
+
     op: TurnOp
 
 
@@ -459,7 +477,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The turn is over, or broke off. See `life.TurnEnded` for the fields."""
+    """The turn is over, or broke off. The fields are those of `life.TurnEnded`; a tick is in µs, 0 where unknown."""
 
     outcome: Outcome
     responded: bool
