@@ -315,6 +315,13 @@ class TurnDriver:
         await self._services.hold_swarm(said)
         return t.Verdict(self._now(), held=True)
 
+    def _reserve_op(
+        self, conn: WriterConnection, limits: spend_ops.Limits, ask: spend_ops.Reservation
+    ) -> spend_ops.Reserved:
+        if ask.catalogue_hash not in self._services.known_catalogues:
+            spend_ops.store_catalogue(conn, ask.catalogue_hash, self._catalogue.tools)
+        return spend_ops.reserve(conn, self._keeper, limits, ask)
+
     def _limits(self) -> spend_ops.Limits:
         """The template's budgets for the turn and the mysis, the workspace's for the day."""
         own, swarm = self._agent.settings.budget, self._services.settings.budget
@@ -358,13 +365,6 @@ class TurnDriver:
         self._awaits_lift = False
         self._progress_at = self._now()
         self.post(t.Lifted(self._now()))
-
-    def _reserve_op(
-        self, conn: WriterConnection, limits: spend_ops.Limits, ask: spend_ops.Reservation
-    ) -> spend_ops.Reserved:
-        if ask.catalogue_hash not in self._services.known_catalogues:
-            spend_ops.store_catalogue(conn, ask.catalogue_hash, self._catalogue.tools)
-        return spend_ops.reserve(conn, self._keeper, limits, ask)
 
     # The model and the tools.
 

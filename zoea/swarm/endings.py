@@ -31,11 +31,18 @@ def end_of(error: Exception) -> t.End:
             return broke_off(failure_of(error), ErrorClass.BAD_REQUEST)
 
 
-def broke_off(failure: Failure, error_class: ErrorClass) -> t.End:
+def nothing_to_do(why: Failure) -> t.End:
+    """The end of a turn that was not even begun, because there was nothing for it."""
+    return broke_off(why, ErrorClass.CANCELLED, Outcome.CANCELLED, responded=True)
+
+
+def broke_off(
+    failure: Failure, error_class: ErrorClass, outcome: Outcome = Outcome.FAILED, *, responded: bool = False
+) -> t.End:
     """The end of a turn that could not be opened, or that nothing could carry on: it goes on later, if it is there."""
     return t.End(
-        outcome=Outcome.FAILED,
-        responded=False,
+        outcome=outcome,
+        responded=responded,
         nudged=False,
         failure=failure,
         error_class=error_class,

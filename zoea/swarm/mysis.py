@@ -24,7 +24,7 @@ from zoea.swarm import mysis_ops, records, spend_ops, turn_ops
 from zoea.swarm import turn_types as t
 from zoea.swarm.agent import MISSING_WINDOW, Agent, Character, freezer, make_agent
 from zoea.swarm.driver import OpenedTurn, TurnDriver
-from zoea.swarm.endings import broke_off, end_of, failure_of
+from zoea.swarm.endings import broke_off, end_of, failure_of, nothing_to_do
 from zoea.swarm.restore import restore
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
@@ -287,11 +287,11 @@ class MysisRunner:
         end: t.End
         returned: tuple[lf.Pending, ...] = ()
         try:
-            end, returned = await self._run_turn(effect)
+            end = await self._run_turn(effect)
         except asyncio.CancelledError:
             # Stopped before the turn was in the store: its prompts stay pending, and one that broke off stays open.
             outcome = Outcome.CRASHED if effect.resume else Outcome.CANCELLED
-            end = replace(broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED), outcome=outcome)
+            end = broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED, outcome)
             returned = self._untaken(effect)
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             if not isinstance(error, ZoeaError):
@@ -325,7 +325,7 @@ class MysisRunner:
             returned=returned,
         )
 
-    async def _run_turn(self, effect: lf.OpenTurn) -> tuple[t.End, tuple[lf.Pending, ...]]:
+    async def _run_turn(self, effect: lf.OpenTurn) -> t.End:
         services = self._services
         if self._known.damage is not None:
             raise self._known.damage
@@ -336,7 +336,11 @@ class MysisRunner:
             self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
         catalogue = await self._session.catalogue()
         if effect.resume:
-            return await self._resume(agent, self._session, catalogue), ()
+            return await self._resume(agent, self._session, catalogue)
+        return await self._open(agent, self._session, catalogue, effect)
+
+    async def _open(self, agent: Agent, session: ToolSession, catalogue: Catalogue, effect: lf.OpenTurn) -> t.End:
+        services = self._services
         opening = tuple(prompt.delivery_id for prompt in effect.prompts)
         situation = await situation_text(services, agent, opening)
         freeze = freezer(
@@ -362,8 +366,7 @@ class MysisRunner:
             )
         )
         if opened is None:
-            nothing = broke_off(Failure("Withdrawn", "withdrawn"), ErrorClass.CANCELLED)
-            return replace(nothing, outcome=Outcome.CANCELLED, responded=True), ()
+            return nothing_to_do(Failure("Withdrawn", "withdrawn"))
         if opened.left:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
             self._inbox.put_nowait(_Told(lf.Left(left), None))
@@ -380,13 +383,12 @@ class MysisRunner:
         turn, effects = turn_step(turn, t.Opened(opened.opened_at))
         by_person = any(prompt.from_person for prompt in effect.prompts)
         about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
-        return await self._drive(agent, self._session, catalogue, about, turn, effects), ()
+        return await self._drive(agent, session, catalogue, about, turn, effects)
 
     async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:
         stored = await records.open_turn(self._services.store, self.mysis.id)
         if stored is None:
-            nothing = broke_off(Failure("Resume", "nothing to resume"), ErrorClass.CANCELLED)
-            return replace(nothing, outcome=Outcome.CANCELLED, responded=True)
+            return nothing_to_do(Failure("Resume", "nothing to resume"))
         turn, effects = restore(
             turn_id=stored.turn_id,
             memories=stored.memories,
