@@ -265,6 +265,16 @@ class TestRows:
         assert "context   10 of 100" in text
         assert table([view]).endswith("No key")
 
+    async def test_no_line_of_the_table_is_wider_than_the_terminal(
+        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        view = replace(await swarm.mysis("alpha"), text="word " * 80)
+        assert table([view]).splitlines()[1].endswith("word…"), "a pipe gets what it always got"
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        for columns in (90, 200):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            assert max(map(len, table([view]).splitlines())) == columns
+
     async def test_the_autopilot_is_never_taken_for_a_model(self, swarm: FakeSwarm) -> None:
         view = await swarm.mysis("alpha")
         assert provider_label(replace(view, provider="autopilot", model="autopilot")) == "autopilot (no model)"

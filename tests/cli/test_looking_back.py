@@ -55,6 +55,7 @@ def test_an_export_that_cannot_be_says_why(zoea: Zoea, played: None) -> None:
 def test_a_request_is_explained_the_newest_or_the_one_that_was_asked_for(zoea: Zoea, played: None) -> None:
     newest = zoea("explain", "alpha").out
     assert "Request 2 of alpha, turn 1, its request 2" in newest
+    assert newest.splitlines()[0].rstrip(":") == newest.splitlines()[0].strip(), "a request without a model names none"
     assert "situation" in newest
     first = zoea("explain", "alpha", "1", "--json").json
     assert first["request"]["id"] == 1

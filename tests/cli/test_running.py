@@ -181,6 +181,8 @@ class TestAttaching:
     def test_it_can_add_myses_to_it(self, zoea: Zoea, beside: OwnerThread) -> None:
         ran = zoea("run", "--json", "--myses", "2", "--world", "reef", "--for", "50ms")
         assert len(beside.do(beside.swarm.view()).myses) == 2
+        last = json.loads(ran.out.splitlines()[-1])
+        assert (last["event"], len(last["myses"])) == ("summary", 2), "the last line is the summary here as well"
         assert "--world counts only where one is started" in ran.err
 
     def test_a_headless_owner_does_not_attach(self, zoea: Zoea, beside: OwnerThread) -> None:

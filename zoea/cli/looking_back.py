@@ -128,7 +128,8 @@ def explain(
 
 def _title(request: Request) -> str:
     where = f", turn {request.turn_number}, its request {request.iteration}" if request.turn_number else ""
-    return f"Request {request.id} of {request.mysis}{where}, {moment(request.created_at)}: {request.model}"
+    model = f": {request.model}" if request.model else ""
+    return f"Request {request.id} of {request.mysis}{where}, {moment(request.created_at)}{model}"
 
 
 def _numbers(request: Request) -> str:

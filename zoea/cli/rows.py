@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -10,6 +12,9 @@ from zoea.model.words import MysisState
 from zoea.text.control import strip
 
 TEXT_WIDTH = 60
+TEXT_MOST = 2_000
+LEAST_TEXT = 10
+"""A text that has less room than this in a line of the terminal goes on in the next one."""
 _WAITING = ("delivered", "started", "waiting")
 
 
@@ -36,7 +41,14 @@ def table(myses: Iterable[MysisView]) -> str:
         for view in myses
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    return "\n".join(_line(row, widths) for row in rows)
+    room = _terminal_width() - sum(widths) - 2 * len(widths)
+    lines = [(*row[:-1], one_line(row[-1], room if room >= LEAST_TEXT else TEXT_WIDTH)) for row in rows]
+    return "\n".join(_line(row, widths) for row in lines)
+
+
+def _terminal_width() -> int:
+    """The columns of the terminal that is written to; 0 where it is none."""
+    return shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() else 0
 
 
 def provider_label(view: MysisView) -> str:
@@ -91,8 +103,8 @@ def one_line(text: str, width: int = TEXT_WIDTH) -> str:
 
 def _last(view: MysisView) -> str:
     if view.failure is not None and view.state is not MysisState.RUNNING:
-        return one_line(view.failure.title)
-    return one_line(view.text or view.state_reason)
+        return view.failure.title
+    return (view.text or view.state_reason)[:TEXT_MOST]
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:

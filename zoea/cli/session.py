@@ -64,6 +64,8 @@ async def owned(options: RunOptions, where: Places) -> int:
 
 async def attached(options: RunOptions, where: Places) -> int:
     """Show the swarm that another process owns. Leaving it changes nothing there."""
+    from zoea.app.scores import credits_earned
+
     front = _front(options, where)
     ending = asyncio.Event()
     async with await attach(where) as swarm:
@@ -77,6 +79,9 @@ async def attached(options: RunOptions, where: Places) -> int:
         await prepare(swarm, options)
         try:
             await _show(swarm, front, options, after, ending=ending, is_owner=False)
+            if options.as_json:  # a machine that reads to the last line finds there what an own run ends with
+                myses = (await swarm.view()).myses
+                await front.summary(summary(myses, await asyncio.to_thread(credits_earned, where, myses)))
         except NoRunningSwarm:
             await front.say("The running swarm has ended")
     return 0
