@@ -56,7 +56,7 @@ def fields_of(wire: Mapping[str, Any]) -> dict[str, Any]:
         return dict(inner) if isinstance(inner, Mapping) and len(structured) == 1 else dict(structured)
     try:
         read = json.loads(as_result(wire).content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
 

@@ -16,8 +16,8 @@ from typing import Any, cast
 import anyio
 import mcp_types as types
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client import stdio
 from mcp.client.session import IncomingMessage
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.message import SessionMessage
@@ -29,9 +29,13 @@ from zoea.tools.catalogue import RemoteTool
 from zoea.tools.config import UpstreamConfig
 from zoea.tools.fate import Failure, Fate
 from zoea.tools.http import BROKEN, NOT_SENT, REFUSED, HttpPool
+from zoea.tools.lines import Lines
 from zoea.tools.stderr import StderrLog
 
 logger = logging.getLogger(__name__)
+
+# The SDK names the class that reads its children, and gives no other way to bound it.
+vars(stdio)["TextReceiveStream"] = Lines
 
 MAX_PAGES = 100
 CANCEL_WRITE_S = 0.5
@@ -114,7 +118,9 @@ class Connection:
                 cursor = page.next_cursor
                 if not cursor:
                     break
-        except (MCPError, ValidationError, RuntimeError) as error:
+        except ValidationError:
+            raise Failure(Fate.ANSWERED, "its list of tools is not one") from None
+        except (MCPError, RuntimeError) as error:
             raise self._failure(error, begun=True) from None
         return tuple(found)
 
@@ -249,7 +255,7 @@ async def _stdio(parameters: StdioServerParameters, log: StderrLog) -> AsyncIter
     """A child whose stderr goes to the log; this process's own end is closed once the child has its."""
     errlog = log.attach()
     try:
-        async with stdio_client(parameters, errlog) as streams:
+        async with stdio.stdio_client(parameters, errlog) as streams:
             errlog.close()
             yield streams
     finally:
