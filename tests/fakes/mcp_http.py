@@ -29,6 +29,7 @@ def build() -> MCPServer:
     @server.tool(annotations=ToolAnnotations(read_only_hint=True))
     async def sleep(seconds: float) -> dict[str, float]:
         begun = time.monotonic()
+        tell("begun")
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:

@@ -18,6 +18,7 @@ from tests.fakes.mcp_sessions import SessionServer
 from tests.fakes.toolboxes import HTTP_PEER, asked, meta, wait_until
 from tests.tools.conftest import Opener
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools.link import CLOSE_S
 
 
 def _module(name: str) -> UpstreamConfig:
@@ -83,7 +84,7 @@ Peer = tuple[subprocess.Popen[str], str]
 async def test_a_streamable_http_server_serves_calls_that_overlap(open_box: Opener, http_peer: Peer) -> None:
     session = open_box(UpstreamConfig("peer", url=http_peer[1])).session(1, "alpha", "")
     assert {tool.name for tool in (await session.catalogue()).tools} >= {"echo", "sleep", "write"}
-    results = await asyncio.gather(*(session.call(asked("sleep", seconds=0.4), meta=meta()) for _ in range(4)))
+    results = await asyncio.gather(*(session.call(asked("sleep", seconds=1.0), meta=meta()) for _ in range(4)))
     spans = [json.loads(result.content) for result in results]
     assert max(span["begun"] for span in spans) < min(span["ended"] for span in spans)
 
@@ -100,12 +101,12 @@ async def test_a_cancelled_http_call_is_cancelled_at_the_server(open_box: Opener
     session = open_box(UpstreamConfig("peer", url=url)).session(1, "alpha", "")
     await session.catalogue()
     call = asyncio.create_task(session.call(asked("sleep", seconds=30), meta=meta()))
-    done, _ = await asyncio.wait({call}, timeout=0.5)
-    assert not done
+    assert process.stdout is not None
+    assert (await asyncio.to_thread(process.stdout.readline)).strip() == "begun"
+    assert not call.done()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert process.stdout is not None
     assert (await asyncio.to_thread(process.stdout.readline)).strip() == "cancelled"
 
 
@@ -191,7 +192,7 @@ async def test_an_address_where_nobody_listens_is_named(open_box: Opener) -> Non
     box = open_box(UpstreamConfig("nobody", url="http://127.0.0.1:9/mcp", backoff=0.02, retries=1))
     began = time.monotonic()
     await box.settled()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # long before `start_timeout`
     assert "cannot connect" in box.status()[0].last_error
 
 
@@ -218,5 +219,5 @@ async def test_a_server_that_does_not_let_go_cannot_hold_up_the_shutdown() -> No
         await box.session(1, "alpha", "").catalogue()
         began = time.monotonic()
         await box.close()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < CLOSE_S  # by the bound of its farewell, before that of the whole link
         assert server.farewells == 1
