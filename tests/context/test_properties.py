@@ -30,9 +30,9 @@ from zoea.context import (
     rebuild,
     request_tokens,
 )
+from zoea.context.current import turn_units
 from zoea.context.forms import FULL, show
 from zoea.context.slices import UnitKind
-from zoea.context.turns import turn_units
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory

@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 from zoea.context.explain import done, explain, explain_data, why
-from zoea.context.forms import PLAN_VERSION
-from zoea.context.frozen import Frozen, Limit, limit
+from zoea.context.frozen import PLAN_VERSION, Frozen, Limit, limit
 from zoea.context.measure import MESSAGE_FRAME, Counter, message_tokens, request_tokens
 from zoea.context.needs import (
     Answer,

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from zoea.context.current import first_form
 from zoea.context.fold import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, folded, lines
 from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, show
 from zoea.context.frozen import Frozen
 from zoea.context.measure import Counter, message_chars
 from zoea.context.slices import Unit, UnitKind
-from zoea.context.turns import first_form
 from zoea.context.values import Step, StepKind
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, ToolCall

@@ -2,7 +2,7 @@
 
 A kept plan names a memory and a form instead of repeating the text, so a form
 that once went to a model must render the same for ever: change one only
-together with `PLAN_VERSION`.
+together with `FORMS_VERSION`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Memory, ToolCall
 from zoea.model.words import Role, Source
 
-PLAN_VERSION = 1
+FORMS_VERSION = 1
+"""Of the forms, and of how a row names them: what a kept plan is read by."""
 
 SUPERSEDED = "[superseded by a later call]"
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Any
 
-from zoea.context.forms import PLAN_VERSION
 from zoea.model.errors import PlanError
 from zoea.model.words import OpenedBy
+
+PLAN_VERSION = 1
+"""Of the rules that plan: a turn ends under those it was opened with."""
 
 
 @dataclass(frozen=True, slots=True)

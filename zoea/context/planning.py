@@ -14,6 +14,7 @@ from itertools import islice
 
 from zoea.context.choice import Choice, Scale, assemble, in_order_of_choice, prepare
 from zoea.context.compaction import TurnState, own_chars, step
+from zoea.context.current import turn_units
 from zoea.context.forms import BARE, FULL, ORDER, show
 from zoea.context.frozen import Frozen, Limit, limit, raised
 from zoea.context.guard import cut
@@ -23,7 +24,6 @@ from zoea.context.refusal import refusal
 from zoea.context.select import choose
 from zoea.context.slices import LeftOut, Unit, UnitKind
 from zoea.context.strategies import packs as packs_of
-from zoea.context.turns import turn_units
 from zoea.context.values import Plan, Reason, Status, Step, StepKind, Truncation, Variant
 from zoea.model.request import RequestMessage
 

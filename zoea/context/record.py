@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from zoea.context.forms import PLAN_VERSION, Form, FormKind, show
+from zoea.context.forms import FORMS_VERSION, Form, FormKind, show
 from zoea.context.values import Plan
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestCall, RequestMessage
@@ -21,7 +21,7 @@ from zoea.model.words import Role, Source
 def encode(plan: Plan) -> dict[str, Any]:
     """What the `request` row keeps of a plan, ready for JSON; `rebuild` makes the messages of it again."""
     return {
-        "v": PLAN_VERSION,
+        "v": FORMS_VERSION,
         "decisions": [decision.as_dict() for decision in plan.decisions],
         "steps": [step.as_dict() for step in plan.steps],
         "budget": plan.budget.as_dict(),
@@ -39,9 +39,9 @@ def rebuild(encoded: Mapping[str, Any], memories: Mapping[int, Memory]) -> tuple
     Raises:
         PlanError: a version this Zoea cannot read, or a memory that is gone.
     """
-    if encoded.get("v") != PLAN_VERSION:
+    if encoded.get("v") != FORMS_VERSION:
         raise PlanError(
-            f"The plan is of version {encoded.get('v')}; this Zoea reads {PLAN_VERSION}.",
+            f"The plan is of version {encoded.get('v')}; this Zoea reads {FORMS_VERSION}.",
             hint="Open the workspace with the Zoea that wrote it.",
         )
     return tuple([_decode_message(entry, memories) for entry in encoded["messages"]])

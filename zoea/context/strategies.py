@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from zoea.context import turns
-from zoea.context.forms import PLAN_VERSION
-from zoea.context.frozen import Frozen
+from zoea.context.frozen import PLAN_VERSION, Frozen
 from zoea.context.needs import Answer, Need
 from zoea.context.values import Pack
 from zoea.model.errors import PlanError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
 from zoea.model.request import Catalogue
@@ -96,6 +97,8 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> Before:
                 answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
             case TurnSoFar():
                 continue
+            case _:
+                assert_never(need)
     return Before(answers, guard.calls_of(tuple(previous)), guard.texts_of(tuple(previous)))
 
 
