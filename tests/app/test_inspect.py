@@ -37,15 +37,9 @@ def all_of(path: Path, mysis_id: int = 1) -> list[Inspection]:
 
 async def play(inner: Swarm, *prompts: str) -> None:
     """Say these and wait for each answer; time passes where a retry is due."""
-    runner = inner.commander._runner("alpha")
     for prompt in prompts:
         await inner.commander.send("alpha", prompt)
-
-        def is_done() -> bool:
-            inner.clock.by(1.0)
-            return runner.is_settled
-
-        await inner.until(is_done)
+        await inner.settled_in_time()
 
 
 def working() -> Rule:

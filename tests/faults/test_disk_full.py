@@ -207,11 +207,7 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
                 while s.commander._services.is_disk_full:
                     s.clock.by(RETRY_DISK_S)
                     await asyncio.sleep(0.002)
-        runners = [s.commander._runner(name) for name in names]
-        async with asyncio.timeout(60):
-            while not all(runner.is_settled for runner in runners):
-                s.clock.by(1.0)  # a turn that nears its budget rests by the clock
-                await asyncio.sleep(0.002)
+        await s.settled_in_time(*names)  # a turn that nears its budget rests by the clock
         assert held
         assert refused
         assert sorted(row["content"] for row in await s.rows("SELECT content FROM message")) == sorted(said)

@@ -130,6 +130,21 @@ class Swarm:
         runner = self.commander._runner(name)
         await self.until(lambda: runner.is_settled)
 
+    async def settled_in_time(self, *names: str, step_s: float = 1.0) -> None:
+        """As `settled`, for all of these, while time goes on by hand wherever one of them waits for nothing but time.
+
+        Never while one waits for a thread: however long the machine keeps that back, no turn runs out of time.
+        """
+        runners = [self.commander._runner(name) for name in names or ("alpha",)]
+
+        def is_settled() -> bool:
+            waiting = [runner for runner in runners if not runner.is_settled]
+            if waiting and all(runner._driver is None or runner._driver._turn.phase == "resting" for runner in waiting):
+                self.clock.by(step_s)
+            return not waiting
+
+        await self.until(is_settled)
+
     def state(self, name: str = "alpha") -> MysisState:
         return self.commander._runner(name).mysis.state
 

@@ -69,11 +69,7 @@ async def test_transient_failures_are_retried_with_backoff_inside_the_turn(tmp_p
     async with swarm(tmp_path, script(transient(), transient(), Answer(text="at last"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
-        await s.until(lambda: s.provider.calls == 1)
-        runner = s.commander._runner("alpha")
-        while not runner.is_settled:
-            s.clock.by(1)
-            await asyncio.sleep(0.002)
+        await s.settled_in_time()
         assert await s.value("SELECT outcome FROM turn") == "answered"
         attempts = await s.rows("SELECT attempt, state, error_class FROM request ORDER BY id")
         assert [(a["attempt"], a["state"], a["error_class"]) for a in attempts] == [
