@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from textual.widget import Widget
+
 from tests.tui.cockpit import asks_when_told, cockpit
 from tests.tui.test_approvals import ask
+from zoea.tui.screens.dashboard import DETAIL, DETAIL_WIDE
 from zoea.tui.screens.focus import Focus
+from zoea.tui.widgets.mysis_detail import MysisDetail
 
 
 async def test_broadcasts_and_who_needs_you_share_a_place_and_rows_go_by_their_worth(tmp_path: Path) -> None:
@@ -52,3 +56,18 @@ async def test_the_end_of_the_conversation_stands_beside_its_newest_request(tmp_
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "├─ beta" in line)
         await stage.pilot.click(offset=(4, row))
         await stage.until(lambda: stage.shows(Focus))
+
+
+async def test_few_myses_leave_the_detail_more_room_and_many_take_it_back(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(160, 45)) as stage:
+        detail = stage.one(MysisDetail)
+        await stage.until(lambda: detail.size.height + 2 == stage.one(Widget, "#left").size.height // 2)
+        for number in range(20):
+            await stage.api.create(f"one-{number}", start=False)
+        await stage.until(lambda: detail.size.height + 2 == 43 - 23 - 4)
+        await stage.pilot.resize_terminal(160, 40)
+        await stage.until(lambda: detail.size.height + 2 == DETAIL_WIDE)
+        await stage.pilot.resize_terminal(120, 40)
+        await stage.until(lambda: detail.size.height + 2 == DETAIL)
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.until(lambda: detail.size.height == 1)

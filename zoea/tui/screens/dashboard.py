@@ -39,6 +39,10 @@ _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25
 TINY, HIGH, WIDE = 22, 34, 140
 """Below `TINY` rows the detail goes; from `HIGH` on it is a panel even where the screen is narrow."""
+DETAIL, DETAIL_WIDE = 11, 14
+"""The detail's lines where the list needs the rest, as in dashboard.tcss."""
+_LEAST_LIST = 14
+"""Lines that the list has, with its frame and head, before the detail takes what few myses leave free."""
 
 
 class Dashboard(Commanding, Speaking, CockpitScreen[None]):
@@ -68,6 +72,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._wants_needs: bool | None = None
         self._meant: int | None = None
         self._titles = ("", "")
+        self._detail_height: int | None = None
         self._heads = Line(id="heads")
         self._detail_rule = Rule(id="detail-rule")
         self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
@@ -106,7 +111,21 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self._take_size(event.size)
+        self.call_after_refresh(self._share_room)
         self.call_after_refresh(self._draw_for_size)
+
+    def _share_room(self) -> None:
+        """A list of few myses leaves the detail room for more of the conversation, at most half of the side."""
+        height: int | None = None
+        if self.has_class("-high") and not self.has_class("-joined"):
+            room = self.query_one("#left").size.height
+            free = room - max(_LEAST_LIST, len(self.cockpit.feed.myses) + 4)
+            least = DETAIL_WIDE if self.has_class("-wide") else DETAIL
+            height = min(free, room // 2) if min(free, room // 2) > least else None
+        if height != self._detail_height:
+            self._detail_height = height
+            self._detail.styles.height = height
+            self.call_after_refresh(self._draw_detail)
 
     def _take_size(self, size: Size) -> None:
         """Where there is little room all parts share one frame, and two of them one place."""
@@ -162,6 +181,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             return
         first = not self.table.count and bool(self.cockpit.feed.myses)
         self.table.show(self.cockpit.feed.in_order(), ids or None)
+        self._share_room()
         cursor = self.table.cursor
         if not ids or cursor is None or cursor.id in ids:
             self._draw_detail()
