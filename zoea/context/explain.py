@@ -1,4 +1,4 @@
-"""What did it see, and why not the rest? A plan in words and as data, for `zoea context explain`."""
+"""What did it see, and why not the rest? A plan in words and as data, for `zoea explain`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What every plan of one turn needs besides its own memories, fixed when the turn opens.
 
-The turn's row keeps it as JSON, so that the last request of a turn, and
-`zoea context explain` years later, plan by the same values as the first.
+The turn's row keeps it as JSON, so that the last request of a turn, also after
+a restart or an update, is planned by the same values as the first.
 """
 
 from __future__ import annotations
