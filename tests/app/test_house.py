@@ -42,7 +42,7 @@ class TestClock:
         clock = SystemClock()
         fired = asyncio.Event()
         clock.call_at(clock.now() - 1_000_000, fired.set)
-        await asyncio.wait_for(fired.wait(), timeout=5)
+        await asyncio.wait_for(fired.wait(), timeout=20)
 
     async def test_sleeping_ends_when_the_time_has_come(self) -> None:
         clock = SystemClock()
@@ -195,7 +195,7 @@ class TestOwner:
         async with own(where, fake_swarm) as owner:
             async with await RemoteSwarm.connect(where.socket) as remote:
                 await remote.shutdown()
-            await asyncio.wait_for(owner.ending.wait(), timeout=5)
+            await asyncio.wait_for(owner.ending.wait(), timeout=20)
             owner.end()
 
     async def test_a_part_that_hangs_is_left_behind(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -228,4 +228,4 @@ class TestOwner:
         async with own(where, fake_swarm) as owner:
             owner.be_the_process(on_hangup=lambda: None)
             owner.end()
-            await asyncio.wait_for(forced.wait(), timeout=5)
+            await asyncio.wait_for(forced.wait(), timeout=20)

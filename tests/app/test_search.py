@@ -187,7 +187,7 @@ class TestMany:
         began = time.monotonic()
         searcher.stop()
         assert await query is None
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
 
 
 async def test_a_database_that_cannot_be_searched_is_an_error(database: Path) -> None:

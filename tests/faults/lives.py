@@ -29,7 +29,8 @@ T = TypeVar("T")
 NEVER = 10**9
 HOUR = 3600 * 1_000_000
 LAST_BREATH_S = 0.015
-WITHIN_S = 10
+WITHIN_S = 30
+PATIENCE_US = 200 * 1_000_000
 
 Message = tuple[str, str, str, tuple[tuple[str, str, str], ...]]
 """Role, content, the id of the call it answers, the calls it makes (id, name, arguments)."""
@@ -128,7 +129,7 @@ async def live(
         telling = asyncio.create_task(_tell(commander, store, story))
         others = [
             asyncio.create_task(_allow(commander)),
-            asyncio.create_task(_turn(clock)),
+            asyncio.create_task(_turn(clock, commander)),
             asyncio.create_task(_lift(commander)),
         ]
         dying = asyncio.create_task(store.died.wait())
@@ -246,10 +247,13 @@ async def _lift(commander: Commander) -> None:
         await asyncio.sleep(0.003)
 
 
-async def _turn(clock: HandClock) -> None:
+async def _turn(clock: HandClock, commander: Commander) -> None:
+    """Let time go on, but not so far that a turn which the machine keeps back would be one that makes no progress."""
     while True:
         await asyncio.sleep(0.003)
-        clock.by(0.5)
+        drivers = [runner._driver for runner in commander._runners.values() if runner._driver is not None]
+        if all(clock.now() - driver._progress_at < PATIENCE_US for driver in drivers):
+            clock.by(0.5)
 
 
 async def _end(*tasks: asyncio.Task[Any]) -> None:

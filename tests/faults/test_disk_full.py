@@ -18,6 +18,7 @@ from zoea.model.values import Event
 from zoea.model.words import DeliveryMode, MysisState
 from zoea.settings import Settings
 from zoea.store import Store
+from zoea.swarm.mysis import STOP_WITHIN_S
 from zoea.swarm.services import DISK_FULL, RETRY_DISK_S
 
 ROUNDS = 200 if os.environ.get("ZOEA_SOAK") else 8
@@ -137,7 +138,7 @@ async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:
         await leave(s.store, 0)
         block.release()
         await s.until(lambda: s.commander._hold.swarm)
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(STOP_WITHIN_S):  # by itself, not because the time of its turn is over
             await s.commander.close()
         await leave(s.store, PLENTY)
     async with swarm(tmp_path, script(Answer(text="again")), settings=SETTINGS) as s:
@@ -203,7 +204,7 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
                 await asyncio.sleep(0.01)
                 await shown_is_stored(s, heard)
             await leave(s.store, PLENTY)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while s.commander._services.is_disk_full:
                     s.clock.by(RETRY_DISK_S)
                     await asyncio.sleep(0.002)

@@ -24,9 +24,13 @@ from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, Tool
 from zoea.settings import Settings, Templates
 from zoea.store import Store, open_reader
 from zoea.swarm import Commander
+from zoea.swarm.driver import CANCEL_WITHIN_S
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 10.0
+ONE_WAIT_S = 2 * CANCEL_WITHIN_S
+"""What is stubborn is waited for at once, not one after the other; the rest is for a busy machine."""
+assert CANCEL_WITHIN_S < SWARM_CLOSE_S, "a swarm with something stubborn in it has its share of the ten seconds"
 
 
 class StubbornTools:
@@ -77,7 +81,7 @@ async def test_a_swarm_closes_in_time_though_models_and_tools_ignore_it(tmp_path
     await tools.stubborn.met.wait()
     begun = time.monotonic()
     await commander.close()
-    assert time.monotonic() - begun < SWARM_CLOSE_S  # its share of the ten seconds
+    assert time.monotonic() - begun < ONE_WAIT_S
     await store.close()
     provider.stubborn.relent()
     tools.stubborn.relent()
@@ -111,7 +115,7 @@ async def test_a_stop_is_carried_out_though_the_tool_ignores_it(tmp_path: Path) 
     await tools.stubborn.met.wait()
     begun = time.monotonic()
     await commander.stop("alpha")
-    assert time.monotonic() - begun < SWARM_CLOSE_S
+    assert time.monotonic() - begun < ONE_WAIT_S
     results = await store.read("SELECT content FROM memory WHERE role = 'tool'")
     assert [row["content"] for row in results] == ["cancelled"]
     tools.stubborn.relent()

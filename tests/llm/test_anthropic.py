@@ -217,7 +217,7 @@ async def test_closing_the_stream_closes_the_connection_at_once() -> None:
         stream = source.stream(request())
         async with aclosing(stream):  # type: ignore[type-var]  # the port says iterator; every body is a generator
             await anext(stream)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await server.chats[0].gone.wait()
         await source.close()
 

@@ -270,7 +270,7 @@ async def test_closing_the_stream_closes_the_connection_at_once() -> None:
         stream = source.stream(request())
         async with aclosing(stream):  # type: ignore[type-var]  # the port says iterator; every body is a generator
             assert isinstance(await anext(stream), Delta)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await server.chats[0].gone.wait()
         await source.close()
 
@@ -283,7 +283,7 @@ async def test_cancelling_the_task_closes_the_connection_at_once() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await server.chats[0].gone.wait()
         await source.close()
 
@@ -602,7 +602,7 @@ async def test_a_server_that_goes_on_after_its_last_word_keeps_nobody_waiting() 
     step = Say(raw=(LAST + b"\n\n", b"data: [DONE]\n\n", b": more\n\n"), stall_after=2)
     async with OpenAIServer(step) as server:
         source = provider("openai", server.base_url)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             assert (await answer(source)).text == "All is well."
             await server.chats[0].gone.wait()
         await source.close()
@@ -626,5 +626,5 @@ async def test_closing_the_provider_leaves_no_connection_when_its_streams_have_e
             await source.close()
             rest = [item async for item in stream]
         assert isinstance(rest[-1], Answer)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             await server.chats[0].gone.wait()

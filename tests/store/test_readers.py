@@ -53,7 +53,7 @@ async def test_a_search_ends_at_its_deadline_and_its_connection_serves_the_next(
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await reader.read(ENDLESS)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20
         assert (await reader.read("SELECT ?", (3,)))[0][0] == 3
 
 

@@ -50,7 +50,7 @@ async def test_a_thousand_changes_are_told_at_most_twenty_times_a_second() -> No
     for _ in range(1000):
         live.touch(1)
         await asyncio.sleep(0)
-    while len(told) < 3 and time.monotonic() - began < 5:
+    while len(told) < 3 and time.monotonic() - began < 30:
         live.touch(1)
         await asyncio.sleep(INTERVAL_S / 10)
     took = time.monotonic() - began

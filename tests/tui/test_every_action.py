@@ -142,12 +142,8 @@ async def driven(folder: Path, actions: str) -> AsyncIterator[tuple[Stage, Drive
     """A cockpit whose alpha has worked one turn of several requests; at the end every action of the group was done."""
     async with cockpit(folder, working(), settings=Settings.model_validate(ROOMY), names=("alpha", "beta")) as stage:
         await stage.api.send("alpha", "Mine the belt")
-
-        def has_answered() -> bool:
-            stage.clock.by(1.0)  # its second request failed, and is tried again later
-            return stage.view().turns > 0
-
-        await stage.until(has_answered)
+        await stage.swarm.settled_in_time()  # its second request failed, and is tried again later
+        await stage.until(lambda: stage.view().turns > 0)
         driver = Driver(stage)
         yield stage, driver
         wanted = {one for one in BY_HAND if one.split(".")[0] in actions.split()}

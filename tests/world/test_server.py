@@ -62,7 +62,7 @@ async def over_http(folder: Path) -> AsyncIterator[tuple[str, asyncio.subprocess
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 10)
+        await asyncio.wait_for(process.wait(), 30)
 
 
 async def test_a_client_over_stdio_plays_the_first_load(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_two_clients_over_http_share_one_world(tmp_path: Path) -> None:
             assert [notice["text"] for notice in heard["notifications"]] == ["hello"]
             assert (await call(two, "get_status", session_id="x"))["code"] == "session_lost"
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), 30) == 0
     with closing(sqlite3.connect(tmp_path / "reef.db")) as db:
         assert db.execute("SELECT count(*) FROM snapshot").fetchone() == (1,)
 
@@ -147,7 +147,7 @@ async def test_a_world_whose_time_stops_ends(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("zoea.world.pace.Pace.tick", broken)
     async with opened(Options(tmp_path, tick=0.01)):
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 20)
 
 
 async def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_a_world_waits_for_the_one_before_it_to_end(tmp_path: Path) -> Non
     await asyncio.sleep(0)
     assert not second.done()
     first.close()
-    await asyncio.wait_for(second, 4)
+    await asyncio.wait_for(second, 20)
 
 
 async def served(folder: Path) -> None:
