@@ -193,6 +193,19 @@ async def test_the_nudges_of_the_last_hour_count_after_a_restart_until_a_person_
         assert s.provider.calls == 1
 
 
+async def test_the_nudges_of_the_last_hour_count_after_a_mysis_was_configured(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"nudge": {"max_per_hour": 2}})
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=settings) as s:
+        await s.commander.create("alpha")
+        await nudged_in_vain(s, 2)
+        s.clock.by(30)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        before = s.commander._runner("alpha").life
+        await s.commander.configure("alpha", tags=("slow",))
+        after = s.commander._runner("alpha").life
+        assert (after.nudged_at, after.retry_at) == (before.nudged_at, before.retry_at)
+
+
 @pytest.mark.parametrize(
     ("reply", "state", "reason"),
     [

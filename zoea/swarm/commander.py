@@ -203,7 +203,7 @@ class Commander(Beyond):
         )
         mysis = await self._command(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
         self._bodies[found.hash] = found.text
-        runner = self._revive(await revival.kept(self._store, mysis))
+        runner = self._revive(await revival.kept(self._store, mysis, self._clock.now()))
         if start:
             await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
@@ -289,7 +289,7 @@ class Commander(Beyond):
         if mysis.template_hash not in self._bodies:
             found = await self._store.read("SELECT body FROM template WHERE hash = ?", (mysis.template_hash,))
             self._bodies[mysis.template_hash] = found[0]["body"]
-        self._revive(await revival.kept(self._store, mysis))
+        self._revive(await revival.kept(self._store, mysis, self._clock.now()))
 
     async def dismiss(self, ref: str) -> MysisView:
         runner = self._runner(ref)

@@ -162,14 +162,14 @@ WHERE y.state <> 'stopped' AND t.opened_by = 'nudge' AND t.id >
     coalesce((SELECT id FROM turn WHERE opened_at <= :since ORDER BY id DESC LIMIT 1), 0)
   AND t.session_id >
     coalesce((SELECT max(s.id) FROM session s WHERE s.mysis_id = t.mysis_id AND s.outcome = 'stopped'), 0)
-ORDER BY t.id
 """
 
 
-async def nudges(store: Store, since: int) -> dict[int, tuple[int, ...]]:
-    """When each mysis was nudged since then, for `nudge.max_per_hour`."""
+async def nudges(store: Store, since: int, mysis_id: int | None = None) -> dict[int, tuple[int, ...]]:
+    """When each mysis, or one of them, was nudged since then, for `nudge.max_per_hour`."""
+    whose = "" if mysis_id is None else "AND t.mysis_id = :mysis "
     found: dict[int, list[int]] = {}
-    for row in await store.read(_NUDGES, {"since": since}):
+    for row in await store.read(f"{_NUDGES}{whose}ORDER BY t.id", {"since": since, "mysis": mysis_id}):
         found.setdefault(row["mysis_id"], []).append(row["opened_at"])
     return {mysis_id: tuple(times) for mysis_id, times in found.items()}
 

@@ -47,12 +47,13 @@ async def all_kept(store: Store, now: int) -> list[Kept]:
     ]
 
 
-async def kept(store: Store, mysis: Mysis) -> Kept:
+async def kept(store: Store, mysis: Mysis, now: int) -> Kept:
     """One mysis that did not live until now: new, undeleted or changed."""
     tally = await store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
     turns = await store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
     inbox = await records.pending(store, mysis.id)
-    return Kept(mysis, tally[0], tuple(inbox), bool(turns))
+    nudged = await records.nudges(store, now - HOUR, mysis.id)
+    return Kept(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()))
 
 
 def life_of(found: Kept, known: Character, *, now: int, held: bool) -> lf.Life:
