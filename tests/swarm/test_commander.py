@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import aclosing
 from pathlib import Path
 
@@ -24,7 +25,9 @@ from zoea.model.request import Answer
 from zoea.model.values import Event, Recipients, Sender
 from zoea.model.words import Activity, DeliveryMode, ErrorClass, MysisState, SenderKind
 from zoea.settings import Settings
+from zoea.store import WriterConnection
 from zoea.swarm import mysis_ops
+from zoea.swarm.view import INTERVAL_S
 
 HELLO = script(Answer(text="hello"))
 
@@ -351,6 +354,31 @@ class TestWaiting:
             waiting = asyncio.create_task(s.commander.wait("alpha"))
             await asyncio.sleep(0)
             await s.commander.delete("alpha")
+            with pytest.raises(MysisMissing, match="alpha was deleted meanwhile"):
+                await waiting
+
+    async def test_one_that_is_stopped_to_be_deleted_has_not_finished(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        reached, go_on, real = threading.Event(), threading.Event(), mysis_ops.archive
+
+        def archive(conn: WriterConnection, mysis_id: int) -> None:
+            reached.set()
+            go_on.wait(30)
+            real(conn, mysis_id)
+
+        monkeypatch.setattr(mysis_ops, "archive", archive)
+        async with swarm(tmp_path, HELLO) as s:
+            block = s.provider.block()
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await block.reached.wait()
+            waiting = asyncio.create_task(s.commander.wait("alpha"))
+            deleting = asyncio.create_task(s.commander.delete("alpha"))
+            await s.until(reached.is_set)
+            assert not (await asyncio.wait({waiting}, timeout=4 * INTERVAL_S))[0]
+            go_on.set()
+            await deleting
             with pytest.raises(MysisMissing, match="alpha was deleted meanwhile"):
                 await waiting
 

@@ -276,6 +276,7 @@ class Commander(Beyond):
             self._services.tools.forget(runner.mysis.uid)
         finally:
             self._leaving.discard(mysis_id)
+            self._view.touch(mysis_id)
         return last
 
     async def undelete(self, mysis_id: int) -> MysisView:
@@ -325,6 +326,7 @@ class Commander(Beyond):
                 await self._bring_back(mysis)
         finally:
             self._leaving.discard(mysis_id)
+            self._view.touch(mysis_id)
         self._view.row(mysis_id).say(before.text, before.text_at)
         return self._view.row(mysis_id).freeze()
 
@@ -483,6 +485,8 @@ class Commander(Beyond):
         try:
             async with asyncio.timeout(timeout_s):
                 async for _ in self._view.changes():
+                    if runner.mysis.id in self._leaving:
+                        continue  # what is stopped to be deleted has not finished
                     if self._runners.get(runner.mysis.id) is not runner:
                         raise MysisMissing(f"{runner.mysis.name} was deleted meanwhile")
                     if runner.is_settled or runner.life.state not in (MysisState.RUNNING, MysisState.IDLE):
