@@ -89,6 +89,28 @@ async def grants(s: Swarm) -> list[bool]:
     return [row["revoked_at"] is None for row in held]
 
 
+async def test_a_grant_answers_what_else_waits_and_is_covered_by_it(tmp_path: Path) -> None:
+    twice = Answer(calls=(call("burn", "it"), call("burn", "more"), AnswerCall("zoea_ask", '{"question": "Hm?"}', "q")))
+    async with swarm(tmp_path, script(twice, BURN, twice, Answer(text="done"))) as s:
+        alpha, beta = await s.commander.create("alpha", start=False), await s.commander.create("beta", start=False)
+        for name in ("alpha", "beta"):
+            await s.commander.send(name, "go")
+            await s.until(lambda: s.commander._view.row(alpha.id).approvals >= 2)
+        await s.until(lambda: s.commander._view.row(beta.id).approvals)
+        first = (await s.commander.approvals())[0]
+        await s.commander.answer(first.id, ApprovalAnswer.SESSION)
+        await s.until(lambda: [text for _, text in s.peer.seen].count("more") == 1)
+        assert [one.mysis for one in await s.commander.approvals() if one.tool == "burn"] == ["beta"]
+        assert s.peer.seen == [("burn", "it"), ("burn", "more")]
+        await s.commander.create("gamma", start=False)
+        await s.commander.send("gamma", "go")
+        await s.until(lambda: s.commander._view.row(3).approvals >= 2)
+        last = next(one for one in await s.commander.approvals() if one.tool == "burn")
+        await s.commander.answer(last.id, ApprovalAnswer.TEMPLATE)
+        await s.until(lambda: len(s.peer.seen) == 5)
+        assert not [one for one in await s.commander.approvals() if one.tool == "burn"]
+
+
 async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_the_mysis_stops(tmp_path: Path) -> None:
     found = templates(tmp_path, once='run = "once"')
     async with swarm(

@@ -152,6 +152,22 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sent
     return True
 
 
+def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, by: str) -> list[sqlite3.Row]:
+    """Allow what else waits and is covered by the grant that was just made: rows of `OPEN`, oldest first."""
+    if how not in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
+        return []
+    of_whom = "mysis_id" if how is ApprovalAnswer.SESSION else "template"
+    waiting = conn.execute(f"{OPEN} AND a.expires_at > ? ORDER BY a.id", (conn.now(),)).fetchall()
+    return [
+        row
+        for row in waiting
+        if row[of_whom] == asked[of_whom]
+        and row["kind"] == asked["kind"]
+        and granted_by(row) == granted_by(asked)
+        and answer(conn, row, ApprovalAnswer.ONCE, "", by)
+    ]
+
+
 # The same may have been allowed twice, where two questions of it were open: it is one grant, and revoked as one.
 GRANTS = """
 SELECT min(id) AS id, template, upstream, tool, min(created_at) AS granted_at FROM grant_

@@ -6,6 +6,7 @@ makes the waiting turn go on. Source: memory.md, "Upstreams", policy; planner.md
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from zoea.model.ports import Clock, Timer
 from zoea.model.request import ToolSpec
 from zoea.model.values import ApprovalView, GrantView
 from zoea.model.words import ASK_TOOL, ApprovalAnswer
-from zoea.store import Store
+from zoea.store import Store, WriterConnection
 from zoea.swarm import approval_ops
 from zoea.text import clean
 
@@ -137,15 +138,23 @@ class ApprovalDesk:
         in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
         if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:
             raise UsageError("it asks a question", hint=f"Answer it in words: zoea answer {approval_id} TEXT.")
-        if not await self._store.write(lambda conn: approval_ops.answer(conn, row, answer, sentence, by)):
+
+        def write(conn: WriterConnection) -> list[sqlite3.Row] | None:
+            if not approval_ops.answer(conn, row, answer, sentence, by):
+                return None
+            return approval_ops.answer_covered(conn, row, answer, by)
+
+        covered = await self._store.write(write)
+        if covered is None:
             raise UsageError(f"approval {approval_id} was answered already")
         grant = approval_ops.granted_by(row)
         if answer is ApprovalAnswer.SESSION:
             self._session_grants.add((row["mysis_id"], *grant))
         elif answer is ApprovalAnswer.TEMPLATE:
             self._template_grants.add((row["template"], *grant))
-        column = "turn_id" if row["kind"] == "budget" else "tool_call_id"
-        self._post((column, row[column]), answer, clean(sentence))
+        self._post(_key_of(row), answer, clean(sentence))
+        for other in covered:
+            self._post(_key_of(other), ApprovalAnswer.ONCE, "")
 
     async def grants(self) -> tuple[GrantView, ...]:
         """What was allowed for whole templates, oldest first."""
@@ -161,3 +170,9 @@ class ApprovalDesk:
         waiting = self._take(key)
         if waiting is not None:
             waiting.post(answer, sentence)
+
+
+def _key_of(row: sqlite3.Row) -> _Key:
+    """What waits for the answer to a row of `OPEN`."""
+    column = "turn_id" if row["kind"] == "budget" else "tool_call_id"
+    return column, row[column]
