@@ -24,6 +24,7 @@ from zoea.tui.blocks import Kind
 from zoea.tui.screens.exporting import Exporting
 from zoea.tui.screens.finding import Finding
 from zoea.tui.screens.focus import Focus
+from zoea.tui.widgets.bars import Line
 from zoea.tui.widgets.find_bar import FindBar
 from zoea.tui.widgets.live import LiveAnswer
 from zoea.tui.widgets.prompt import Prompt
@@ -331,6 +332,22 @@ class TestStreaming:
             await shows(stage, "The belt is rich [/]")
             await settles(stage, lambda: not live.display)
             stage.swarm.provider.stream = real  # type: ignore[method-assign]  # put back
+
+
+class TestTop:
+    async def test_where_it_is_narrow_costs_give_way_to_what_the_mysis_does(self, tmp_path: Path) -> None:
+        async with cockpit(tmp_path, size=(80, 24)) as stage:
+            await stage.api.create("a" * 40, start=False)
+            await stage.until(lambda: len(stage.app.feed.myses) == 4)
+            await stage.press("enter")
+            await opens(stage)
+            assert "today" in stage.one(Line, "#top").text
+            await stage.press("escape", "G", "enter")
+            await opens(stage)
+            await stage.until(lambda: "today" not in stage.one(Line, "#top").text)
+            assert stage.one(Line, "#top").text.rstrip().endswith(f"{'a' * 40}  4 of 4  idle")
+            await stage.pilot.resize_terminal(120, 40)
+            await stage.until(lambda: "today" in stage.one(Line, "#top").text)
 
 
 class TestDoing:

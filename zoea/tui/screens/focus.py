@@ -19,7 +19,8 @@ from zoea.tui.focus_lines import Edge, edge_pieces, who_and_what
 from zoea.tui.palette import Palette
 from zoea.tui.reading import Reading, worth
 from zoea.tui.roll import Spot
-from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.rows import cells
+from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.copying import Copying
 from zoea.tui.screens.finding import Finding
 from zoea.tui.screens.speaking import Speaking
@@ -269,7 +270,10 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
         who = who_and_what(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)
         still = [(f" {text.strip()}  ", role) for text, role in self._stands_still()]
-        return [left[0], *still, *who, *self._needed()], right
+        said = [left[0], *still, *who, *self._needed()]
+        if self.size.width < NARROW and cells(said) + cells(right) > self.size.width:
+            return said, []  # what this one does is worth more here than what all of them cost
+        return said, right
 
     def _subtitle(self) -> None:
         if not self._stands:
