@@ -186,7 +186,6 @@ class Mysis:
     retry_at: int | None = None
     retry_count: int = 0
     held: bool = False
-    overrides: str = "{}"
     tags: tuple[str, ...] = ()
     created_at: int = 0
     deleted_at: int | None = None

@@ -176,7 +176,6 @@ def mysis(row: sqlite3.Row) -> Mysis:
         retry_at=row["retry_at"],
         retry_count=row["retry_count"],
         held=bool(row["held"]),
-        overrides=row["overrides"],
         tags=tuple(row["tags"].split("\x1f")) if row["tags"] else (),
         created_at=row["created_at"],
         deleted_at=row["deleted_at"],
