@@ -32,7 +32,7 @@ async def test_enter_alone_makes_a_running_mysis_with_a_chosen_name(tmp_path: Pa
         await stage.until(lambda: len(stage.app.feed.myses) == 4)
         made = next(v for v in stage.app.feed.myses.values() if v.name not in ("alpha", "beta", "gamma"))
         assert made.name
-        assert made.state is MysisState.RUNNING
+        await stage.until(lambda: stage.view(made.name).state is MysisState.RUNNING)  # it is there before it is started
         await stage.until(lambda: stage.shows(Dashboard))
 
 

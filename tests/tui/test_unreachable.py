@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -46,8 +47,12 @@ async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) 
         async with app.run_test(size=(100, 30), notifications=True):
             stage = Stage(app, SteadyPilot(app), inner.clock, inner, [])
             await stage.until(lambda: stage.shows(Unreachable))
-            yield stage
-            app._close.set()
+            try:
+                yield stage
+            finally:
+                app._close.set()
+                if app._swarm is not None:
+                    await asyncio.wait({app._swarm}, timeout=10)
 
 
 async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: Path) -> None:
