@@ -7,6 +7,7 @@ anything else, so it imports nothing that a command may not need.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -70,6 +71,9 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  for the life of the process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As stderr does by itself: a name that is no UTF-8, or a terminal that knows no arrows, costs nobody the rest.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _offer_screen() -> None:

@@ -13,7 +13,7 @@ from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
 from zoea.app import running
 from zoea.app.compose import Wishes, running_swarm
-from zoea.cli import reach
+from zoea.cli import notices
 from zoea.cli.messages import memory_text
 from zoea.model.values import Memory, ToolCall
 from zoea.model.words import Role, Source
@@ -146,7 +146,7 @@ class TestWaiting:
     def test_an_owner_that_is_just_opening_is_waited_for_and_it_is_said(
         self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(reach, "NOTICE_AFTER_S", 0.0)
+        monkeypatch.setattr(notices, "AFTER_S", 0.0)
         where = places()
         hidden = where.socket.with_suffix(".hidden")
         where.socket.rename(hidden)

@@ -85,7 +85,8 @@ def read(text: str) -> dict[str, Any]:
             )
         try:
             found[path] = json.loads(value)
-        except ValueError:
+            json.dumps(found[path], allow_nan=False)
+        except (ValueError, RecursionError):  # no JSON, or a number that JSON cannot say again
             found[path] = value
     return found
 

@@ -84,6 +84,8 @@ def write(
 
 def write_pieces(texts: Iterator[Text], path: Path, *, replace: bool = False) -> int:
     """Write a file as `write` does; how many turns it holds. Raises as `write`, and what `texts` raises."""
+    if not path.name:
+        raise UsageError(f"{path} is a folder", hint="Name a file in it.")
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     count = 0
     try:

@@ -19,6 +19,7 @@ from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, 
 from zoea.model.words import Activity, MysisState
 from zoea.store.direct import open_reader
 from zoea.swarm import approval_ops, rows
+from zoea.text.clean import clean
 
 WAS_RUNNING = "Zoea was closed"
 
@@ -209,10 +210,10 @@ def _reading(database: Path) -> Iterator[sqlite3.Connection]:
 
 def _find(reader: sqlite3.Connection, ref: str) -> Mysis:
     is_id = ref.startswith("#") and ref[1:].isascii() and ref[1:].isdigit() and len(ref) < 19
-    where, key = ("y.id = ?", int(ref[1:])) if is_id else ("y.deleted_at IS NULL AND y.name = ?", ref)
+    where, key = ("y.id = ?", int(ref[1:])) if is_id else ("y.deleted_at IS NULL AND y.name = ?", clean(ref))
     row = reader.execute(f"{rows.MYSIS} WHERE {where}", (key,)).fetchone()
     if row is None:
-        raise MysisMissing(f"there is no mysis {ref!r}", hint="`zoea list` shows them.")
+        raise MysisMissing(f"there is no mysis {clean(ref)!r}", hint="`zoea list` shows them.")
     return rows.mysis(row)
 
 

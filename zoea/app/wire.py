@@ -29,6 +29,7 @@ from zoea.app.codec import Mismatch, decode, encode
 from zoea.model import errors
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.ports import SwarmApi
+from zoea.model.words import ErrorClass
 
 PROTOCOL = 1
 REQUEST_LIMIT = 4 * 1024 * 1024
@@ -118,8 +119,13 @@ def _refuse(constant: str) -> None:
 def revive(error: dict[str, Any]) -> ZoeaError:
     """An error of the other side as the same class here; an unknown class as the root."""
     kind = getattr(errors, str(error.get("class", "")), ZoeaError)
-    if not (isinstance(kind, type) and issubclass(kind, ZoeaError)) or kind is errors.ProviderError:
-        kind = ZoeaError
-    revived: ZoeaError = kind(str(error.get("what", "")), hint=str(error.get("hint", "")))
+    what, hint = str(error.get("what", "")), str(error.get("hint", ""))
+    revived: ZoeaError
+    if kind is errors.ProviderError:
+        # What it means for a turn is the owner's business; a front shows it, under its exit code.
+        revived = errors.ProviderError(what, kind=ErrorClass.BAD_REQUEST, hint=hint)
+    else:
+        is_ours = isinstance(kind, type) and issubclass(kind, ZoeaError)
+        revived = (kind if is_ours else ZoeaError)(what, hint=hint)
     revived.title = str(error.get("title", revived.title))
     return revived

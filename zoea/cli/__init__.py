@@ -12,6 +12,9 @@ def run(arguments: list[str]) -> int:
     Raises:
         ZoeaError: what the person is to be told; the caller shows it.
     """
+    from zoea.cli import notices
+
+    notices.is_silent = "--json" in arguments
     if arguments[:1] == ["list"]:
         from zoea.cli.listing import plain_arguments, write_list
 

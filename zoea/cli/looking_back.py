@@ -13,7 +13,7 @@ from zoea.app.export import Format, everybody, file_stem, pieces, pieces_of_swar
 from zoea.app.inspect import Inspection, Request, inspected, requests_of
 from zoea.app.sentences import failure_phrase
 from zoea.app.stored import stored_mysis
-from zoea.cli.options import AsJson, MysisRef, Workspace, write_json
+from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, Workspace, write_json
 from zoea.cli.rows import moment
 from zoea.context.explain import explain as explained
 from zoea.context.explain import explain_data
@@ -100,7 +100,10 @@ def _export_all(
 def explain(
     name: MysisRef,
     request: Annotated[
-        int | None, typer.Argument(metavar="[REQUEST]", help="Its number; the newest that is kept if not given.")
+        int | None,
+        typer.Argument(
+            metavar="[REQUEST]", min=1, max=LARGEST_ID, help="Its number; the newest that is kept if not given."
+        ),
     ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from zoea.app import stored
-from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
+from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.reach import command
 from zoea.cli.rows import moment, receipt_line
 from zoea.model.errors import UsageError
@@ -93,7 +93,7 @@ def withdraw(
 def log(
     name: MysisRef,
     last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many memories, newest.")] = 100,
-    turn: Annotated[int | None, typer.Option("--turn", min=1, help="Only this turn.")] = None,
+    turn: Annotated[int | None, typer.Option("--turn", min=1, max=LARGEST_ID, help="Only this turn.")] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Whole results, and what the model reasoned.")
     ] = False,

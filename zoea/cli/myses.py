@@ -146,7 +146,9 @@ def delete(
     workspace: Workspace = "",
 ) -> None:
     """Stop and archive myses: the name is freed, memories stay."""
-    if not yes and not typer.confirm(f"Delete {', '.join(names)}? Their memories stay"):
+    if not yes and as_json:
+        raise UsageError("deleting asks first, and --json asks nobody", hint="Say so with --yes.")
+    if not yes and not typer.confirm(f"Delete {strip(', '.join(names))}? Their memories stay", err=True):
         raise UsageError("nothing was deleted", hint="Answer y, or give --yes.")
 
     async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from zoea.app.codec import encode
+from zoea.text.clean import clean
 
 LARGEST_ID = 2**63 - 1
 """The largest number that a row can have."""
@@ -30,5 +31,5 @@ MysisRefs = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names o
 
 
 def write_json(value: Any) -> None:
-    """One JSON value on stdout."""
-    typer.echo(json.dumps(encode(value), ensure_ascii=False))
+    """One JSON value on stdout, as UTF-8 can say it: a path may hold bytes that are none."""
+    typer.echo(clean(json.dumps(encode(value), ensure_ascii=False)))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from zoea.app.lock import holder
 from zoea.app.running import attach
+from zoea.cli import notices
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
 from zoea.settings.paths import Places, places
 
 T = TypeVar("T")
-
-NOTICE_AFTER_S = 1.0
 
 
 def command(workspace: str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
@@ -48,8 +46,7 @@ def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Call
 
 
 async def _command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
-    loop = asyncio.get_running_loop()
-    notice = loop.call_later(NOTICE_AFTER_S, sys.stderr.write, "zoea: waiting for the running swarm\n")
+    notice = notices.soon("waiting for the running swarm")
     try:
         async with await attach(where) as swarm:
             return await work(swarm)

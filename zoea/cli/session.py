@@ -17,14 +17,13 @@ from typing import Any
 from zoea.app.darkness import go_dark
 from zoea.app.running import RunOptions, attach, leave_running, prepare, prepare_own
 from zoea.app.stored import newest_event
+from zoea.cli import notices
 from zoea.cli.console import Parting, converse
 from zoea.cli.fronts import Front, JsonFront, PlainFront
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
-
-PROGRESS_AFTER_S = 1.0
 
 
 async def owned(options: RunOptions, where: Places) -> int:
@@ -155,12 +154,11 @@ def _front(options: RunOptions, where: Places) -> Front:
 @asynccontextmanager
 async def _until_open(opening: Any) -> AsyncIterator[Any]:
     """Say on stderr that the swarm is opening, where that takes over a second."""
-    loop = asyncio.get_running_loop()
-    notice = loop.call_later(PROGRESS_AFTER_S, sys.stderr.write, "zoea: opening the swarm\n")
+    notice = notices.soon("opening the swarm")
     try:
         async with opening as opened:
             notice.cancel()
             yield opened
-            notice = loop.call_later(PROGRESS_AFTER_S, sys.stderr.write, "zoea: ending the swarm\n")
+            notice = notices.soon("ending the swarm")
     finally:
         notice.cancel()

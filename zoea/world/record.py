@@ -55,8 +55,13 @@ class Record:
     """
 
     def __init__(self, path: Path, *, seed: int | None = None, systems: int | None = None) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = _hold(path.with_suffix(".lock"))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = _hold(path.with_suffix(".lock"))
+        except OSError as error:
+            raise WorldError(
+                f"{path} cannot be used: {error.strerror}.", hint="Give another --data directory."
+            ) from error
         try:
             self._db = _open(path, seed, systems)
             self.reef = load(self._db, whole=False)
@@ -146,8 +151,11 @@ def _hold(path: Path) -> IO[str]:
 
 
 def _open(path: Path, seed: int | None, systems: int | None) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None)
-    path.chmod(0o600)
+    try:
+        db = sqlite3.connect(path, isolation_level=None)
+        path.chmod(0o600)
+    except (sqlite3.Error, OSError) as error:
+        raise WorldError(f"{path} cannot be opened: {error}.", hint="Give another --data directory.") from error
     try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
