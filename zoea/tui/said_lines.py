@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from rich.cells import cell_len
 
@@ -10,18 +11,29 @@ from zoea.app.broadcasts import Broadcast
 from zoea.text.control import one_line
 from zoea.tui import figures
 from zoea.tui.rows import Piece, cells, fit
+from zoea.tui.wrapping import wrap
 
 ONE_LINE_FROM = 60
 """Where a panel is this wide, a broadcast and its receipt share a line."""
+TEXT_LINES = 3
+"""Where it is not, a text has at most so many lines."""
+LEAST_ROOM = 8
+"""A text that has fewer cells than this behind its head stays in one line."""
 
 
-def said_lines(said: Sequence[Broadcast], now: int, width: int) -> list[list[Piece]]:
-    """The newest first, in lines of at most `width` cells; 0 where the width is not known yet."""
+def said_lines(said: Sequence[Broadcast], now: int, width: int, height: int = 0) -> list[list[Piece]]:
+    """The newest first, in lines of at most `width` cells; 0 where the width is not known yet.
+
+    In a narrow panel texts go on in further lines, as far as all of them still fit in `height`.
+    """
     if not said:
         return [[("nothing was broadcast yet: press b", "quiet")]]
-    lines: list[list[Piece]] = []
-    for one in said:
-        lines += _one_line(one, now, width) if width >= ONE_LINE_FROM else _two_lines(one, now, width)
+    if width >= ONE_LINE_FROM:
+        return [line for one in said for line in _one_line(one, now, width)]
+    for most in range(TEXT_LINES, 0, -1):
+        lines = [line for one in said for line in _stacked(one, now, width, most)]
+        if len(lines) <= height:
+            break
     return lines
 
 
@@ -53,10 +65,19 @@ def _one_line(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
     return [[*line, (f"  {became}", "quiet")] if became else line]
 
 
-def _two_lines(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
+def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piece]]:
+    """The text behind its head, in at most so many lines, and what became of it below."""
     head, became = _head(said, now), receipt(said)
     room = width - cells(head)
     text = one_line(said.text)
-    lines = [[*head, (fit(text, room).rstrip() if room >= 8 else text, "")]]
     indent = " " * cell_len(head[0][0])
+    if room < LEAST_ROOM:
+        lines: list[list[Piece]] = [[*head, (fit(text, room).rstrip() if room > 0 else text, "")]]
+    else:
+        # What the head takes of the first line is broken with the text, as one word.
+        taken = cells(head[1:]) - 1
+        parts = list(islice(wrap(f"{'.' * taken} {text}", width - len(indent)), most + 1))
+        if len(parts) > most:
+            parts[most - 1 :] = [fit(f"{parts[most - 1]} {parts[most]}", width - len(indent)).rstrip()]
+        lines = [[*head, (parts[0][taken + 1 :], "")], *([(indent + part, "")] for part in parts[1:])]
     return [*lines, [(indent + became, "quiet")]] if became else lines

@@ -310,7 +310,8 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._heads.put(heads(table.columns))
 
     def _draw_feed(self) -> None:
-        self._feed.put(said_lines(self._broadcasts, self.cockpit.now(), self._feed.content_size.width))
+        size = self._feed.content_size
+        self._feed.put(said_lines(self._broadcasts, self.cockpit.now(), size.width, size.height))
 
     def _draw_detail(self) -> None:
         view = self.table.cursor
