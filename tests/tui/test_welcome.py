@@ -32,6 +32,7 @@ from zoea.tui.screens.help import Help
 from zoea.tui.screens.new_mysis import NewMysis
 from zoea.tui.screens.welcome import Welcome
 from zoea.tui.widgets.choice import Choice
+from zoea.tui.widgets.text_block import TextBlock
 
 
 @asynccontextmanager
@@ -108,8 +109,13 @@ async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatc
 
 async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
+        title = stage.one(TextBlock, "#title")
+        said: list[str] = []
+        title.put = lambda lines: said.append(str(lines))  # type: ignore[method-assign]  # listen
         await stage.press("s")
         await stage.until(lambda: shows(stage, Dashboard) and len(stage.app.feed.myses) == 5)
+        assert said
+        assert not [text for text in said if "Myses are there" in text], "five are on their way: nobody is sent away"
         views = list(stage.app.feed.myses.values())
         assert {view.template for view in views} == {"miner"}
         assert {view.provider for view in views} == {"autopilot"}
