@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable
 
-from zoea.context import Answer, Frozen, LastAnswer, LatestSlice, Need, TurnRecord, TurnSoFar, plan_turn
+from zoea.context import Answer, Frozen, LastAnswer, LatestSlice, Need, TurnRecord, TurnSoFar, encode, plan_turn
 from zoea.model.values import Memory, ToolCall
 from zoea.model.words import Role, Source
 
@@ -74,12 +74,13 @@ def measure() -> dict[str, float]:
     pressed = Frozen(1, 2, 2, system=tight.system, before=3, max_tokens=8000)
     ten = cpu_us(lambda: plan_turn(*few))
     hundreds = cpu_us(lambda: plan_turn(*many), repeats=20)
+    planned = plan_turn(*few)
     return {
         "turn_of_11_us": round(ten, 1),
         "turn_of_201_us": round(hundreds, 1),
         "growth": round(hundreds / 201 / (ten / 11), 2),
         "size": round(cpu_us(lambda: plan_turn(*large)) / cpu_us(lambda: plan_turn(*small)), 2),
-        "encode_us": round(cpu_us(plan_turn(*few).encode), 1),
+        "encode_us": round(cpu_us(lambda: encode(planned)), 1),
         "compacting_turn_of_61_us": round(cpu_us(lambda: plan_turn(pressed, answers), repeats=10), 1),
     }
 

@@ -168,7 +168,7 @@ def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnsw
     ]
 
 
-# The same may have been allowed twice, where two questions of it were open: it is one grant, and revoked as one.
+# Two rows may say the same: they are one grant, and revoked as one.
 GRANTS = """
 SELECT min(id) AS id, template, upstream, tool, min(created_at) AS granted_at FROM grant_
 WHERE revoked_at IS NULL AND mysis_id IS NULL GROUP BY template, upstream, tool, schema_hash ORDER BY min(id)

@@ -39,7 +39,7 @@ _CALLS = (
     " WHERE u.kind = 'call' ORDER BY u.id"
 )
 _BROADCASTS = "FROM unindexed u CROSS JOIN broadcast b ON b.id = u.id WHERE u.kind = 'broadcast' ORDER BY u.id"
-_CATCH_UP = (
+_CATCH_UP: tuple[str, ...] = (
     f"INSERT INTO memory_exact(rowid, owner, content, reasoning)"
     f" SELECT m.id, m.owner, m.content, m.reasoning {_MEMORIES}",
     f"INSERT INTO memory_words(rowid, owner, content, reasoning)"
