@@ -15,7 +15,7 @@ from zoea.model.ports import SwarmApi
 from zoea.model.values import Event, Recipients, SwarmView
 from zoea.model.words import ApprovalAnswer, MysisState
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 class SwarmApiContract:

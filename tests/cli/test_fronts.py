@@ -22,7 +22,7 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, Failure, Lagged, ReceiptLine
 from zoea.model.words import MysisState
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 @pytest.fixture

@@ -36,16 +36,12 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture(autouse=True)
-def _ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test looks at the ports of the machine it runs on."""
-    monkeypatch.setattr(providers, "PORTS", (Port("Ollama", unused_port(), "ollama"),))
-
-
-def unused_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port: int = unused.getsockname()[1]
-        return port
+def _ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test looks at the ports of the machine it runs on: at this one nobody can listen meanwhile."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(providers, "PORTS", (Port("Ollama", kept.getsockname()[1], "ollama"),))
+        yield
 
 
 def put_on_port(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:

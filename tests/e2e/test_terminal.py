@@ -44,24 +44,27 @@ class Terminal:
         )
         os.close(screen)
         self.shown = ""
+        self._waited = 0
 
     def type(self, line: str) -> None:
+        self._waited = len(self.shown)  # what it says to this comes after
         os.write(self._keyboard, f"{line}\n".encode())
 
     def press(self, key: str) -> None:
+        self._waited = len(self.shown)
         os.write(self._keyboard, key.encode())
 
     def wait_for(self, text: str) -> None:
-        """Read until `text` was shown after what was waited for last."""
-        start = len(self.shown)
+        """Read until `text` was shown after what was typed, or waited for, last: both may have come at once."""
         deadline = time.monotonic() + PATIENCE_S
-        while text not in self.shown[start:]:
+        while (found := self.shown.find(text, self._waited)) < 0:
             assert time.monotonic() < deadline, f"{text!r} was never shown:\n{self.shown}"
             if select.select([self._keyboard], [], [], 0.2)[0]:
                 try:
                     self.shown += os.read(self._keyboard, 65_536).decode("utf-8", "replace")
                 except OSError:
                     raise AssertionError(f"it ended before it showed {text!r}:\n{self.shown}") from None
+        self._waited = found + len(text)
 
     def end(self) -> int:
         deadline = time.monotonic() + PATIENCE_S

@@ -30,7 +30,7 @@ class OwnerThread:
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the swarm's loop and wait for it."""
         assert self.loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=10)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
 
     def loop_call_later(self, seconds: float, callback: Callable[[], object]) -> None:
         """Do something on the swarm's loop in a while."""
@@ -69,12 +69,12 @@ def fake_owner(swarm: FakeSwarm | None = None) -> Iterator[OwnerThread]:
     """Own the test's workspace while the block runs."""
     running = OwnerThread(swarm or FakeSwarm())
     running.thread.start()
-    assert running.is_open.wait(timeout=10)
+    assert running.is_open.wait(timeout=30)
     if running.problem is not None:
         raise running.problem
     try:
         yield running
     finally:
         running.end()
-        running.thread.join(timeout=10)
+        running.thread.join(timeout=30)
         assert not running.thread.is_alive()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -73,12 +73,11 @@ async def listening() -> AsyncIterator[int]:
 
 
 @pytest.fixture
-def closed() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port: int = unused.getsockname()[1]
-        return port
+def closed() -> Iterator[int]:
+    """A port that nobody listens on, nor can while the test runs."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
 
 
 async def test_a_provider_that_lists_models_is_ok_with_its_latency() -> None:
