@@ -35,6 +35,9 @@ def test_a_nova_database_comes_in_goes_out_and_comes_in_elsewhere(
     assert sorted(one.name for one in folder.iterdir()) == ["Beta-2-2.jsonl", "alpha-1.jsonl"]
     assert zoea("export", "--all", "-f", "jsonl", "-o", str(folder)).code == 2
     assert zoea("export", "--all", "--format", "html").out.count("</html>") == 1
+    assert zoea("export", "--all", "-f", "html", "-o", f"{tmp_path / 'pages'}/").code == 0
+    assert sorted(one.name for one in (tmp_path / "pages").iterdir()) == ["Beta-2-2.html", "alpha-1.html"]
+    assert "cannot be made" in zoea("export", "--all", "-o", f"{file}/").err
 
     monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path / "elsewhere"))
     (report,) = zoea("import", str(file), "--json").json

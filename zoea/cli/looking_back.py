@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,11 +28,10 @@ def export(
         str, typer.Argument(metavar="NAME", help="The name of a mysis in any case, or #ID; or --all.")
     ] = "",
     form: Annotated[Format, typer.Option("--format", "-f", help="What to write it as.")] = Format.MARKDOWN,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; stdout if not given.")
-    ] = None,
+    given: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to; stdout if not given.")] = "",
     everyone: Annotated[
-        bool, typer.Option("--all", help="Every mysis: into one FILE, or a file each where it is a folder.")
+        bool,
+        typer.Option("--all", help="Every mysis: into one FILE, or a file each where FILE is a folder/."),
     ] = False,
     archived: Annotated[bool, typer.Option("--archived", help="With --all: the deleted ones too.")] = False,
     redact: Annotated[
@@ -44,11 +44,14 @@ def export(
 ) -> None:
     """The whole conversation of a mysis, or of all, as a document or as JSON lines that `zoea import` reads."""
     database = places(workspace).database
+    output = Path(given) if given else None
     if output is None and as_json:
         raise UsageError("--json says what was written to a file", hint="Give -o FILE, or --format jsonl.")
     if bool(name) == everyone:
         raise UsageError("say whose conversation: NAME, or --all for everybody's")
     if everyone:
+        if output is not None and given.endswith(os.sep) and everybody(database, archived=archived):
+            _make_folder(output)
         _export_all(database, form, output, archived=archived, redact=redact, replace=force, as_json=as_json)
         return
     mysis = stored_mysis(database, name)
@@ -61,6 +64,14 @@ def export(
         write_json({"mysis": mysis.name, "format": form.value, "path": str(output), "turns": turns})
     else:
         typer.echo(f"{turns} turn{'s' * (turns != 1)} of {strip(mysis.name)} are in {output}")
+
+
+def _make_folder(folder: Path) -> None:
+    """A name that ends in a slash means a folder, also where there is none yet. Raises UsageError."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}", hint="Choose another folder.") from error
 
 
 def _export_all(
