@@ -52,8 +52,22 @@ def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there
     assert CAUSE in title_of("reef", [ERRORED])
     assert doing(ERRORED, NOW) == [(CAUSE, "errored")]
     assert doing(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "errored")]
-    assert recent_lines((), ERRORED, 60, 5)[0][0] == (CAUSE, "errored")
+    assert recent_lines((), ERRORED, 60, 5)[0][1] == (CAUSE, "errored")
     assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
+
+
+def test_what_went_wrong_stands_whole_beside_the_list_where_there_is_room() -> None:
+    what, hint = "local could not be reached: the connection was refused", "Check that it runs and where it listens."
+    failed = replace(ERRORED, failure=Failure("ProviderError", "The provider cannot be reached", what, hint))
+
+    def shown(height: int) -> list[str]:
+        return ["".join(text for text, _ in line) for line in recent_lines((), failed, 32, height)]
+
+    assert " ".join(line.strip() for line in shown(9)) == f"{what} The provider cannot be reached {hint}"
+    assert [line[:2] for line in shown(9)] == ["  "] * len(shown(9))
+    assert len(shown(3)) == 2, "where there is none the cause comes first"
+    assert shown(3)[0].startswith("  local could not be reached")
+    assert all(line.endswith("…") for line in shown(3))
 
 
 def test_the_time_that_is_left_is_never_cut() -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from rich.cells import cell_len
 
 from zoea.app.sight import Seen, Sight
-from zoea.model.values import MysisView
+from zoea.model.values import Failure, MysisView
 from zoea.model.words import MysisState
 from zoea.text.control import one_line
 from zoea.tui import attention, figures, sight_lines
@@ -37,10 +37,20 @@ def recent_lines(blocks: Sequence[Block], view: MysisView, width: int, height: i
     if view.streaming:
         lines += _wrapped(view.streaming, width, "", newest=True)
     if view.failure is not None and view.state is not MysisState.RUNNING:
-        cause, title = one_line(attention.cause(view.failure)), one_line(view.failure.title)
-        lines.append(cut([(cause, "errored"), (f"  {title}" if title != cause else "", "quiet")], width))
-        lines += [cut([(one_line(view.failure.hint), "quiet")], width)] if view.failure.hint else []
+        lines += _failed(view.failure, width, height)
     return lines[-max(1, height) :]
+
+
+def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
+    """Its cause, its title and what to do: whole where there is room, else in two lines, cut."""
+    cause, title, hint = one_line(attention.cause(failure)), one_line(failure.title), one_line(failure.hint)
+    whole = _wrapped(cause, width, "errored")
+    whole += _wrapped(title, width, "quiet") if title != cause else []
+    whole += _wrapped(hint, width, "") if hint else []
+    if len(whole) <= height:
+        return whole
+    short = [cut([(INDENT, ""), (cause, "errored"), (f"  {title}" if title != cause else "", "quiet")], width)]
+    return short + ([cut([(INDENT, ""), (hint, "")], width)] if hint else [])
 
 
 def request_lines(seen: Seen | None, view: MysisView, height: int) -> list[list[Piece]]:
