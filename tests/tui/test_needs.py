@@ -103,8 +103,8 @@ async def test_as_many_as_fit_have_a_line_and_the_rest_is_counted(tmp_path: Path
         for size in ((80, 24), (120, 40), (160, 40)):
             await stage.pilot.resize_terminal(*size)
             await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
-            await stage.until(lambda: all("401 from ollama" in line for line in panel(stage)[:-1]))
             lines = panel(stage)
+            assert all("401 from olla" in line for line in lines[:-1])  # the first names keys, and may be cut for them
             assert lines[-1] == f"and {30 - len(lines) + 1} more: a shows them first"
             assert "r relaunch" in lines[0]
             assert "r relaunch" not in lines[1]
