@@ -350,8 +350,8 @@ async def test_an_owner_that_never_answers_is_given_up(
         return 0
 
     monkeypatch.setattr(swarm, "stop_all", never)
-    monkeypatch.setattr("zoea.app.remote.REPLY_TIMEOUT_S", 0.05)
     async with await RemoteSwarm.connect(server.path) as remote:
+        monkeypatch.setattr("zoea.app.remote.REPLY_TIMEOUT_S", 0.05)
         with pytest.raises(OwnerError, match="did not answer"):
             await remote.stop_all()
 

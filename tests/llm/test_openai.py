@@ -254,7 +254,7 @@ async def test_an_address_that_is_none_is_the_persons_to_mend(url: str) -> None:
 
 
 async def test_a_model_that_never_begins_runs_into_the_deadline_of_the_first_token() -> None:
-    error = await refused(Say("x", first_after=NEVER), timeouts=Timeouts(first=0.1, between=5.0))
+    error = await refused(Say("x", first_after=NEVER), timeouts=Timeouts(first=0.5, between=5.0))
     assert (error.kind, error.title) == (ErrorClass.TRANSIENT, "The provider fell silent")
 
 
@@ -521,7 +521,7 @@ async def test_a_missing_list_is_looked_for_again_later() -> None:
 
 
 async def test_a_list_that_never_comes_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "DOCUMENT_S", 0.05)
+    monkeypatch.setattr(documents, "DOCUMENT_S", 0.5)
     async with OpenAIServer() as server:
         server.list_after = NEVER
         source = provider("openai", server.base_url)

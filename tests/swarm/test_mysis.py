@@ -274,7 +274,8 @@ async def test_a_very_long_turn_is_planned_beside_the_loop(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("began", [False, True], ids=["first token", "between tokens"])
 async def test_a_model_that_is_silent_too_long_has_failed_for_now(tmp_path: Path, began: bool) -> None:
-    settings = Settings.model_validate({"llm": {"timeout": 0.05, "between_tokens": 0.05, "retries": 0}})
+    limits = {"timeout": 30, "between_tokens": 0.05} if began else {"timeout": 0.05}
+    settings = Settings.model_validate({"llm": {**limits, "retries": 0}})
     async with swarm(tmp_path, script(Answer(text="a long answer that stops")), settings=settings) as s:
         s.provider.block(after=int(began))
         await s.commander.create("alpha", start=False)
