@@ -334,6 +334,11 @@ class TestStreaming:
             stage.swarm.provider.stream = real  # type: ignore[method-assign]  # put back
 
 
+async def refused(request: ModelRequest) -> AsyncIterator[StreamItem]:
+    yield Delta(text="")
+    raise ProviderError("the key is wrong [/]", kind=ErrorClass.AUTH)
+
+
 class TestTop:
     async def test_where_it_is_narrow_costs_give_way_to_what_the_mysis_does(self, tmp_path: Path) -> None:
         async with cockpit(tmp_path, size=(80, 24)) as stage:
@@ -348,6 +353,21 @@ class TestTop:
             assert stage.one(Line, "#top").text.rstrip().endswith(f"{'a' * 40}  4 of 4  idle")
             await stage.pilot.resize_terminal(120, 40)
             await stage.until(lambda: "today" in stage.one(Line, "#top").text)
+
+
+class TestWrong:
+    async def test_what_went_wrong_and_what_to_do_stands_below_until_it_runs_again(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text="fine"), prompts=1) as stage:
+            assert "r relaunch" not in stage.one(TextBlock, "#wrong").plain
+            stage.swarm.provider.stream = refused  # type: ignore[method-assign]  # a key that is taken back
+            await stage.api.send("alpha", "again")
+            await stage.until(lambda: stage.view("alpha").state is MysisState.ERRORED)
+            wrong = stage.one(TextBlock, "#wrong")
+            await settles(stage, lambda: wrong.display and "the key is wrong [/]" in wrong.plain)
+            assert wrong.plain.endswith("r relaunch")
+            assert any("✖ the key is wrong [/]" in line for line in stage.text().splitlines()[-6:])
+            await stage.press("greater_than_sign")
+            await settles(stage, lambda: not wrong.display)
 
 
 class TestDoing:

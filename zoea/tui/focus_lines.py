@@ -56,3 +56,17 @@ def doing(view: MysisView, now: int) -> list[Piece]:
         left = figures.span(max(0, (view.waiting_until - now) / figures.SECOND))
         return [(f"waits: {waits_for(view.waiting_for)} ({left})", "waiting")]
     return [(f"{view.activity} {figures.age(view.progress_at, now)}", str(view.activity))]
+
+
+def failure_lines(view: MysisView, mark: str, relaunch: str) -> list[list[Piece]]:
+    """What went wrong and what to do, below a conversation that stands still for it; nothing where none does.
+
+    `mark` is the sign of an error, `relaunch` the key that starts the mysis again.
+    """
+    if view.failure is None or view.state is MysisState.RUNNING:
+        return []
+    cause, title = one_line(attention.cause(view.failure)), one_line(view.failure.title)
+    return [
+        [(f"{mark} ", "errored"), (cause, "errored"), (f"  {title}" if title != cause else "", "quiet")],
+        [("  ", ""), (f"{one_line(view.failure.hint)}  ".lstrip(), ""), (relaunch, "key"), (" relaunch", "quiet")],
+    ]

@@ -15,7 +15,7 @@ from zoea.model.values import Event, MysisView
 from zoea.model.words import Activity
 from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.blocks import ASCII, Marks
-from zoea.tui.focus_lines import Edge, edge_pieces, who_and_what
+from zoea.tui.focus_lines import Edge, edge_pieces, failure_lines, who_and_what
 from zoea.tui.palette import Palette
 from zoea.tui.reading import Reading, worth
 from zoea.tui.roll import Spot
@@ -24,11 +24,12 @@ from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.copying import Copying
 from zoea.tui.screens.finding import Finding
 from zoea.tui.screens.speaking import Speaking
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.widgets.bars import KeyLine, Line, key_name
 from zoea.tui.widgets.find_bar import FindBar
 from zoea.tui.widgets.live import LiveAnswer
 from zoea.tui.widgets.prompt import Prompt
 from zoea.tui.widgets.sight_side import SightSide
+from zoea.tui.widgets.text_block import TextBlock
 from zoea.tui.widgets.transcript import Transcript
 from zoea.tui.window import Source, Window
 
@@ -69,6 +70,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self._live_ends = False
         self._jump = 0
         self._is_ready = False
+        self._wrong = TextBlock(id="wrong")
 
     def compose(self) -> ComposeResult:
         yield Line(id="top")
@@ -76,6 +78,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
             with Vertical(id="talk", classes="panel"):
                 yield Transcript(Palette(self.cockpit.look), self._marks, id="transcript")
                 yield LiveAnswer(id="live")
+                yield self._wrong
                 yield FindBar(id="find")
             yield SightSide(self.source, id="side")
         yield Prompt(id="prompt")
@@ -202,6 +205,9 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         view = self.view
         if view is None:
             return
+        wrong = failure_lines(view, self._marks.bad, key_name(self.cockpit.keys["focus.relaunch"]))
+        self._wrong.put(wrong)
+        self._wrong.display = bool(wrong)
         if (view.streaming or view.thinking) and view.activity is Activity.LLM:
             self._live_ends = False
             self.live.think(view.thinking)
