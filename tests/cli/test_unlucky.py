@@ -11,14 +11,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
+from zoea import __main__
 from zoea.app.configured import read
 from zoea.app.wire import revive
 from zoea.cli import notices
 from zoea.model.errors import ProviderError, UsageError, WorldError
 from zoea.model.words import ErrorClass
+from zoea.settings.fields import Seconds
 from zoea.settings.paths import places
 from zoea.store import Store
 from zoea.swarm import mysis_ops
@@ -121,3 +124,22 @@ def test_what_the_terminal_cannot_write_costs_nobody_the_rest() -> None:
 def test_a_word_that_is_no_setting_is_refused() -> None:
     with pytest.raises(UsageError):
         read("nudge")
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("arguments", [["undelete"], ["show", "alpha"], ["export", "alpha"], ["list"]])
+def test_a_reader_that_has_what_it_wants_is_no_failure(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+        assert __main__.run(arguments) == 141
+
+
+@pytest.mark.parametrize("value", [1e308, "1e30", "99999999999999999h", 1_000_000_001])
+def test_no_duration_is_longer_than_a_clock_can_count(value: object) -> None:
+    durations: TypeAdapter[float] = TypeAdapter(Seconds)
+    assert durations.validate_python(1_000_000_000) == 1e9
+    with pytest.raises(ValidationError, match="less than or equal to 1000000000"):
+        durations.validate_python(value)

@@ -123,6 +123,11 @@ def _invoke(name: str, command: Any, arguments: list[str]) -> int:
         code = command.main(args=arguments, prog_name=f"zoea {name}", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except SystemExit as ended:
+        # The parser makes a 1 of it when whoever read the output is gone; what that means is known one level up.
+        if isinstance(gone := ended.__context__, BrokenPipeError):
+            raise gone from None
+        raise
     except typer.TyperException as wrong:
         said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
         raise UsageError(said.rstrip("."), hint=f"`zoea {name} --help` shows what it takes.") from None

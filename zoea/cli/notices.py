@@ -6,8 +6,11 @@ how long something took.
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
 
 AFTER_S = 1.0
 is_silent = False
@@ -20,6 +23,8 @@ def say(line: str) -> None:
         sys.stderr.write(f"zoea: {line}\n")
 
 
-def soon(line: str) -> asyncio.TimerHandle:
+def soon(line: str) -> TimerHandle:
     """The same after a second, unless it is cancelled before."""
+    import asyncio  # not for the commands that wait for nobody
+
     return asyncio.get_running_loop().call_later(AFTER_S, say, line)

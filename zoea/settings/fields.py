@@ -110,7 +110,9 @@ def lowest(values: Mapping[str, int | None]) -> tuple[str, int | None]:
 
 Whole = Annotated[int, BeforeValidator(no_flag, json_schema_input_type=int)]
 Number = Annotated[float, BeforeValidator(no_flag, json_schema_input_type=float)]
-Seconds = Annotated[float, BeforeValidator(seconds, json_schema_input_type=float | str), Field(ge=0)]
+LONGEST_S = 1_000_000_000
+"""Thirty years: beyond it a time is one that no clock here can count to."""
+Seconds = Annotated[float, BeforeValidator(seconds, json_schema_input_type=float | str), Field(ge=0, le=LONGEST_S)]
 Bound = Annotated[
     Annotated[int, Field(ge=1)] | None,
     BeforeValidator(bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
