@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from tests.tui.test_clickable import click_on
@@ -14,6 +16,7 @@ from zoea.model.values import Failure, SwarmView
 from zoea.model.words import MysisState
 from zoea.tui.needs import next_in_need
 from zoea.tui.screens.approvals import ApprovalPanel
+from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.widgets.swarm_table import SwarmTable
 from zoea.tui.widgets.text_block import TextBlock
 
@@ -108,3 +111,18 @@ async def test_as_many_as_fit_have_a_line_and_the_rest_is_counted(tmp_path: Path
             assert lines[-1] == f"and {30 - len(lines) + 1} more: a shows them first"
             assert "r relaunch" in lines[0]
             assert "r relaunch" not in lines[1]
+
+
+async def test_a_size_that_changed_below_a_box_counts_once_the_box_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dashboard, "tick", lambda screen: None)
+    async with cockpit(tmp_path, names=("alpha",), size=(80, 24)) as stage:
+        await crowd(stage, 30)
+        await stage.press("q")
+        await stage.until(lambda: not stage.shows(Dashboard))
+        await stage.pilot.resize_terminal(160, 40)
+        await stage.press("escape")
+        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
+        assert {len(line) for line in panel(stage)[:-1]} == {stage.one(TextBlock, "#needs").content_size.width}

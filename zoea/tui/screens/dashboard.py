@@ -111,8 +111,15 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self._take_size(event.size)
-        self.call_after_refresh(self._share_room)
-        self.call_after_refresh(self._draw_for_size)
+
+    def on_swarm_table_sized(self, event: SwarmTable.Sized) -> None:
+        self._share_room()
+        self._draw_titles()
+
+    def on_text_block_sized(self, event: TextBlock.Sized) -> None:
+        """One of the two at the side has its size, or another: what the other one has left is known as well."""
+        self._draw_needs()
+        self._draw_feed()
 
     def _share_room(self) -> None:
         """A list of few myses leaves the detail room for more of the conversation, at most half of the side."""
@@ -125,7 +132,6 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         if height != self._detail_height:
             self._detail_height = height
             self._detail.styles.height = height
-            self.call_after_refresh(self._draw_detail)
 
     def _take_size(self, size: Size) -> None:
         """Where there is little room all parts share one frame, and two of them one place."""
@@ -133,12 +139,6 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.set_class(size.height < TINY, "-tiny")
         self.set_class(is_high, "-high")
         self.set_class(size.width < NARROW or (size.width < WIDE and not is_high), "-joined")
-
-    def _draw_for_size(self) -> None:
-        self._draw_titles()
-        self._draw_needs()
-        self._draw_feed()
-        self._draw_detail()
 
     @property
     def prompt(self) -> Prompt:
@@ -256,14 +256,11 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         asked, now, glyphs = self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs
         cursor = self.table.cursor
         reach = Reach(cursor.id if cursor else None, frozenset(self.cockpit.marks), self.cockpit.keys)
-        was_shown = self._needs.display
         if not views:
             self._wants_needs = None  # who needs somebody next is shown again
         self._needs.set_class(bool(views), "-needed")
         self._show_tab(len(views))
         self._needs.put(needs_lines(views, asked, reach, now, glyphs, self._needs.content_size.width, self._room()))
-        if self._needs.display and not was_shown:
-            self.call_after_refresh(self._draw_needs)  # it had no size yet
 
     def _room(self) -> int:
         """The lines that the panel of who needs the commander may have: where it grows, half of its side."""

@@ -44,6 +44,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     class Scrolled(Message):
         """Other rows are in sight."""
 
+    class Sized(Message):
+        """It has another size: what stands around it is measured anew."""
+
     class Chosen(Message):
         """A row was double-clicked."""
 
@@ -188,6 +191,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self, event: events.Resize) -> None:
         self.refresh()
+        self.post_message(self.Sized())
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width

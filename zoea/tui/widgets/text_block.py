@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.content import Content, Span
+from textual.message import Message
 from textual.widgets import Static
 
 from zoea.text.control import strip
@@ -19,10 +21,16 @@ class TextBlock(Static):
     What a model or person wrote is stripped of control characters.
     """
 
+    class Sized(Message):
+        """It has another size: whoever fits lines into it does so anew."""
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__("", id=id, classes=classes, markup=False)
         self._lines: Sequence[Sequence[Piece | Word]] = ()
         self.auto_links = False
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.post_message(self.Sized())
 
     def put(self, lines: Sequence[Sequence[Piece | Word]]) -> None:
         """Show these lines; draws only where something changed."""
