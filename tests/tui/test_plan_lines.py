@@ -81,6 +81,8 @@ def test_estimates_are_told_apart_from_what_calibration_makes_of_them() -> None:
 
 
 def test_each_pack_says_what_became_of_it_and_what_would_have_kept_it() -> None:
+    narrow = words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 46))
+    assert "nothing to show" in narrow, "whole also beside the messages of a terminal of 120 columns"
     said = words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
     for expected in (
         "1k of 1k tokens",

@@ -20,7 +20,7 @@ from zoea.tui.wrapping import wrap
 PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "waiting")
 """Packs in their order have these roles, in the bar and in the table."""
 
-ID_WIDTH = 12
+ID_WIDTH = 11
 TOKENS_WIDTH = 7
 _FORMS = {
     FormKind.FULL: "verbatim",
