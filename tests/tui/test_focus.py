@@ -336,7 +336,7 @@ class TestStreaming:
 
 async def refused(request: ModelRequest) -> AsyncIterator[StreamItem]:
     yield Delta(text="")
-    raise ProviderError("the key is wrong [/]", kind=ErrorClass.AUTH)
+    raise ProviderError("the key is wrong [/]" + " so it says" * 9, kind=ErrorClass.AUTH)
 
 
 class TestTop:
@@ -366,6 +366,9 @@ class TestWrong:
             await settles(stage, lambda: wrong.display and "the key is wrong [/]" in wrong.plain)
             assert wrong.plain.endswith("r relaunch")
             assert any("✖ the key is wrong [/]" in line for line in stage.text().splitlines()[-6:])
+            await stage.pilot.resize_terminal(80, 24)
+            await stage.until(lambda: stage.one(Line, "#top").size.width == 80)
+            assert "alpha" in stage.text().splitlines()[0]
             await stage.press("greater_than_sign")
             await settles(stage, lambda: not wrong.display)
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from rich.cells import cell_len
 
 from zoea.model.values import MysisView
 from zoea.model.words import Activity, MysisState
 from zoea.text.control import one_line
 from zoea.tui import attention, figures
-from zoea.tui.rows import Piece, glyph, waits_for
+from zoea.tui.rows import Piece, cells, fit, glyph, waits_for
+
+CUT_LEAST = 12
+"""Cells that a piece of the first line keeps when it is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,17 @@ def who_and_what(view: MysisView, place: int, many: int, now: int, glyphs: dict[
     words.append((f"  {place} of {many}" if place else "  deleted", "quiet"))
     words.append((f"  {view.state}", state))
     return words + [(f" · {text}", role) for text, role in doing(view, now)]
+
+
+def shortened(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    """The pieces in `width` cells: the longest one is cut, so that a long error leaves room for whose it is."""
+    found = list(pieces)
+    over = cells(found) - width
+    if over > 0:
+        at = max(range(len(found)), key=lambda place: cell_len(found[place][0]))
+        text, role = found[at]
+        found[at] = (fit(text, max(CUT_LEAST, cell_len(text) - over)).rstrip(), role)
+    return found
 
 
 def doing(view: MysisView, now: int) -> list[Piece]:

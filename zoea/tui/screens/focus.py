@@ -15,7 +15,7 @@ from zoea.model.values import Event, MysisView
 from zoea.model.words import Activity
 from zoea.tui.actions import Place, Situation, bindings, of
 from zoea.tui.blocks import ASCII, Marks
-from zoea.tui.focus_lines import Edge, edge_pieces, failure_lines, who_and_what
+from zoea.tui.focus_lines import Edge, edge_pieces, failure_lines, shortened, who_and_what
 from zoea.tui.palette import Palette
 from zoea.tui.reading import Reading, worth
 from zoea.tui.roll import Spot
@@ -276,7 +276,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
         who = who_and_what(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)
         still = [(f" {text.strip()}  ", role) for text, role in self._stands_still()]
-        said = [left[0], *still, *who, *self._needed()]
+        said = shortened([left[0], *still, *who, *self._needed()], self.size.width)
         if self.size.width < NARROW and cells(said) + cells(right) > self.size.width:
             return said, []  # what this one does is worth more here than what all of them cost
         return said, right
