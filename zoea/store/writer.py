@@ -26,6 +26,8 @@ from zoea.store.stats import Stats
 
 GROUP_OPS = 256
 GROUP_SECONDS = 0.02
+INTERRUPTED_S = 1.0
+"""What an interrupted statement, and what ends with it, may take when the store closes."""
 
 _log = logging.getLogger(__name__)
 
@@ -102,9 +104,11 @@ class Writer:
             self._abandoned = True
             if self._opened.done():
                 self._connection.interrupt()
-            done, _ = await asyncio.wait({self._ended}, timeout=1.0)
+            done, _ = await asyncio.wait({self._ended}, timeout=INTERRUPTED_S)
         if not done:
-            raise StoreError(f"the writer did not end within {deadline_s + 1:g} s; what it was doing is lost")
+            raise StoreError(
+                f"the writer did not end within {deadline_s + INTERRUPTED_S:g} s; what it was doing is lost"
+            )
         self._thread.join(1.0)
 
     # In the thread from here on; `_settle` runs on the loop.
