@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from zoea.app import lock
 from zoea.app.lock import LOCK_NAME, Holder, OwnerLock, holder, read_note
 from zoea.model.errors import StoreError, WorkspaceHeld
 
@@ -45,6 +47,25 @@ def test_a_second_owner_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
         assert "zoea run" in caught.value.hint
     with OwnerLock(tmp_path, Path("/run/other.sock")):
         assert holder(tmp_path) == Holder(os.getpid(), "/run/other.sock")
+
+
+def test_who_only_asks_keeps_no_owner_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / LOCK_NAME).touch()
+    asking = os.open(tmp_path / LOCK_NAME, os.O_RDONLY)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr(lock, "sleep", lambda _seconds: os.close(asking))
+    with OwnerLock(tmp_path, Path("/run/s.sock")):
+        assert holder(tmp_path) == Holder(os.getpid(), "/run/s.sock")
+
+
+def test_who_asks_for_ever_is_not_waited_for_as_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / LOCK_NAME).touch()
+    asking = os.open(tmp_path / LOCK_NAME, os.O_RDONLY)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr(lock, "sleep", lambda _seconds: None)
+    with pytest.raises(WorkspaceHeld, match="another process"):
+        OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
+    os.close(asking)
 
 
 def test_a_killed_owner_holds_nothing(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import uniform
+from time import sleep
 from types import TracebackType
 
 from zoea.model.errors import StoreError, WorkspaceHeld
 
 LOCK_NAME = "zoea.lock"
+ASKERS_TRIES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,9 @@ class OwnerLock:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
             raise _unwritable(self.path, problem) from problem
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _taken(descriptor):
             os.close(descriptor)
-            raise WorkspaceHeld(_who(read_note(self.path)), hint="Attach to it with `zoea run`, or end it.") from None
+            raise WorkspaceHeld(_who(read_note(self.path)), hint="Attach to it with `zoea run`, or end it.")
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
@@ -81,6 +82,26 @@ class OwnerLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _taken(descriptor: int) -> bool:
+    """Take the lock, unless an owner has it. Who only asks (`holder`) shares it for a moment: that is waited for."""
+    for _ in range(ASKERS_TRIES):
+        if _locks(descriptor, fcntl.LOCK_EX):
+            return True
+        if not _locks(descriptor, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        sleep(uniform(0.001, 0.005))  # two that start at once do not meet again and again
+    return False
+
+
+def _locks(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def holder(data: Path) -> Holder | None:
