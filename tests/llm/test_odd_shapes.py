@@ -188,6 +188,15 @@ def test_an_odd_field_costs_nothing_of_what_else_was_said() -> None:
     assert fold.answer().text == "hi"
 
 
+def test_the_name_of_a_call_ends_where_no_tools_name_goes_on() -> None:
+    long = "n" * 1_000_000
+    chat, message, line = ChatFold("p", "m"), MessageFold("p", "m"), LineFold("p", "m")
+    chat.feed(events([{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": long}}]}}]}]))
+    message.feed(events([{"type": "content_block_start", "content_block": {"type": "tool_use", "name": long}}]))
+    line.feed(lines([{"message": {"tool_calls": [{"function": {"name": long}}]}, "done": True}]))
+    assert [fold.answer().calls[0].name for fold in (chat, message, line)] == ["n" * 256] * 3
+
+
 @pytest.mark.parametrize("text", ['{"a":' + "[" * 50_000 + "]" * 50_000 + "}", '{"a":' + "[" * 300 + "]" * 300 + "}"])
 def test_arguments_nested_without_end_are_told_to_the_model(text: str) -> None:
     assert repair(text) == (text, "the arguments are not valid JSON: it is nested too deeply")

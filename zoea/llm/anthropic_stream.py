@@ -12,7 +12,7 @@ from typing import Any
 from zoea.llm.arguments import repair
 from zoea.llm.errors import failure, from_stream, said
 from zoea.llm.openai_stream import whole_number
-from zoea.llm.shapes import mapping, mappings, parse, words
+from zoea.llm.shapes import mapping, mappings, named, parse, words
 from zoea.llm.sse import EventReader
 from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Native, Usage
@@ -100,7 +100,7 @@ class MessageFold:
         block = self._blocks[index]
         is_cut = _FINISH.get(self._stop) is Finish.LENGTH and index == max(self._blocks)
         arguments, broken = repair("".join(self._inputs[index]), is_cut=is_cut)
-        return AnswerCall(block.get("name", ""), arguments, block.get("id", ""), broken)
+        return AnswerCall(named(block.get("name", "")), arguments, block.get("id", ""), broken)
 
     def _native(self, blocks: list[dict[str, Any]]) -> Native | None:
         """The layout of the message: signed blocks and text as they are, a placeholder for each call."""

@@ -17,7 +17,7 @@ from zoea.llm.messages import arguments_object, merge_users, result_text, settle
 from zoea.llm.openai_stream import whole_number
 from zoea.llm.openai_wire import tool_wire
 from zoea.llm.replay import Replay, replay_of
-from zoea.llm.shapes import mapping, mappings, parse, words
+from zoea.llm.shapes import mapping, mappings, named, parse, words
 from zoea.llm.sse import LineReader
 from zoea.llm.think import ThinkSplitter
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
@@ -203,6 +203,6 @@ class LineFold:
             function = mapping(call.get("function"))
             given = function.get("arguments")
             arguments, broken = repair(given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False))
-            name = words(function.get("name"))
+            name = named(function.get("name"))
             self._calls.append(AnswerCall(name, arguments, str(call.get("id") or ""), broken))
             new[2].append(f"{name} {arguments}")

@@ -14,7 +14,7 @@ from typing import Any
 from zoea.llm import structured
 from zoea.llm.arguments import repair
 from zoea.llm.errors import failure, from_stream, said
-from zoea.llm.shapes import mapping, mappings, parse, words
+from zoea.llm.shapes import mapping, mappings, named, parse, words
 from zoea.llm.sse import EventReader
 from zoea.llm.think import ThinkSplitter
 from zoea.model.request import Answer, AnswerCall, Delta
@@ -122,7 +122,7 @@ class ChatFold:
 
     def _answer_call(self, call: _Call) -> AnswerCall:
         arguments, broken = repair(call.arguments, is_cut=self._is_cut and call is self._calls[-1])
-        return AnswerCall(call.name, arguments, call.id, broken)
+        return AnswerCall(named(call.name), arguments, call.id, broken)
 
     def _native(self) -> Native | None:
         blocks: list[dict[str, Any]] = [{"type": "detail", "detail": one} for one in self._details]

@@ -13,6 +13,8 @@ from typing import Any
 TOO_DEEP = "it is nested too deeply"
 
 
+MAX_NAME = 256
+"""No tool is called by more: a name goes back with every request of the turn, whole, and no plan can shorten it."""
 MAX_DEPTH = 100
 """The deepest nesting that is read: what is deeper could be read here and no longer written elsewhere."""
 
@@ -64,3 +66,8 @@ def mappings(value: Any) -> list[dict[str, Any]]:
 def words(value: Any) -> str:
     """The text, or an empty one."""
     return value if isinstance(value, str) else ""
+
+
+def named(value: Any) -> str:
+    """The name of a called tool as a model made it up, cut where no tool's name goes on."""
+    return words(value)[:MAX_NAME]
