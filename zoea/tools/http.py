@@ -25,6 +25,8 @@ REFUSED = -32098
 
 TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
 """Reading has no bound here: calls have their callers' deadlines, and a stream of news may be silent for days."""
+MAX_LINE_BYTES = 32 * 1024 * 1024
+"""The longest message that a server may send, as over stdio."""
 GOODBYE_S = 2.0
 """How long a server may take to acknowledge the end of a session."""
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30.0)
@@ -65,9 +67,9 @@ class _Told(httpx2.AsyncBaseTransport):
         if request.method == "DELETE":
             request.extensions["timeout"] = httpx2.Timeout(GOODBYE_S).as_dict()
         if request.method != "POST":
-            return await self._inner.handle_async_request(request)
+            return await self._ask(request)
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await self._ask(request)
         except _NEVER_SENT as error:
             return _error(NOT_SENT, f"cannot connect ({type(error).__name__})")
         except httpx2.TransportError as error:
@@ -79,8 +81,33 @@ class _Told(httpx2.AsyncBaseTransport):
         await response.aclose()
         return _error(REFUSED, f"HTTP {response.status_code} {_phrase(response.status_code)}")
 
+    async def _ask(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Bounded(response.stream)
+        return response
+
     async def aclose(self) -> None:
         """Nothing: the connections belong to the pool."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body whose lines have an end: a JSON answer is one line, an event a few. What is not whole is kept."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in self._inner:
+            newline = piece.rfind(b"\n")
+            size = size + len(piece) if newline < 0 else len(piece) - newline - 1
+            if size > MAX_LINE_BYTES:
+                raise httpx2.ReadError(f"a message of over {MAX_LINE_BYTES // 2**20} MiB")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 def _error(code: int, message: str) -> httpx2.Response:

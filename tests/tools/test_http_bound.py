@@ -1,0 +1,39 @@
+"""A server over HTTP whose answer has no end is given up, and takes no memory meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.fakes.toolboxes import wait_until
+from tests.fakes.wire_server import Outgoing, Received, WireServer
+from tests.tools.conftest import Opener
+from zoea.tools import UpstreamConfig, http
+
+
+class Endless(WireServer):
+    """Answers everything with text that never ends."""
+
+    def __init__(self, content_type: str) -> None:
+        super().__init__()
+        self._content_type = content_type
+
+    async def handle(self, request: Received, out: Outgoing) -> None:
+        out.begin(self._content_type)
+        out.piece(b"data: " if "event" in self._content_type else b'"')
+        while True:
+            out.piece(b"x" * 65_536)
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+async def test_an_answer_without_end_is_given_up_soon(
+    content_type: str, open_box: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MAX_LINE_BYTES", 2**20)
+    async with Endless(content_type) as server:
+        box = open_box(UpstreamConfig("endless", url=f"{server.url}/mcp", start_timeout=300.0, retries=0))
+        await wait_until(lambda: box.status()[0].state == "down", within=60.0)
+        assert box.status()[0].last_error
+        await box.close()
