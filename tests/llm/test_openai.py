@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from contextlib import aclosing
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.fakes.llm_clock import HandClock
@@ -15,6 +17,7 @@ from tests.llm.asking import SCAN, answer, assistant, call, items, provider, req
 from zoea.llm import documents
 from zoea.llm.config import ProviderConfig, Timeouts, ToolMode
 from zoea.llm.documents import FAILED_FOR_US, UNLISTED_FOR_US
+from zoea.llm.http import broken
 from zoea.llm.openai_stream import ChatFold
 from zoea.llm.registry import make
 from zoea.model.errors import ProviderError
@@ -244,6 +247,17 @@ async def test_a_server_that_is_not_there_is_transient_and_says_so() -> None:
     with pytest.raises(ProviderError) as caught:
         await answer(source)
     assert (caught.value.kind, caught.value.title) == (ErrorClass.TRANSIENT, "The provider cannot be reached")
+    assert caught.value.what.endswith("could not be reached: nothing listens at its address")
+    assert "host in its address is not known" in broken(unknown_host(), "openai").what
+    assert broken(httpx.ConnectError("the cable is out"), "openai").what.endswith(
+        "could not be reached: the cable is out"
+    )
+
+
+def unknown_host() -> httpx.ConnectError:
+    error = httpx.ConnectError("[Errno -2] Name or service not known")
+    error.__cause__ = socket.gaierror(-2, "Name or service not known")
+    return error
 
 
 @pytest.mark.parametrize("url", ["localhost:1/v1", "http://[", "ftp://127.0.0.1/v1"])

@@ -407,13 +407,25 @@ def broken(error: httpx.HTTPError, name: str) -> ProviderError:
         case httpx.ConnectError():
             return failure(
                 ErrorClass.TRANSIENT,
-                f"{name} could not be reached: {said}",
+                f"{name} could not be reached: {_why_unreachable(error) or said}",
                 title="The provider cannot be reached",
                 hint="Check that it runs and that base_url is right; Zoea tries again by itself.",
             )
         case _:
             what, title = f"the connection to {name} broke: {said}", "The connection to the provider broke"
     return failure(ErrorClass.TRANSIENT, what, title=title)
+
+
+def _why_unreachable(error: BaseException) -> str:
+    """The two usual reasons in words; empty for others, which the system's own words tell best."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ConnectionRefusedError):
+            return "nothing listens at its address"
+        if isinstance(seen, socket.gaierror):
+            return "the host in its address is not known"
+        seen = seen.__cause__ or seen.__context__
+    return ""
 
 
 def _distrusts(error: BaseException) -> bool:
