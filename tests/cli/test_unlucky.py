@@ -6,8 +6,10 @@ import asyncio
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,21 @@ def test_no_duration_is_longer_than_a_clock_can_count(value: object) -> None:
     assert durations.validate_python(1_000_000_000) == 1e9
     with pytest.raises(ValidationError, match="less than or equal to 1000000000"):
         durations.validate_python(value)
+
+
+def test_a_damaged_world_is_said_and_not_scored(zoea: Zoea, tmp_path: Path) -> None:
+    for content in (b"x" * 5000, b""):
+        (tmp_path / "reef.db").write_bytes(content)
+        ran = zoea("world", "score", "--data", str(tmp_path), "--json")
+        assert (ran.code, ran.out) == (9, "")
+        assert "damaged" in json.loads(ran.err)["error"]["what"]
+    record = Record(tmp_path / "kept" / "reef.db", seed=1)
+    record.close()
+    with closing(sqlite3.connect(tmp_path / "kept" / "reef.db")) as db, db:
+        db.execute("UPDATE snapshot SET state = ?", (b"x",))
+    with pytest.raises(WorldError, match="damaged"):
+        Record(tmp_path / "kept" / "reef.db")
+
+
+def test_a_browser_cannot_be_sent_to_no_address(zoea: Zoea) -> None:
+    assert zoea("serve", "--host", "").code == 2

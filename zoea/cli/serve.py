@@ -41,6 +41,8 @@ def serve(
 
     if world not in ("", "reef"):
         raise UsageError(f"there is no world {world!r}", hint="The world's name is reef.")
+    if not host.strip():
+        raise UsageError("--host names no address", hint="Leave it out for this machine alone; 0.0.0.0 is any.")
     options = RunOptions(
         myses=myses,
         template=template,

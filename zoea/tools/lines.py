@@ -48,7 +48,7 @@ class Lines(TextReceiveStream):
             self._keep(piece)
             if self._size > MAX_LINE_CHARS:
                 self._waiting.clear()
-                logger.warning("an upstream's process sent a line of over %d characters", MAX_LINE_CHARS)
+                logger.info("an upstream's process sent a line of over %d characters", MAX_LINE_CHARS)
                 # The SDK would go on to read what still comes, and end the session only after that.
                 await self.transport_stream.aclose()
                 raise BrokenResourceError

@@ -194,7 +194,14 @@ def _rows(db: sqlite3.Connection, after: int) -> Iterator[tuple[str, str, str, s
 
 
 def load(db: sqlite3.Connection, *, whole: bool) -> Reef:
-    """The world as its file says; `whole` replays the log from its beginning."""
+    """The world as its file says; `whole` replays the log from its beginning. Raises WorldError where it is none."""
+    try:
+        return _loaded(db, whole)
+    except (sqlite3.Error, zlib.error, LookupError, TypeError, ValueError) as error:
+        raise WorldError(f"The world's file is damaged: {error}.", hint="Move it away to begin a new world.") from error
+
+
+def _loaded(db: sqlite3.Connection, whole: bool) -> Reef:
     kept = dict(db.execute("SELECT key, value FROM meta").fetchall())
     chart = Chart(int(kept["seed"]), int(kept["systems"]))
     newest = None if whole else db.execute("SELECT log_id, state FROM snapshot ORDER BY log_id DESC LIMIT 1").fetchone()
