@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,16 @@ from zoea.app.lock import OwnerLock
 OwnerLock(Path(sys.argv[1]), Path("/run/s.sock"), since=7).acquire()
 print("held", flush=True)
 sys.stdin.read()
+"""
+
+PASSED_ON = """
+import subprocess, sys, time
+from pathlib import Path
+from zoea.app.lock import OwnerLock
+OwnerLock(Path(sys.argv[1]), Path("/run/s.sock"), since=7).acquire()
+its = subprocess.Popen(["sleep", "600"], close_fds=False, stdout=subprocess.DEVNULL)
+print("held", its.pid, sep="\\n", flush=True)
+time.sleep(600)
 """
 
 
@@ -66,6 +77,32 @@ def test_who_asks_for_ever_is_not_waited_for_as_long(tmp_path: Path, monkeypatch
     with pytest.raises(WorkspaceHeld, match="another process"):
         OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
     os.close(asking)
+
+
+def test_one_that_is_passed_on_is_never_free_in_between_and_no_child_keeps_it(tmp_path: Path) -> None:
+    lock = OwnerLock(tmp_path, Path("/run/s.sock"), since=3)
+    lock.acquire()
+    children: list[subprocess.Popen[bytes]] = []
+    command = [sys.executable, "-c", PASSED_ON, str(tmp_path)]
+    lock.pass_on(lambda descriptor: children.append(_child(command, stdin=descriptor)))
+    (child,) = children
+    assert child.stdout is not None
+    with pytest.raises(WorkspaceHeld):
+        OwnerLock(tmp_path, Path("/run/other.sock")).acquire()
+    assert child.stdout.readline() == b"held\n"
+    grandchild = int(child.stdout.readline())
+    assert holder(tmp_path) == Holder(child.pid, "/run/s.sock", 7)
+    child.kill()
+    child.wait(timeout=30)
+    try:
+        assert holder(tmp_path) is None
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+        child.stdout.close()
+
+
+def _child(command: list[str], *, stdin: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
 
 
 def test_a_killed_owner_holds_nothing(tmp_path: Path) -> None:

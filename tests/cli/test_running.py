@@ -16,12 +16,13 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
 from zoea.app import compose
+from zoea.app.running import RunOptions, leave_running
 from zoea.cli import session
 from zoea.cli.console import Parting
 from zoea.cli.running import seconds_of
 from zoea.model.errors import UsageError
 from zoea.model.ports import SwarmApi
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, places
 
 
 @pytest.fixture
@@ -198,3 +199,11 @@ class TestAttaching:
         ran = zoea("run", "--plain", "--for", "20s")
         assert ran.code == 0
         assert "The running swarm has ended" in ran.out
+
+
+def test_where_somebody_else_was_quicker_what_ran_goes_on_there(zoea: Zoea, beside: OwnerThread) -> None:
+    for name in ("alpha", "beta"):
+        zoea("new", name, "--idle")
+    beside.swarm.left_running.add(1)
+    asyncio.run(leave_running(RunOptions(), places()))
+    assert [row["state"] for row in zoea("list", "--json").json] == ["running", "idle"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import uniform
@@ -52,7 +53,9 @@ class OwnerLock:
             StoreError: nothing can be written there.
         """
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _inherited(self.path)
+            if descriptor is None:
+                descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
             raise _unwritable(self.path, problem) from problem
         if not _taken(descriptor):
@@ -65,6 +68,18 @@ class OwnerLock:
             os.close(descriptor)
             raise _unwritable(self.path, problem) from problem
         self._descriptor = descriptor
+
+    def pass_on(self, start: Callable[[int], object]) -> None:
+        """Have `start` begin a process with this descriptor as its stdin: it holds the workspace from its first moment.
+
+        There `acquire` finds the lock. In between nobody else can take it; here it is not held any more.
+        """
+        assert self._descriptor is not None
+        try:
+            start(self._descriptor)
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def release(self) -> None:
         """Give it up. The note goes first, so nobody is sent to a socket that is closed."""
@@ -82,6 +97,21 @@ class OwnerLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _inherited(path: Path) -> int | None:
+    """The lock's descriptor, where whoever started this process has passed it on as stdin."""
+    try:
+        given, file = os.fstat(0), path.stat()
+        if (given.st_dev, given.st_ino) != (file.st_dev, file.st_ino):
+            return None
+    except OSError:  # there is no stdin, or no file yet
+        return None
+    descriptor = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
+    nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(nowhere, 0)  # what this process starts would hold the workspace after it
+    os.close(nowhere)
+    return descriptor
 
 
 def _taken(descriptor: int) -> bool:

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zoea.app.lock import holder
-from zoea.model.errors import NoRunningSwarm
+from zoea.app.lock import OwnerLock, holder
+from zoea.model.errors import NoRunningSwarm, WorkspaceHeld
 from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
@@ -97,17 +97,27 @@ async def prepare_own(swarm: SwarmApi, options: RunOptions, where: Places) -> No
     await prepare(swarm, options)
 
 
-def leave_running(options: RunOptions) -> None:
-    """Hand the workspace to a process without a terminal; what runs goes on there, what is idle stays so."""
+async def leave_running(options: RunOptions, where: Places) -> None:
+    """Hand the workspace to a process without a terminal; what runs goes on there, what is idle stays so.
+
+    Raises:
+        StoreError: the workspace cannot be written any more.
+        NoRunningSwarm: somebody else was quicker to own it, and does not answer.
+    """
     command = [sys.executable, "-P", "-m", "zoea", "run", "--headless", "--go-on"]
     for name in ("world", "workspace"):
         if value := getattr(options, name):
             command += [f"--{name}", value]
-    subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        close_fds=True,
-    )
+
+    def start(lock: int) -> None:
+        quiet = subprocess.DEVNULL
+        subprocess.Popen(command, stdin=lock, stdout=quiet, stderr=quiet, start_new_session=True, close_fds=True)
+
+    lock = OwnerLock(where.data, where.socket)
+    try:
+        lock.acquire()
+    except WorkspaceHeld:
+        async with await attach(where) as swarm:
+            await swarm.start_all(left_running=True)
+    else:
+        lock.pass_on(start)

@@ -56,7 +56,7 @@ async def owned(options: RunOptions, where: Places) -> int:
         # A world that did not get as far as its own file has paid nobody.
         await front.summary(summary(myses, {} if earned is None and options.world else earned))
     if parting is Parting.LEAVE:
-        leave_running(options)
+        await leave_running(options, where)
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return 0
 

@@ -39,7 +39,7 @@ def start(options: RunOptions, where: Places) -> int:
         name = how.removeprefix(OTHER)
         return start(replace(options, workspace=name), places(name))
     if how == "leave":
-        leave_running(options)
+        asyncio.run(leave_running(options, where))
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return cockpit.return_code or 0  # a cockpit that failed has said why, and is no success
 
