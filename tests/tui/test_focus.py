@@ -366,6 +366,8 @@ class TestWrong:
             await settles(stage, lambda: wrong.display and "the key is wrong [/]" in wrong.plain)
             assert wrong.plain.endswith("r relaunch")
             assert any("✖ the key is wrong [/]" in line for line in stage.text().splitlines()[-6:])
+            # The conversation ends with the whole of it, so it is not said twice.
+            await settles(stage, lambda: len(wrong.plain.splitlines()) == 1)
             await stage.pilot.resize_terminal(80, 24)
             await stage.until(lambda: stage.one(Line, "#top").size.width == 80)
             assert "alpha" in stage.text().splitlines()[0]

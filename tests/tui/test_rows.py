@@ -14,7 +14,7 @@ from zoea.model.values import Failure, MysisView
 from zoea.model.words import Activity, MysisState
 from zoea.tui import attention, figures
 from zoea.tui.blocks import Block, Kind
-from zoea.tui.focus_lines import doing
+from zoea.tui.focus_lines import doing, failure_lines
 from zoea.tui.recent_lines import recent_lines, request_lines
 from zoea.tui.rows import Columns, Row, budget_of_turn, compose, heads, model_of, waits_for
 from zoea.tui.said_text import lines_of, unmarked
@@ -54,6 +54,17 @@ def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there
     assert doing(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "errored")]
     assert recent_lines((), ERRORED, 60, 5)[0][1] == (CAUSE, "errored")
     assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
+
+
+def test_what_went_wrong_is_said_in_full_unless_the_conversation_ends_with_it() -> None:
+    def said(**more: bool) -> list[str]:
+        return ["".join(text for text, _ in pieces) for pieces in failure_lines(ERRORED, "✖", "r", **more)]
+
+    assert ERRORED.failure is not None
+    whole, what_to_do = said()
+    assert (whole.startswith(f"✖ {CAUSE}"), what_to_do.strip()) == (True, f"{ERRORED.failure.hint}  r relaunch".strip())
+    assert said(is_told=True) == [f"✖ {CAUSE}  r relaunch"]
+    assert failure_lines(replace(ERRORED, state=MysisState.RUNNING), "✖", "r") == []
 
 
 def test_what_went_wrong_stands_whole_beside_the_list_where_there_is_room() -> None:

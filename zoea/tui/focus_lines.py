@@ -75,15 +75,22 @@ def doing(view: MysisView, now: int) -> list[Piece]:
     return [(f"{view.activity} {figures.age(view.progress_at, now)}", str(view.activity))]
 
 
-def failure_lines(view: MysisView, mark: str, relaunch: str) -> list[list[Piece]]:
+def failure_lines(view: MysisView, mark: str, relaunch: str, *, is_told: bool = False) -> list[list[Piece]]:
     """What went wrong and what to do, below a conversation that stands still for it; nothing where none does.
 
-    `mark` is the sign of an error, `relaunch` the key that starts the mysis again.
+    `mark` is the sign of an error, `relaunch` the key that starts the mysis again. Where the conversation ends with
+    the same words (`is_told`), one line is enough.
     """
     if view.failure is None or view.state is MysisState.RUNNING:
         return []
-    cause, title = one_line(attention.cause(view.failure)), one_line(view.failure.title)
+    cause, title, hint = (
+        one_line(text) for text in (attention.cause(view.failure), view.failure.title, view.failure.hint)
+    )
+    key: list[Piece] = [(relaunch, "key"), (" relaunch", "quiet")]
+    first: list[Piece] = [(f"{mark} ", "errored"), (cause, "errored")]
+    if is_told:
+        return [[*first, ("  ", ""), *key]]
     return [
-        [(f"{mark} ", "errored"), (cause, "errored"), (f"  {title}" if title != cause else "", "quiet")],
-        [("  ", ""), (f"{one_line(view.failure.hint)}  ".lstrip(), ""), (relaunch, "key"), (" relaunch", "quiet")],
+        [*first, (f"  {title}" if title != cause else "", "quiet")],
+        [("  ", ""), (f"{hint}  ".lstrip(), ""), *key],
     ]

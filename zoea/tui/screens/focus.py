@@ -14,7 +14,7 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.model.words import Activity
 from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.blocks import ASCII, Marks
+from zoea.tui.blocks import ASCII, Kind, Marks
 from zoea.tui.focus_lines import Edge, edge_pieces, failure_lines, shortened, who_and_what
 from zoea.tui.palette import Palette
 from zoea.tui.reading import Reading, worth
@@ -172,6 +172,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self.transcript.show(
             window.blocks, has_older=window.has_older, has_newer=window.has_newer, at=at, to_end=why == "newest"
         )
+        self._tell_what_is_wrong()
         if not window.turns and not window.waiting:
             self._subtitle()
 
@@ -205,9 +206,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         view = self.view
         if view is None:
             return
-        wrong = failure_lines(view, self._marks.bad, key_name(self.cockpit.keys["focus.relaunch"]))
-        self._wrong.put(wrong)
-        self._wrong.display = bool(wrong)
+        self._tell_what_is_wrong()
         if (view.streaming or view.thinking) and view.activity is Activity.LLM:
             self._live_ends = False
             self.live.think(view.thinking)
@@ -219,6 +218,16 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         if (now := worth(view)) != self._worth:
             self._worth = now
             self._reread()
+
+    def _tell_what_is_wrong(self) -> None:
+        if (view := self.view) is None:
+            return
+        window = self._reading.window
+        is_told = bool(window.blocks) and window.blocks[-1].kind is Kind.OUTCOME and not window.has_newer
+        key = key_name(self.cockpit.keys["focus.relaunch"])
+        wrong = failure_lines(view, self._marks.bad, key, is_told=is_told)
+        self._wrong.put(wrong)
+        self._wrong.display = bool(wrong)
 
     def feed_happened(self, event: Event) -> None:
         if event.mysis_id == self.mysis_id and self._stands:
