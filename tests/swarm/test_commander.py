@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.swarm.harness import call, script, swarm
+from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_desk import templates
 from zoea.model.errors import (
     MysisMissing,
@@ -22,7 +22,7 @@ from zoea.model.errors import (
     UsageError,
 )
 from zoea.model.request import Answer
-from zoea.model.values import Event, Recipients, Sender
+from zoea.model.values import Event, MysisView, Recipients, Sender
 from zoea.model.words import Activity, DeliveryMode, ErrorClass, MysisState, SenderKind
 from zoea.settings import Settings
 from zoea.store import WriterConnection
@@ -318,6 +318,15 @@ class TestReceipts:
             assert s.sent()[0] == [("user", "[message from client ci]\nhello")]
 
 
+async def waited_for(s: Swarm) -> asyncio.Task[MysisView]:
+    """The wait of somebody for alpha, whose model says nothing."""
+    block = s.provider.block()
+    await s.commander.create("alpha", start=False)
+    await s.commander.send("alpha", "hello")
+    await block.reached.wait()
+    return asyncio.create_task(s.commander.wait("alpha"))
+
+
 class TestWaiting:
     async def test_it_returns_once_nothing_is_open_or_pending(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
@@ -347,11 +356,7 @@ class TestWaiting:
 
     async def test_one_that_is_deleted_meanwhile_is_gone(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
-            block = s.provider.block()
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
-            await block.reached.wait()
-            waiting = asyncio.create_task(s.commander.wait("alpha"))
+            waiting = await waited_for(s)
             await asyncio.sleep(0)
             await s.commander.delete("alpha")
             with pytest.raises(MysisMissing, match="alpha was deleted meanwhile"):
@@ -369,11 +374,7 @@ class TestWaiting:
 
         monkeypatch.setattr(mysis_ops, "archive", archive)
         async with swarm(tmp_path, HELLO) as s:
-            block = s.provider.block()
-            await s.commander.create("alpha", start=False)
-            await s.commander.send("alpha", "hello")
-            await block.reached.wait()
-            waiting = asyncio.create_task(s.commander.wait("alpha"))
+            waiting = await waited_for(s)
             deleting = asyncio.create_task(s.commander.delete("alpha"))
             await s.until(reached.is_set)
             assert not (await asyncio.wait({waiting}, timeout=4 * INTERVAL_S))[0]
