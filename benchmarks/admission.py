@@ -36,10 +36,10 @@ from benchmarks.model_server import model_server
 from benchmarks.rig import PLENTY, Rig, rig
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.fakes.wire_server import Received
-from zoea.app.clock import SystemClock
-from zoea.llm.config import ProviderConfig
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make
 from zoea.model.ports import Provider
+from zoea.process.clock import SystemClock
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 OUTAGE_S = 5.0

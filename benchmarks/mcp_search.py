@@ -23,12 +23,12 @@ from typing import Any
 
 from benchmarks.cost import machine, measured, quantile
 from benchmarks.search import COMMON, RARE, Words, build, rows
-from zoea.app.compose import Wishes, running_swarm
-from zoea.app.mcp.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.model.enums import Finish
 from zoea.model.ports import SwarmApi
 from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
 from zoea.model.values import Usage
-from zoea.model.words import Finish
+from zoea.runtime.compose import Wishes, running_swarm
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 

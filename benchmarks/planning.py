@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from zoea.context import Answer, Frozen, LastAnswer, LatestSlice, Need, TurnRecord, TurnSoFar, encode, plan_turn
+from zoea.model.enums import Role, Source
 from zoea.model.values import Memory, ToolCall
-from zoea.model.words import Role, Source
 
 
 def turn(memories: int, chars: int) -> tuple[Frozen, dict[Need, Answer]]:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoea.app.clock import SystemClock, SystemIds
-from zoea.app.collector import seldom_collected
+from zoea.model.enums import Finish, Role
 from zoea.model.ports import Provider, ToolSession
 from zoea.model.request import (
     Answer,
@@ -31,7 +30,8 @@ from zoea.model.request import (
     ToolSpec,
 )
 from zoea.model.values import Event, Lagged, Usage
-from zoea.model.words import Finish, Role
+from zoea.process.clock import SystemClock, SystemIds
+from zoea.process.gc_tuning import seldom_collected
 from zoea.settings import Settings, Template, Templates
 from zoea.store import Store
 from zoea.swarm import Commander

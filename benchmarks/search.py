@@ -34,7 +34,7 @@ from typing import Any
 
 from benchmarks.cost import machine, quantile
 from zoea.store.migrate import migrate
-from zoea.store.recall import Column, Match, Query, index, search_memories
+from zoea.store.search import Column, Match, Query, fts_index, search_memories
 
 MYSES = 100
 GROUP = 32
@@ -152,19 +152,19 @@ def write(connection: sqlite3.Connection, given: Sequence[Row], group: int, *, f
                     " VALUES (?, 0, 'mine', ?, x'00', 'done')",
                     (memory_id, row.arguments),
                 )
-        index.catch_up(connection)  # as the writer does
+        fts_index.catch_up(connection)  # as the writer does
         connection.execute("COMMIT")
 
 
 def write_cost(folder: Path, words: Words) -> None:
     """CPU of a stored memory with no index, with the exact one, and with both, alone and in groups."""
     given = list(rows(words, SAMPLE))
-    whole = index._CATCH_UP
+    whole = fts_index._CATCH_UP
     exact = tuple(each for each in whole if "_words(" not in each)
     for group in (1, GROUP):
         costs = []
         for name, statements in (("none", ()), ("exact", exact), ("both", whole)):
-            index._CATCH_UP = statements
+            fts_index._CATCH_UP = statements
             with closing(blank(folder / f"write-{group}-{name}.db")) as connection:
                 for trigger in ("memory_search_insert", "call_search_insert") if name == "none" else ():
                     connection.execute(f"DROP TRIGGER {trigger}")
@@ -176,7 +176,7 @@ def write_cost(folder: Path, words: Words) -> None:
             f" {costs[1]:.0f} with the exact one, {costs[2]:.0f} with both",
             flush=True,
         )
-    index._CATCH_UP = whole
+    fts_index._CATCH_UP = whole
 
 
 def build(path: Path, words: Words, memories: int, *, group: int = GROUP) -> None:

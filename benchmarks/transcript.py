@@ -16,15 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zoea.app import transcript
-from zoea.app.export import Format, write
-from zoea.app.finding import Finder
+from zoea.queries import conversation
+from zoea.queries.find_in_conversation import Finder
 from zoea.store import Store
-from zoea.tui import looks
-from zoea.tui.blocks import Marks
-from zoea.tui.paint import Manner, paint
-from zoea.tui.palette import Palette
-from zoea.tui.window import Source, newest, older
+from zoea.transfer.export import Format, write
+from zoea.tui.conversation.blocks import Marks
+from zoea.tui.conversation.paint import Manner, paint
+from zoea.tui.conversation.turn_window import Source, newest, older
+from zoea.tui.theme import themes
+from zoea.tui.theme.conversation_palette import Palette
 
 PER_TURN = 12
 START = 1_700_000_000_000_000
@@ -109,14 +109,14 @@ def main() -> int:
         turns = asyncio.run(build(path, memories))
         sys.stdout.write(f"{memories:,} memories in {turns:,} turns, {path.stat().st_size / 1e6:.0f} MB\n")
         source = Source(path, 1, START, Marks())
-        found, _ = looks.load(Path(folder))
-        manner = Manner(110, Palette(found[looks.DEFAULT]), Marks())
-        timed("read the newest page", lambda: transcript.newest(path, 1))
+        found, _ = themes.load(Path(folder))
+        manner = Manner(110, Palette(found[themes.DEFAULT]), Marks())
+        timed("read the newest page", lambda: conversation.newest(path, 1))
         window, _ = timed("read it and make blocks", lambda: newest(source))
         timed("paint it", lambda: [paint(block, manner, is_open=block.is_open) for block in window.blocks])
         _, opening = timed("open: read, make blocks, paint", lambda: _open(source, manner))
         timed("read the page before", lambda: older(source, window))
-        timed("read around the middle", lambda: transcript.around(path, 1, turns // 2))
+        timed("read around the middle", lambda: conversation.around(path, 1, turns // 2))
         timed("find words that are everywhere", lambda: Finder(path).find(1, "iron"), 3)
         timed("find words that are nowhere", lambda: Finder(path).find(1, "unobtainium"), 3)
         timed("export as JSON lines", lambda: write(path, 1, Path(folder) / "x.jsonl", Format.JSONL, replace=True), 1)

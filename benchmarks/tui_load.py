@@ -35,10 +35,10 @@ from typing import Any
 from benchmarks.cost import machine, measured, quantile, resident
 from benchmarks.rig import PlainModel, Rig, rig
 from benchmarks.terminal import Terminal, plain
-from zoea.app.clock import SystemClock
 from zoea.model.request import ModelRequest, StreamItem
 from zoea.model.values import Event, SwarmView
-from zoea.swarm.view import LiveMysis
+from zoea.process.clock import SystemClock
+from zoea.swarm.live_view import LiveMysis
 from zoea.tui.app import Cockpit, Opened, run
 from zoea.tui.widgets.swarm_table import SwarmTable
 

@@ -11,7 +11,7 @@ from zoea.context import Frozen, Plan, plan_turn
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
-from zoea.swarm import driver
+from zoea.swarm.turn import driver
 from zoea.tools import Login, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, AutopilotProvider, command
 

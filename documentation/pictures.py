@@ -91,8 +91,8 @@ ask = ["sell*"]
 
 async def cockpit() -> int:
     """The cockpit as a person sees it some seconds into the sandbox world, where one miner asks before it sells."""
-    from zoea.app.clock import SystemClock
-    from zoea.app.running import RunOptions
+    from zoea.process.clock import SystemClock
+    from zoea.runtime.run_options import RunOptions
     from zoea.settings.paths import places
     from zoea.tui.app import Cockpit
     from zoea.tui.start import opened

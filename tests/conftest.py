@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +56,10 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _is_loopback(host: str) -> bool:
     return host.startswith("127.") or host in ("::1", "localhost")
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A directory with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        yield Path(folder)

@@ -13,8 +13,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zoea.app.running import RunOptions
     from zoea.model.errors import ZoeaError
+    from zoea.runtime.run_options import RunOptions
     from zoea.settings.paths import Places
 
 INTERRUPTED = 130
@@ -78,7 +78,7 @@ def _open_streams() -> None:
 
 def _offer_screen() -> None:
     """Let `zoea run` open the cockpit: the two fronts know nothing of each other, only this module knows both."""
-    from zoea.cli import screen
+    from zoea.cli import cockpit_start
 
     def start(options: RunOptions, where: Places) -> int:
         import gc
@@ -89,20 +89,20 @@ def _offer_screen() -> None:
 
         return start(options, where)
 
-    screen.open_screen = start
+    cockpit_start.open_screen = start
 
 
 def _offer_browsers() -> None:
     """Let `zoea serve` start a cockpit for each browser: a process, as Textual shows one app in each."""
-    from zoea.cli import serve
+    from zoea.cli.commands import serve
 
     # -P: what lies in the working directory is none of Zoea's modules.
-    serve.cockpit = (sys.executable, "-P", "-m", "zoea.tui.browser")
+    serve.cockpit = (sys.executable, "-P", "-m", "zoea.tui.terminal.browser_driver")
 
 
 def as_text(error: ZoeaError) -> str:
     """Title and what happened on the first line, what to do below."""
-    from zoea.text.control import strip
+    from zoea.text.control_characters import strip
 
     hint = f"  {strip(error.hint)}\n" if error.hint else ""
     return f"{error.title}: {strip(error.what)}\n{hint}"

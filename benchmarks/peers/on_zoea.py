@@ -15,9 +15,9 @@ from mcp.types import ToolAnnotations
 
 from benchmarks.peers.task import LOOK, MODEL, SYSTEM, arguments, prompt, run, seen
 from benchmarks.rig import PLENTY, rig
-from zoea.app.clock import SystemClock
-from zoea.llm.config import ProviderConfig
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make
+from zoea.process.clock import SystemClock
 from zoea.settings import Template
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,14 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FILE = 600
 
 HEAVY = {"pydantic", "mcp", "httpx", "httpx2", "aiosqlite", "textual", "rich", "starlette", "anyio"}
-CORE = ("zoea.model.ports", "zoea.context", "zoea.swarm.commander", "zoea.llm.registry", "zoea.tools", "zoea.app.owner")
+CORE = (
+    "zoea.model.ports",
+    "zoea.context",
+    "zoea.swarm.commander",
+    "zoea.llm.registry",
+    "zoea.tools",
+    "zoea.runtime.owner",
+)
 
 LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard", "cbor2"}
 LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "prometheus_client", "stamina", "watchfiles"}
@@ -26,7 +34,7 @@ LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "prometheus_client", "st
 AT_FIRST_PAINT = """
 import os, sys
 from textual.drivers.linux_driver import LinuxDriver
-from zoea.app.running import RunOptions
+from zoea.runtime.run_options import RunOptions
 
 def write(self, data):
     if "Z O E A" in data:
@@ -106,7 +114,7 @@ class TestStarting:
         assert not tops(loaded_after(f"import {module}")) & {"textual", "typer"}
 
     def test_the_toolbox_loads_the_mcp_sdk_only_when_it_opens(self) -> None:
-        assert "mcp" not in tops(loaded_after("import zoea.tools, zoea.app.owner"))
+        assert "mcp" not in tops(loaded_after("import zoea.tools, zoea.runtime.owner"))
 
 
 class TestFiles:
@@ -121,6 +129,14 @@ class TestFiles:
     def test_no_name_means_everything(self) -> None:
         vague = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
         assert not [file for file in SOURCES if file.stem in vague or file.parent.name in vague]
+
+    def test_module_names_are_unique(self) -> None:
+        """Screens, dialogs and commands may share a name with what they show or run."""
+        named_by_subject = {"screens", "dialogs", "commands"}
+        names = Counter(
+            file.stem for file in SOURCES if file.stem[:2] != "__" and file.parent.name not in named_by_subject
+        )
+        assert not [name for name, count in names.items() if count > 1]
 
     def test_nothing_is_left_for_later(self) -> None:
         marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
@@ -140,9 +156,9 @@ class TestContracts:
         [
             ("textual-in-tui", {"tui"}),
             ("typer-in-cli", {"cli", "tui"}),
-            ("mcp-at-the-edges", {"tools", "app", "world", "tui"}),
-            ("httpx-at-the-edges", {"llm", "app", "tui"}),
-            ("browsers-in-app", {"app"}),
+            ("mcp-at-the-edges", {"tools", "mcp_server", "world", "tui"}),
+            ("httpx-at-the-edges", {"llm", "mcp_server", "runtime", "tui"}),
+            ("browsers-in-web", {"web"}),
         ],
     )
     def test_a_border_names_every_package_it_binds(
@@ -153,12 +169,17 @@ class TestContracts:
 
     def test_the_layers_are_those_of_the_design(self, contracts: dict[str, dict[str, list[str]]]) -> None:
         assert contracts["layers"]["layers"] == [
-            "(tui) | cli",
-            "app",
-            "(mission)",
+            "tui | cli",
+            "runtime",
+            "mcp_server | web",
+            "transfer | ipc",
+            "queries",
+            "(fleet)",
+            "(team)",
             "swarm",
             "context | (chain) | llm | tools | world",
             "store",
+            "process",
             "settings",
             "model | text",
         ]

@@ -11,9 +11,9 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from zoea import __main__
 from zoea.cli.dispatch import COMMANDS, load
+from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import ZoeaError
 from zoea.model.values import COMMANDER, ApprovalView, GrantView
-from zoea.model.words import ApprovalAnswer, MysisState
 
 COMMANDING = [
     ("new", "alpha"),

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from zoea.cli import local, run
-from zoea.llm.local_models import LocalModel, LocalModels
-from zoea.llm.model_packages import FetchStep, ModelPackage
+from zoea.cli import run
+from zoea.cli.commands import local
+from zoea.llm.local.model_files import LocalModel, LocalModels
+from zoea.llm.local.model_packages import FetchStep, ModelPackage
 from zoea.model.errors import UsageError
 
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)

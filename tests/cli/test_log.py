@@ -11,15 +11,15 @@ import pytest
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
-from zoea.app import running
-from zoea.app.compose import Wishes, running_swarm
 from zoea.cli import notices
-from zoea.cli.messages import memory_text
+from zoea.cli.commands.messages import memory_text
+from zoea.model.enums import Role, Source
 from zoea.model.values import Memory, ToolCall
-from zoea.model.words import Role, Source
+from zoea.runtime import run_options
+from zoea.runtime.compose import Wishes, running_swarm
 from zoea.settings.paths import places
 from zoea.store import Store, WriterConnection
-from zoea.swarm import mysis_ops
+from zoea.swarm.persistence import mysis_ops
 
 CALL = ToolCall(5, 0, "mine", '{"belt":"b2"}')
 
@@ -158,7 +158,7 @@ class TestWaiting:
     def test_an_owner_that_never_answers_is_given_up(
         self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(running, "OPENING_S", 0.1)
+        monkeypatch.setattr(run_options, "OPENING_S", 0.1)
         Path(places().socket).unlink()
         assert zoea("list", "--json").code == 5
         assert zoea("send", "alpha", "x").code == 5

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Zoea
-from zoea.app.mcp.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Scope, Tokens
 from zoea.settings import Credentials, places
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.wire_server import Outgoing, Received
-from zoea.cli import providers, run
+from zoea.cli import run
+from zoea.cli.commands import providers
 from zoea.llm.discovery import Port
-from zoea.llm.local_models import LocalModels
+from zoea.llm.local.model_files import LocalModels
 
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
 

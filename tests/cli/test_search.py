@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 
 from tests.cli.conftest import Zoea
-from tests.store.remembered import broadcast, database, remember
-from zoea.cli import search as search_command
+from tests.store.sample_memories import broadcast, database, remember
+from zoea.cli.commands import search as search_command
 from zoea.settings.paths import places
-from zoea.store.recall import Excerpt
+from zoea.store.search import Excerpt
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_pages_follow_each_other(zoea: Zoea, said: None) -> None:
 def test_a_search_too_short_to_look_everywhere_says_how_to_go_on(
     zoea: Zoea, said: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoea.store.recall.memories.SCANNED", 2)
+    monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 2)
     out = zoea("search", "Mi").out
     assert "Looked through the newest 2 memories only" in out
     assert "To look further: --before 3" in out

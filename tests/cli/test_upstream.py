@@ -17,7 +17,7 @@ from zoea.cli.dispatch import dispatch
 from zoea.model.errors import MysisMissing, SettingsError, StoreMissing, ToolError, UsageError
 from zoea.settings import Credentials, load, places
 from zoea.store import Store
-from zoea.swarm import mysis_ops
+from zoea.swarm.persistence import mysis_ops
 
 SECRET = "canary-secret-0123456789abcdef"
 

@@ -14,8 +14,8 @@ import mcp_types as types
 from mcp.server import Server
 from mcp.shared.message import ServerMessageMetadata
 
-from zoea.app.mcp.server import Context, MissingResource, Offered
-from zoea.app.mcp.tokens import Client
+from zoea.mcp_server.factory import Context, MissingResource, Offered
+from zoea.mcp_server.tokens import Client
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="

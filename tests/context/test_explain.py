@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.context.histories import Recorder
+from tests.context.sample_histories import Recorder
 from zoea.context import Pack, explain, explain_data, plan
 
 

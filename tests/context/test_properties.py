@@ -11,7 +11,7 @@ from dataclasses import replace
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from tests.context.histories import Story, stories
+from tests.context.sample_histories import Story, stories
 from zoea.context import (
     HEADROOM,
     Answer,
@@ -30,13 +30,13 @@ from zoea.context import (
     rebuild,
     request_tokens,
 )
-from zoea.context.current import turn_units
 from zoea.context.forms import FULL, show
 from zoea.context.slices import UnitKind
+from zoea.context.turn_packs import turn_units
+from zoea.model.enums import Role
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
-from zoea.model.words import Role
 
 LIMITS = st.fixed_dictionaries(
     {

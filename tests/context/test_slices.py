@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.context.histories import Asked, Recorder
+from tests.context.sample_histories import Asked, Recorder
 from zoea.context import StepKind
 from zoea.context.slices import UnitKind, latest_slice, read
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.context.histories import NUDGE, Asked, Recorder
+from tests.context.sample_histories import NUDGE, Asked, Recorder
 from zoea.context import (
     LastAnswer,
     LatestSlice,
@@ -23,9 +23,9 @@ from zoea.context import (
     plan_turn,
     rebuild,
 )
+from zoea.model.enums import Role, Source
 from zoea.model.errors import PlanError
 from zoea.model.values import Native
-from zoea.model.words import Role, Source
 
 
 def said(plan: Plan) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.e2e.process import PATIENCE_S, eventually
+from tests.e2e.zoea_process import PATIENCE_S, eventually
 
 CHROMIUM = shutil.which("chromium")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.glass import Glass
-from tests.e2e.process import zoea
+from tests.e2e.terminal_screen import Glass
+from tests.e2e.zoea_process import zoea
 
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.5"}
 WORDS = "Say where you are."

@@ -17,24 +17,15 @@ from typing import Any, cast
 import pytest
 
 from tests.fakes.real_model import real_shelf
-from zoea.app.clock import SystemClock
-from zoea.llm.config import ProviderConfig, ToolMode
-from zoea.llm.embedded import EmbeddedProvider
-from zoea.llm.llamacpp import LlamaServer, ServerOptions
-from zoea.llm.local_models import LocalModels
+from zoea.llm.local.embedded_provider import EmbeddedProvider
+from zoea.llm.local.llama_server import LlamaServer, ServerOptions
+from zoea.llm.local.model_files import LocalModels
+from zoea.llm.provider_config import ProviderConfig, ToolMode
 from zoea.llm.registry import make_openai
+from zoea.model.enums import Finish, Role
 from zoea.model.ports import Provider
-from zoea.model.request import (
-    Answer,
-    Delta,
-    Held,
-    ModelRequest,
-    RequestCall,
-    RequestMessage,
-    StreamItem,
-    ToolSpec,
-)
-from zoea.model.words import Finish, Role
+from zoea.model.request import Answer, Delta, Held, ModelRequest, RequestCall, RequestMessage, StreamItem, ToolSpec
+from zoea.process.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ServerOptions(context=4096, threads=1)
@@ -223,7 +214,7 @@ async def test_a_process_that_is_killed_is_started_again(embedded: EmbeddedProvi
 OWNER = """
 import asyncio, sys
 from pathlib import Path
-from zoea.llm.llamacpp import LlamaServer, ServerOptions
+from zoea.llm.local.llama_server import LlamaServer, ServerOptions
 
 async def main():
     server = LlamaServer(Path(sys.argv[1]), "smollm2", ServerOptions(context=512, threads=1))

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.process import PATIENCE_S, environment, events, eventually, spawn, zoea
+from tests.e2e.zoea_process import PATIENCE_S, environment, events, eventually, spawn, zoea
 
 FIVE = ("run", "--headless", "--world", "reef", "--myses", "5", "--provider", "autopilot", "--json")
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.2"}

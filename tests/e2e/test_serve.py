@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from tests.e2e.process import PATIENCE_S
-from tests.e2e.serving import gone, served
+from tests.e2e.serve_process import gone, served
+from tests.e2e.zoea_process import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.process import PATIENCE_S, environment, eventually
+from tests.e2e.zoea_process import PATIENCE_S, environment, eventually
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.chromium import CHROMIUM, chromium
-from tests.e2e.process import PATIENCE_S
-from tests.e2e.serving import gone, served
+from tests.e2e.serve_process import gone, served
+from tests.e2e.zoea_process import PATIENCE_S
 
 pytestmark = [
     pytest.mark.timeout(180),

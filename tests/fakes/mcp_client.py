@@ -14,15 +14,15 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
-from zoea.app.compose import Wishes, running_swarm
-from zoea.app.mcp.address import listen, url_of
-from zoea.app.mcp.alone import clients_served
-from zoea.app.mcp.tokens import Client as McpClient
-from zoea.app.mcp.tokens import Scope, Tokens
-from zoea.llm.scripted import ScriptedProvider
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.mcp_server.address import listen, url_of
+from zoea.mcp_server.server_process import clients_served
+from zoea.mcp_server.tokens import Client as McpClient
+from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.model.enums import Finish, Role
 from zoea.model.ports import Provider, SwarmApi
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.model.words import Finish, Role
+from zoea.runtime.compose import Wishes, running_swarm
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 from zoea.swarm import Commander

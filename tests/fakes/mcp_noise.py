@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoea.tools.own import CLIENT_TOOLS
+from zoea.tools.builtin.schemas import CLIENT_TOOLS
 
 METHODS = ("initialize", "ping", "tools/list", "tools/call", "resources/read", "resources/list", "nonsense", "")
 TEXTS = ("", " ", "\x00", "\ud800", "😀" * 50, "%_'\"*", "a" * 3_000, "../../etc/passwd", "zoea://myses/%00/transcript")

@@ -7,9 +7,9 @@ import os
 import sys
 from typing import Any
 
-from zoea.app.mcp import client_tools
-from zoea.app.mcp.stdio import serve_stdio
-from zoea.app.mcp.tokens import Client
+from zoea.mcp_server import client_tools
+from zoea.mcp_server.stdio_transport import serve_stdio
+from zoea.mcp_server.tokens import Client
 from zoea.settings import places
 
 proper = client_tools.ClientTools.call

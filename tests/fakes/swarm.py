@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from zoea.model.enums import Activity, ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
 from zoea.model.values import (
     COMMANDER,
@@ -28,7 +29,6 @@ from zoea.model.values import (
     ToolTrial,
     UpstreamView,
 )
-from zoea.model.words import Activity, ApprovalAnswer, DeliveryMode, MysisState
 
 QUEUE_LIMIT = 1_000
 

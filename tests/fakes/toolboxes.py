@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.request import AnswerCall, CallMeta
-from zoea.model.searching import DeskFound, DeskSearch
-from zoea.model.values import MysisView, Receipt, ReceiptLine
-from zoea.model.words import Activity, MysisState
+from zoea.model.values import DeskFound, DeskSearch, MysisView, Receipt, ReceiptLine
 from zoea.tools import UpstreamConfig
 
 FAULTY = Path(__file__).with_name("mcp_faulty.py")

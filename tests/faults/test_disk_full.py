@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import checker
+from tests.faults import database_checker
 from tests.swarm.harness import Swarm, call, script, swarm
-from zoea.llm.scripts import builtin
+from zoea.llm.providers.scripts import builtin
+from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import StoreFull, ZoeaError
 from zoea.model.request import Answer
 from zoea.model.values import Event
-from zoea.model.words import DeliveryMode, MysisState
 from zoea.settings import Settings
 from zoea.store import Store
-from zoea.swarm.mysis import STOP_WITHIN_S
+from zoea.swarm.runner import STOP_WITHIN_S
 from zoea.swarm.services import DISK_FULL, RETRY_DISK_S
 
 ROUNDS = 200 if os.environ.get("ZOEA_SOAK") else 8
@@ -144,7 +144,7 @@ async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="again")), settings=SETTINGS) as s:
         await s.commander.start("alpha")
         await s.settled()
-    checker.at_rest(tmp_path / "zoea.db")
+    database_checker.at_rest(tmp_path / "zoea.db")
 
 
 async def hear(s: Swarm, heard: list[Event]) -> None:
@@ -219,4 +219,4 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
         listening.cancel()
         with pytest.raises((asyncio.CancelledError, ZoeaError)):
             await listening
-    checker.at_rest(tmp_path / "zoea.db")
+    database_checker.at_rest(tmp_path / "zoea.db")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults import checker
+from tests.faults import database_checker
 from zoea.store import open_reader
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ class Record:
 
 
 def child(path: Path, seed: int, mode: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.faults.child", str(path), str(seed), mode]
+    command = [sys.executable, "-m", "tests.faults.killed_swarm", str(path), str(seed), mode]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -116,12 +116,12 @@ def test_a_swarm_that_is_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_
     for kill in range(KILLS):
         record.take(killed(path, SEED * 1000 + kill, chance.choice((1, 40, 400, 1200, 2000)) + chance.randrange(100)))
         record.check(path)
-        checker.always(path)
+        database_checker.always(path)
     with child(path, SEED, "settle") as process:
         said, trouble = process.communicate(timeout=100)
     assert process.returncode == 0, trouble
     record.take(said.splitlines())
     record.check(path, whole=True)
-    checker.at_rest(path)
+    database_checker.at_rest(path)
     acknowledged = {fact["ack"] for fact in (*record.facts, *record.states)}
     assert {"memory", "request", "mysis", "message", "delivery", "event", "state"} <= acknowledged

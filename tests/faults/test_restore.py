@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import checker
-from tests.faults.lives import Cut, Request, Story, call, live
+from tests.faults import database_checker
+from tests.faults.restartable_mysis import Cut, Request, Story, call, live
+from zoea.model.enums import DeliveryMode, ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
-from zoea.model.words import DeliveryMode, ErrorClass
-from zoea.swarm.restore import MAY_HAVE_RUN, NEVER_RAN
+from zoea.swarm.persistence.restore import MAY_HAVE_RUN, NEVER_RAN
 
 OPENING = 1  # op of each life before anything can be commanded
 LOST = {"pending": NEVER_RAN, "sent": MAY_HAVE_RUN}
@@ -132,17 +132,17 @@ async def test_a_cut_after_any_acknowledged_op_changes_no_request_that_follows(
 ) -> None:
     story = STORIES[name]
     whole = await live(tmp_path / "whole", story)
-    checker.at_rest(tmp_path / "whole" / "zoea.db")
+    database_checker.at_rest(tmp_path / "whole" / "zoea.db")
     assert len(whole.requests) == len(story.replies) or story.counts_results
     for last in range(OPENING + 1, whole.acknowledged + 1):
         folder = tmp_path / f"cut-{last}"
         path = folder / "zoea.db"
         before = await live(folder, story, last=last, silent=is_silent(silence, last))
-        checker.always(path)
+        database_checker.always(path)
         cut = Cut.of(path)
         assert before.requests == whole.requests[: len(before.requests)], f"cut after op {last}"
         after = await live(folder, story, consumed=cut.consumed, life=1)
-        checker.at_rest(path)
+        database_checker.at_rest(path)
         expected = [with_losses(request, cut) for request in whole.requests[cut.consumed :]]
         if not (story.counts_results and cut.open_calls):
             assert after.requests == expected, f"cut after op {last}"

@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import mcp_faulty
-from tests.faults import checker
-from tests.faults.stubborn import HangingProvider, Stubbornness
+from tests.faults import database_checker
+from tests.faults.hanging_parts import HangingProvider, Stubbornness
 from tests.swarm.harness import HandIds, OneProvider
-from zoea.app.clock import SystemClock
-from zoea.app.compose import SWARM_CLOSE_S
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.process.clock import SystemClock
+from zoea.runtime.compose import SWARM_CLOSE_S
 from zoea.settings import Settings, Templates
 from zoea.store import Store, open_reader
 from zoea.swarm import Commander
-from zoea.swarm.driver import CANCEL_WITHIN_S
+from zoea.swarm.turn.driver import CANCEL_WITHIN_S
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 10.0
@@ -85,8 +85,8 @@ async def test_a_swarm_closes_in_time_though_models_and_tools_ignore_it(tmp_path
     await store.close()
     provider.stubborn.relent()
     tools.stubborn.relent()
-    checker.always(path)
-    checker.after_start(path)
+    database_checker.always(path)
+    database_checker.after_start(path)
     with closing(open_reader(path)) as connection:
         broken_off = connection.execute("SELECT count(*) FROM turn WHERE broke_off = 'crashed'").fetchone()[0]
         partial = [row["content"] for row in connection.execute("SELECT content FROM memory WHERE partial = 1")]
@@ -121,7 +121,7 @@ async def test_a_stop_is_carried_out_though_the_tool_ignores_it(tmp_path: Path) 
     tools.stubborn.relent()
     await commander.close()
     await store.close()
-    checker.at_rest(tmp_path / "zoea.db")
+    database_checker.at_rest(tmp_path / "zoea.db")
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_the_process_of_a_swarm_ends_in_time_though_everything_in_it_hangs(tmp_p
         f'[upstream.deaf]\ncommand = "{sys.executable}"\nargs = ["{mcp_faulty.__file__}"]\n'
         '[upstream.deaf.env]\nFAULTY_MODE = "deaf"\n'
     )
-    command = [sys.executable, "-m", "tests.faults.stubborn", str(data), str(config), str(runtime)]
+    command = [sys.executable, "-m", "tests.faults.hanging_parts", str(data), str(config), str(runtime)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
@@ -151,7 +151,7 @@ def test_the_process_of_a_swarm_ends_in_time_though_everything_in_it_hangs(tmp_p
         process.send_signal(signal.SIGTERM)
         _, trouble = process.communicate(timeout=30)
         assert time.monotonic() - begun < WITHIN_S, trouble.decode()
-    checker.always(data / "zoea.db")
+    database_checker.always(data / "zoea.db")
     with closing(open_reader(data / "zoea.db")) as connection:
         assert connection.execute("SELECT count(*) FROM turn WHERE outcome IS NULL").fetchone()[0] == 3
         assert connection.execute("SELECT count(*) FROM turn WHERE broke_off = 'crashed'").fetchone()[0] == 3

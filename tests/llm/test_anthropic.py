@@ -10,15 +10,27 @@ from typing import Any
 import pytest
 
 from tests.fakes.anthropic_server import AnthropicServer, Fail, Say, Text, Thinking, Use, count_marks, signature
-from tests.llm.asking import SCAN, answer, assistant, call, items, provider, request, result, streamed, system, user
-from zoea.llm.anthropic_stream import MessageFold
-from zoea.llm.anthropic_wire import Quirk, body_of, thinking_of
-from zoea.llm.config import ProviderConfig
+from tests.llm.sample_requests import (
+    SCAN,
+    answer,
+    assistant,
+    call,
+    items,
+    provider,
+    request,
+    result,
+    streamed,
+    system,
+    user,
+)
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.providers.anthropic_request import Quirk, body_of, thinking_of
+from zoea.llm.providers.anthropic_stream import MessageFold
+from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
 from zoea.model.values import Native, Usage
-from zoea.model.words import ErrorClass, Finish
 
 PLAIN = ProviderConfig("anthropic", model="claude-reef-1")
 LOOK = Say((Thinking("I must look."), Text("I look."), Use("scan", '{"sector": "a"}')))

@@ -11,10 +11,10 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
 from tests.fakes.anthropic_server import count_marks, refusal, signature
-from tests.llm.asking import SCAN, assistant, call, request, result, system, user
-from zoea.llm.anthropic_wire import body_of
-from zoea.llm.config import ProviderConfig
-from zoea.llm.messages import OPENING
+from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
+from zoea.llm.messages.message_rules import OPENING
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.providers.anthropic_request import body_of
 from zoea.model.request import RequestMessage
 from zoea.model.values import Native
 

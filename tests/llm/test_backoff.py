@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.llm.backoff import backoff
+from zoea.llm.transport.backoff import backoff
 
 
 def test_the_ceiling_doubles_from_half_a_second_to_twenty() -> None:

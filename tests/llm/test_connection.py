@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from zoea.llm import connection as under_test
-from zoea.llm.connection import HIGH_WATER, KEEP_ALIVE_S, Connection, connect, head_of
+from zoea.llm.transport import connection as under_test
+from zoea.llm.transport.connection import HIGH_WATER, KEEP_ALIVE_S, Connection, connect, head_of
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

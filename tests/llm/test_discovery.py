@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.config import ProviderConfig
 from zoea.llm.discovery import (
     KEYS,
     PORTS,
@@ -25,11 +24,12 @@ from zoea.llm.discovery import (
     best_of,
     probe,
 )
-from zoea.llm.scripted import ScriptedProvider
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo
-from zoea.model.words import ErrorClass
 from zoea.settings import load, places
 
 Models = Callable[[], tuple[ModelInfo, ...]]

@@ -11,10 +11,10 @@ import pytest
 
 from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.wire_server import Outgoing, Received
-from tests.llm.asking import answer, provider
-from zoea.llm import attempt
+from tests.llm.sample_requests import answer, provider
+from zoea.llm.providers import http_provider
+from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
-from zoea.model.words import ErrorClass
 
 CHUNK = b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
 DONE = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
@@ -38,7 +38,7 @@ class Bodies(OpenAIServer):
 
 
 async def test_an_answer_without_end_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "MAX_ANSWER_BYTES", 2**20)
+    monkeypatch.setattr(http_provider, "MAX_ANSWER_BYTES", 2**20)
     async with Bodies(CHUNK) as server:
         source = provider("openai", server.base_url)
         with pytest.raises(ProviderError) as caught:
@@ -69,7 +69,7 @@ async def test_a_packed_stream_is_read_as_it_comes(encoding: str) -> None:
 
 
 async def test_a_small_body_that_unpacks_without_end_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "MAX_ANSWER_BYTES", 2**20)
+    monkeypatch.setattr(http_provider, "MAX_ANSWER_BYTES", 2**20)
     async with Bodies(gzip.compress(b": " + b"\0" * 2**24), times=1, encoding="gzip") as server:
         source = provider("openai", server.base_url)
         with pytest.raises(ProviderError, match="more than 1 MiB"):

@@ -18,7 +18,7 @@ from tests.fakes.anthropic_server import Say as Message
 from tests.fakes.ollama_server import OllamaServer
 from tests.fakes.ollama_server import Say as Chat
 from tests.fakes.openai_server import Call, OpenAIServer, Say
-from tests.llm.asking import SCAN
+from tests.llm.sample_requests import SCAN
 
 ROOT = Path(__file__).parents[2]
 ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Report."}]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.flat_schema import MAX_ITEMS, MAX_REFERENCES, flat
+from zoea.llm.messages.json_schema_tools import MAX_ITEMS, MAX_REFERENCES, flat
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from zoea.llm.messages.reasoning_replay import Replay, native_for, replay_of
 from zoea.llm.model_table import cost_micros, known
-from zoea.llm.replay import Replay, native_for, replay_of
+from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Native
-from zoea.model.words import Role
 
 
 def test_the_longest_name_that_fits_is_meant_whatever_its_vendor_prefix() -> None:

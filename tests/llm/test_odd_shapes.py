@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.anthropic_stream import MessageFold
-from zoea.llm.arguments import repair
-from zoea.llm.attempt import Fold
-from zoea.llm.errors import message_of, retry_after, said
-from zoea.llm.flat_schema import MAX_NODES, flat
-from zoea.llm.messages import arguments_object, arguments_text
-from zoea.llm.ollama_wire import LineFold
-from zoea.llm.openai_stream import ChatFold
-from zoea.llm.think import ThinkSplitter
+from zoea.llm.messages.argument_repair import repair
+from zoea.llm.messages.json_schema_tools import MAX_NODES, flat
+from zoea.llm.messages.message_rules import arguments_object, arguments_text
+from zoea.llm.messages.think_splitter import ThinkSplitter
+from zoea.llm.providers.anthropic_stream import MessageFold
+from zoea.llm.providers.http_provider import Fold
+from zoea.llm.providers.ollama_format import LineFold
+from zoea.llm.providers.openai_stream import ChatFold
+from zoea.llm.transport.provider_errors import message_of, retry_after, said
 from zoea.model.errors import ProviderError
 
 ODD: tuple[Any, ...] = (None, True, 0, 1.5, "x", ["a"], [None], [[]], {}, {"a": 1}, [{"text": 5}], [{"function": "y"}])

@@ -8,13 +8,25 @@ from typing import Any
 import pytest
 
 from tests.fakes.ollama_server import Fail, Model, OllamaServer, Say
-from tests.llm.asking import SCAN, answer, assistant, call, items, provider, request, result, streamed, system, user
-from zoea.llm.config import ProviderConfig, ToolMode
-from zoea.llm.ollama_wire import WINDOW, LineFold, body_of, think_of
+from tests.llm.sample_requests import (
+    SCAN,
+    answer,
+    assistant,
+    call,
+    items,
+    provider,
+    request,
+    result,
+    streamed,
+    system,
+    user,
+)
+from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.providers.ollama_format import WINDOW, LineFold, body_of, think_of
+from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest
 from zoea.model.values import Usage
-from zoea.model.words import ErrorClass, Finish
 
 PLAIN = ProviderConfig("ollama", model="reef:1b")
 

@@ -13,17 +13,17 @@ import pytest
 
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.openai_server import NEVER, Call, Fail, OpenAIServer, Say
-from tests.llm.asking import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
-from zoea.llm import documents
-from zoea.llm.config import ProviderConfig, Timeouts, ToolMode
-from zoea.llm.documents import FAILED_FOR_US, UNLISTED_FOR_US
-from zoea.llm.http import broken
-from zoea.llm.openai_stream import ChatFold
+from tests.llm.sample_requests import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
+from zoea.llm.provider_config import ProviderConfig, Timeouts, ToolMode
+from zoea.llm.providers.openai_stream import ChatFold
 from zoea.llm.registry import make
+from zoea.llm.transport import cached_json
+from zoea.llm.transport.cached_json import FAILED_FOR_US, UNLISTED_FOR_US
+from zoea.llm.transport.http_client import broken
+from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, Delta, Held, ModelInfo, Sent
 from zoea.model.values import Usage
-from zoea.model.words import ErrorClass, Finish
 
 LOOK = Call("scan", '{"sector": "ä7"}', "call_x")
 
@@ -535,7 +535,7 @@ async def test_a_missing_list_is_looked_for_again_later() -> None:
 
 
 async def test_a_list_that_never_comes_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "DOCUMENT_S", 0.5)
+    monkeypatch.setattr(cached_json, "DOCUMENT_S", 0.5)
     async with OpenAIServer() as server:
         server.list_after = NEVER
         source = provider("openai", server.base_url)

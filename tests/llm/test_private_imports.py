@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 DECODERS = (
-    "httpx-sse moved or changed its decoders, which zoea/llm/sse.py (EventReader) is made of: "
+    "httpx-sse moved or changed its decoders, which zoea/llm/transport/event_stream.py (EventReader) is made of: "
     "follow the new names there, or hold httpx-sse below this version in pyproject.toml"
 )
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from tests.fakes.llm_clock import LoopClock
-from zoea.llm.config import ProviderConfig
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.scripted import ScriptedProvider, in_order
-from zoea.llm.scripts import SCRIPTS, arguments_for
+from zoea.llm.providers.scripted import ScriptedProvider, in_order
+from zoea.llm.providers.scripts import SCRIPTS, arguments_for
+from zoea.model.enums import ErrorClass, Finish, Role
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import (
@@ -24,7 +25,6 @@ from zoea.model.request import (
     ToolSpec,
 )
 from zoea.model.values import Usage
-from zoea.model.words import ErrorClass, Finish, Role
 
 
 def tool(name: str = "get_status", schema: dict[str, Any] | None = None, *, asks: bool = False) -> ToolSpec:

@@ -12,12 +12,12 @@ from bisect import bisect_left
 
 from tests.fakes.llm_clock import LoopClock
 from tests.fakes.openai_server import OpenAIServer, Say
-from tests.llm.asking import items, provider, request, system, user
-from zoea.llm.backoff import RETRIES, backoff
+from tests.llm.sample_requests import items, provider, request, system, user
+from zoea.llm.transport.backoff import RETRIES, backoff
+from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, Held
-from zoea.model.words import ErrorClass
 
 MYSES = 500
 CONCURRENCY = 32

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.openai_stream import micros, usage_of, whole_number
+from zoea.llm.providers.openai_stream import micros, usage_of, whole_number
 
 
 @pytest.mark.parametrize("said", [2**63 - 1, 10**23, -1, True, 1.5, "12", None, [], math.inf])

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
-from zoea.settings.environment import environment
-from zoea.settings.layers import Loaded, load, problems
+from zoea.settings.layers import Loaded, environment, load, problems
 from zoea.settings.origin import Layer, SettingsInvalid
 from zoea.settings.paths import places
 from zoea.settings.tree import Source, leaves, look, merged

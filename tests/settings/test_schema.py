@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
-from zoea.settings.explain import TABLES, fields_at
 from zoea.settings.fields import lowest, seconds
+from zoea.settings.problems import TABLES, fields_at
 from zoea.settings.schema import Settings, disagreements
 from zoea.settings.template import Template
 from zoea.settings.tree import look

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from zoea.settings.layers import Loaded, load
 from zoea.settings.paths import places
-from zoea.settings.reference import reference
-from zoea.settings.sample import sample
+from zoea.settings.reference import reference, sample
 from zoea.settings.schema import Settings, disagreements
 from zoea.settings.show import HIDDEN, printable, rows, safe, toml
 

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from zoea.model.errors import TemplateError, TrustError
 from zoea.settings.layers import load
-from zoea.settings.library import SHIPPED, Level, Templates
-from zoea.settings.merge import effective
 from zoea.settings.origin import Layer, SettingsInvalid
 from zoea.settings.paths import places
 from zoea.settings.schema import Settings
-from zoea.settings.template import Template, from_text
+from zoea.settings.template import Template, effective, from_text
+from zoea.settings.template_library import SHIPPED, Level, Templates
 from zoea.settings.trust import Trust
 
 SHIPPED_NAMES = ("default", "miner", "reef", "scout", "trader")

@@ -15,7 +15,7 @@ from zoea.model.errors import SettingsError
 from zoea.settings.layers import load
 from zoea.settings.origin import SettingsInvalid
 from zoea.settings.paths import places
-from zoea.settings.sample import sample
+from zoea.settings.reference import sample
 from zoea.settings.writing import path_of, set_keys
 
 OLD = """\

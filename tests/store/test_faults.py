@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.child import pair
 from tests.store.conftest import SettableClock
+from tests.store.writing_process import pair
 from zoea.model.errors import StoreFull
 from zoea.model.values import Event
 from zoea.store import Store, WriterConnection, open_reader
@@ -25,7 +25,7 @@ KILLS = 200 if os.environ.get("ZOEA_SOAK") else 10
 
 
 def child(mode: str, path: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.store.child", mode, str(path), *arguments]
+    command = [sys.executable, "-m", "tests.store.writing_process", mode, str(path), *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 

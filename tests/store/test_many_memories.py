@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.search import ABSENT, COMMON, GOALS, RARE, TALKER, Words, build, sizes
-from zoea.store.recall import Column, Query, search_memories
+from zoea.store.search import Column, Query, search_memories
 
 pytestmark = pytest.mark.timeout(300)  # ten seconds of CPU, on a machine that may have others to serve
 

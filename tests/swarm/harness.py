@@ -12,13 +12,13 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
-from tests.fakes.described import described
 from tests.fakes.llm_clock import HandClock
-from zoea.llm.scripted import Rule, ScriptedProvider
+from tests.fakes.tool_descriptions import described
+from zoea.llm.providers.scripted import Rule, ScriptedProvider
+from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.model.words import ErrorClass, MysisState, Role
 from zoea.settings import Settings, Templates, from_text
 from zoea.store import Store
 from zoea.swarm import Commander

@@ -7,11 +7,11 @@ import json
 import random
 from collections.abc import Sequence
 
-from tests.swarm.model import Planned, Rows
+from tests.swarm.turn_simulator import Planned, Rows
 from zoea.context import Plan, TurnRecord, TurnSoFar, encode, limit, plan_turn, rebuild, request_tokens
+from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
-from zoea.model.words import Role
 
 
 def check_requests(planned: Sequence[Planned], rows: Rows) -> None:

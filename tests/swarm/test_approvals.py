@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
-from tests.swarm.test_desk import templates
+from tests.swarm.test_builtin_backend import templates
+from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
-from zoea.model.words import ApprovalAnswer, ErrorClass, MysisState
-from zoea.swarm.mysis import MysisRunner
+from zoea.swarm.runner import MysisRunner
 
 BURN = Answer(calls=(call("burn", "it"),))
 

@@ -12,11 +12,11 @@ import pytest
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, script, swarm
-from zoea.llm.scripted import ScriptedProvider
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, ModelRequest, StreamItem
 from zoea.model.values import ApprovalView, Usage
-from zoea.model.words import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.settings import Settings
 from zoea.swarm.budgets import backpressure, crossed_warning, exceeded
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
-from tests.swarm.test_desk import templates
+from tests.swarm.test_builtin_backend import templates
+from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MysisState, SenderKind
 from zoea.model.errors import (
     MysisMissing,
     NameRefused,
@@ -23,11 +24,10 @@ from zoea.model.errors import (
 )
 from zoea.model.request import Answer
 from zoea.model.values import Event, MysisView, Recipients, Sender
-from zoea.model.words import Activity, DeliveryMode, ErrorClass, MysisState, SenderKind
 from zoea.settings import Settings
 from zoea.store import WriterConnection
-from zoea.swarm import mysis_ops
-from zoea.swarm.view import INTERVAL_S
+from zoea.swarm.live_view import INTERVAL_S
+from zoea.swarm.persistence import mysis_ops
 
 HELLO = script(Answer(text="hello"))
 

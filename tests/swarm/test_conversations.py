@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import call, script, swarm
+from zoea.model.enums import Activity, DeliveryMode, MysisState
 from zoea.model.errors import NoRecipients, StateRefused, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.model.words import Activity, DeliveryMode, MysisState
 
 
 async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ import pytest
 from tests.fakes.toolboxes import Faulty
 from tests.swarm.harness import Peer, call, script, swarm
 from tests.swarm.invariants import is_whole
-from zoea.llm.config import ProviderConfig
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make
+from zoea.model.enums import Activity, ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError, SettingsError, StateRefused
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.model.words import Activity, ErrorClass, MysisState, Role
 from zoea.settings import Settings
 from zoea.store import Store
 from zoea.tools import Login

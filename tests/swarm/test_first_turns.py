@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.swarm.harness import call, script, swarm
+from zoea.model.enums import MysisState
 from zoea.model.request import Answer
-from zoea.model.words import MysisState
 
 
 async def test_a_message_starts_an_idle_mysis_and_is_answered(tmp_path: Path) -> None:

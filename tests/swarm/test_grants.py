@@ -8,9 +8,9 @@ import pytest
 
 from tests.swarm.harness import call, script, swarm
 from tests.swarm.test_approvals import ask
+from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer
-from zoea.model.words import ApprovalAnswer
 
 BURN = Answer(calls=(call("burn", "it"),))
 # Two rows may say the same; they are one grant.

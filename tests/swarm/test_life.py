@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
+from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure
-from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.swarm.life import (
     BREAKER_OPEN,
     Arrived,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure
-from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.swarm import life as lf
 from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
 

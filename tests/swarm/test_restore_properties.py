@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.context.histories import HOSTILE, texts
+from tests.context.sample_histories import HOSTILE, texts
 from tests.swarm.invariants import check_requests
-from tests.swarm.model import ASKING, Rows, Run, answered, prepared
+from tests.swarm.turn_simulator import ASKING, Rows, Run, answered, prepared
 from zoea.context import Frozen
+from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome, Role
 from zoea.model.request import Answer, RequestMessage, ToolResult
 from zoea.model.values import Failure
-from zoea.model.words import ApprovalAnswer, CallState, ErrorClass, Outcome, Role
-from zoea.swarm import turn_types as t
-from zoea.swarm.restore import MAY_HAVE_RUN, NEVER_RAN
+from zoea.swarm.persistence.restore import MAY_HAVE_RUN, NEVER_RAN
 from zoea.swarm.rules import SECOND, TurnRules
+from zoea.swarm.turn import turn_types as t
 
 NAMES = ("get_status", "get_map", "look", "mine", "act", "login", "burn", "nowhere")
 RULES = TurnRules(max_iterations=6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, call, script, swarm
-from tests.swarm.test_desk import templates
+from tests.swarm.test_builtin_backend import templates
 from zoea.model.request import Answer
 from zoea.settings import Settings
 

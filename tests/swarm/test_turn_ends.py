@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 
 from tests.swarm.harness import call, script, swarm
-from zoea.llm.scripted import ScriptedProvider
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import Usage
-from zoea.model.words import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.settings import Settings
 
 

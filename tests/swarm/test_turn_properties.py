@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.context.histories import HOSTILE, texts
+from tests.context.sample_histories import HOSTILE, texts
 from tests.swarm.invariants import check_requests
-from tests.swarm.model import TOOLS, Planned, Rows, Run, TurnRow, answered, prepared
+from tests.swarm.turn_simulator import TOOLS, Planned, Rows, Run, TurnRow, answered, prepared
 from zoea.context import Frozen
+from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, ToolCall
-from zoea.model.words import ApprovalAnswer, CallState, ErrorClass, Outcome
-from zoea.swarm import turn_types as t
 from zoea.swarm.rules import HOUR, SECOND, TurnRules
-from zoea.swarm.turn import step
+from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.machine import step
 
 FROZEN = st.builds(
     Frozen,

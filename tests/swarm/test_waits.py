@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from zoea.model.enums import CallState, Role, Source
 from zoea.model.values import Memory, ToolCall
-from zoea.model.words import CallState, Role, Source
-from zoea.swarm import waits
 from zoea.swarm.rules import SECOND, WaitRules
+from zoea.swarm.turn import waits
 
 T = 1_000 * SECOND
 RULES = WaitRules()

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from tests.swarm.harness import call, script, swarm
+from zoea.model.enums import DeliveryMode
 from zoea.model.request import Answer
-from zoea.model.words import DeliveryMode
 
 
 async def test_the_worked_example_comes_out_exactly(tmp_path: Path) -> None:

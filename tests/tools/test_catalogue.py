@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.request import ToolSpec
+from zoea.tools.builtin.handlers import desk_tools
 from zoea.tools.catalogue import MAX_NAME, RemoteTool, assemble, safe_name, spec_of, without
-from zoea.tools.config import UpstreamConfig
-from zoea.tools.desk import desk_tools
 from zoea.tools.policy import ToolPolicy, matches
+from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -9,7 +9,8 @@ import pytest
 from tests.fakes.toolboxes import wait_until
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.tools.conftest import Opener
-from zoea.tools import UpstreamConfig, http
+from zoea.tools import UpstreamConfig
+from zoea.tools.upstream import http_pool
 
 
 class Endless(WireServer):
@@ -31,7 +32,7 @@ class Endless(WireServer):
 async def test_an_answer_without_end_is_given_up_soon(
     content_type: str, open_box: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr(http_pool, "MAX_LINE_BYTES", 2**20)
     async with Endless(content_type) as server:
         box = open_box(UpstreamConfig("endless", url=f"{server.url}/mcp", start_timeout=300.0, retries=0))
         await wait_until(lambda: box.status()[0].state == "down", within=60.0)

@@ -18,7 +18,7 @@ from tests.fakes.mcp_sessions import SessionServer
 from tests.fakes.toolboxes import HTTP_PEER, asked, meta, wait_until
 from tests.tools.conftest import Opener
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
-from zoea.tools.link import CLOSE_S
+from zoea.tools.upstream.session import CLOSE_S
 
 
 def _module(name: str) -> UpstreamConfig:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.request import Blob, ToolResult
-from zoea.tools.images import size_of
-from zoea.tools.results import NOTHING, UNEXPLAINED, as_result, fields_of
+from zoea.tools.results import NOTHING, UNEXPLAINED, as_result, fields_of, size_of
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x02\0\0\0"
 GIF = b"GIF89a" + struct.pack("<HH", 320, 200)

@@ -17,8 +17,8 @@ from zoea.model.errors import SettingsError, UsageError
 from zoea.model.ports import ToolFactory, ToolSession
 from zoea.model.request import AnswerCall
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
-from zoea.tools.arguments import parse
-from zoea.tools.reasons import reason_of
+from zoea.tools.call_arguments import parse
+from zoea.tools.upstream.open_errors import reason_of
 
 
 async def test_it_is_the_factory_and_the_session_of_the_ports(open_box: Opener) -> None:

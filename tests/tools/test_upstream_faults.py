@@ -16,7 +16,7 @@ from tests.tools.conftest import Opener
 from zoea.model.errors import UpstreamLost
 from zoea.model.request import AnswerCall
 from zoea.tools import Sharing, UpstreamConfig
-from zoea.tools.link import CLOSE_S
+from zoea.tools.upstream.session import CLOSE_S
 
 SLACK_S = 4.0
 """What a machine that has much else to do may add to a bound."""

@@ -14,12 +14,12 @@ from textual.widget import Widget
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, swarm
-from tests.tui.steady import SteadyPilot
-from zoea.llm.scripted import Rule
+from tests.tui.idle_pilot import SteadyPilot
+from zoea.llm.providers.scripted import Rule
+from zoea.model.enums import Role
 from zoea.model.ports import SwarmApi
 from zoea.model.request import Answer, ModelRequest
 from zoea.model.values import MysisView
-from zoea.model.words import Role
 from zoea.settings import Settings
 from zoea.tui.app import Cockpit, Opened, Opener
 

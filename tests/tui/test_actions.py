@@ -15,9 +15,9 @@ from textual.widgets import Input, TextArea
 
 import zoea.tui
 from tests.fakes.swarm import FakeSwarm
+from zoea.model.enums import MysisState
 from zoea.model.values import Failure
-from zoea.model.words import MysisState
-from zoea.tui.actions import ACTIONS, BY_ID, Action, Place, Situation, bindings, clashes, of
+from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, Place, Situation, bindings, clashes, of
 
 COPIES_FIRST = {"ctrl+c"}
 """Ours where nothing is selected; what is selected is copied, as text editing does."""

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.process import zoea
+from tests.e2e.zoea_process import zoea
 from tests.tui.cockpit import cockpit_over
-from tests.tui.played import CREW, played
-from zoea.app.owner import own
+from tests.tui.sample_swarm import CREW, played
 from zoea.model.ports import SwarmApi
 from zoea.model.values import MysisView
+from zoea.runtime.owner import own
 from zoea.settings.paths import Places, places
 
 COUNTS = ("turns", "tool_calls", "errors", "requests", "tokens", "pending", "approvals")

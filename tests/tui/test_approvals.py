@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
+from zoea.model.enums import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.model.words import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
-from zoea.tui.screens import approvals
-from zoea.tui.screens.approvals import ApprovalPanel, pretty
+from zoea.tui.dialogs import approvals
+from zoea.tui.dialogs.approvals import ApprovalPanel, pretty
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.message_prompt import Prompt
 from zoea.tui.widgets.text_block import TextBlock
 from zoea.tui.widgets.text_lines import TextLines, wrapped
 

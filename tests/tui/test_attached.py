@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.swarm.harness import Swarm, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit_over, said
-from zoea.app.remote import RemoteSwarm
-from zoea.app.socket_server import SocketServer
-from zoea.model.words import MysisState
+from zoea.ipc.remote_swarm import RemoteSwarm
+from zoea.ipc.socket_server import SocketServer
+from zoea.model.enums import MysisState
 
 
 @asynccontextmanager

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.conversations import HOSTILE, SECOND, START, answer, call, noted, prompt, result, turn
+from tests.tui.sample_turns import HOSTILE, SECOND, START, answer, call, noted, prompt, result, turn
+from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Failure, Sender
-from zoea.model.words import MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
-from zoea.tui import looks, markdown_lines
-from zoea.tui.blocks import ASCII, Block, Kind, Marks, Shape, of_turn
-from zoea.tui.paint import LINES, Manner, paint
-from zoea.tui.palette import Palette
+from zoea.tui.conversation import markdown_lines
+from zoea.tui.conversation.blocks import ASCII, Block, Kind, Marks, Shape, of_turn
+from zoea.tui.conversation.paint import LINES, Manner, paint
+from zoea.tui.theme import themes
+from zoea.tui.theme.conversation_palette import Palette
 
 MARKS = Marks()
 MYSIS = Sender(SenderKind.MYSIS, 2, "beta")
@@ -22,7 +23,7 @@ MYSIS = Sender(SenderKind.MYSIS, 2, "beta")
 
 @pytest.fixture
 def palette(tmp_path: Path) -> Palette:
-    return Palette(looks.load(tmp_path)[0][looks.DEFAULT])
+    return Palette(themes.load(tmp_path)[0][themes.DEFAULT])
 
 
 def kinds(blocks: tuple[Block, ...]) -> list[str]:
@@ -223,6 +224,6 @@ class TestPainting:
 
     def test_every_look_draws_every_kind(self, tmp_path: Path) -> None:
         made = turn(prompt(1, "a"), answer(2, "# h\n- x\n\n`c`\n\n|a|\n|-|\n|b|", call(5), reasoning="r"))
-        for look in looks.load(tmp_path)[0].values():
+        for look in themes.load(tmp_path)[0].values():
             for block in of_turn(made, START, ASCII):
                 assert paint(block, Manner(80, Palette(look), ASCII), is_open=True)

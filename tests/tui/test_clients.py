@@ -9,11 +9,11 @@ from textual.widgets import Input
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
-from zoea.app.mcp.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Scope, Tokens
 from zoea.model.errors import OwnerError
 from zoea.model.values import McpView
 from zoea.settings import Credentials
-from zoea.tui.screens.clients import Clients
+from zoea.tui.dialogs.clients import Clients
 
 
 def tokens(folder: Path) -> Tokens:

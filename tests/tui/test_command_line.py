@@ -8,14 +8,14 @@ from textual.command import CommandPalette
 from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.model.words import MysisState
-from zoea.tui import commands
-from zoea.tui.actions import ACTIONS
-from zoea.tui.commands import complete
-from zoea.tui.screens.command_line import CommandLine
-from zoea.tui.screens.confirm import Confirm
+from zoea.model.enums import MysisState
+from zoea.tui.commands import command_prompt
+from zoea.tui.commands.actions import ACTIONS
+from zoea.tui.commands.command_prompt import complete
+from zoea.tui.dialogs.command_line import CommandLine
+from zoea.tui.dialogs.confirm import Confirm
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.message_prompt import Prompt
 from zoea.tui.widgets.text_block import TextBlock
 
 
@@ -176,12 +176,12 @@ async def test_the_colon_in_a_text_is_a_colon(tmp_path: Path) -> None:
 
 
 def test_every_word_means_one_action() -> None:
-    words = [word for action in commands.typed() for word in commands.words_of(action)]
+    words = [word for action in command_prompt.typed() for word in command_prompt.words_of(action)]
     assert sorted(words) == sorted(set(words))
 
 
 def test_every_action_with_a_word_can_be_typed() -> None:
-    assert {action.id for action in ACTIONS if action.command} <= {action.id for action in commands.typed()}
+    assert {action.id for action in ACTIONS if action.command} <= {action.id for action in command_prompt.typed()}
 
 
 # The palette.

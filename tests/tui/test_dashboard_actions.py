@@ -6,13 +6,13 @@ from pathlib import Path
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.test_approvals import ask
-from zoea.llm.scripted import Rule
+from zoea.llm.providers.scripted import Rule
+from zoea.model.enums import ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
-from zoea.model.words import ErrorClass, MysisState
-from zoea.tui.screens.confirm import Confirm
+from zoea.tui.dialogs.confirm import Confirm
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.message_prompt import Prompt
 from zoea.tui.widgets.swarm_table import SwarmTable
 
 

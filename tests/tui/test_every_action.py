@@ -13,31 +13,31 @@ from typing import Any
 
 from textual.screen import Screen
 
-from tests.app.test_inspect import ROOMY, working
+from tests.queries.test_request_inspection import ROOMY, working
 from tests.tui.cockpit import Stage, cockpit
-from zoea.model.words import MysisState
+from zoea.model.enums import MysisState
 from zoea.settings import Settings
-from zoea.tui.actions import ACTIONS, BY_ID
-from zoea.tui.screens.clients import Clients
-from zoea.tui.screens.command_line import CommandLine
-from zoea.tui.screens.configuring import Configuring
-from zoea.tui.screens.confirm import Confirm
-from zoea.tui.screens.connect import Connect
+from zoea.tui.commands.actions import ACTIONS, BY_ID
+from zoea.tui.dialogs.clients import Clients
+from zoea.tui.dialogs.command_line import CommandLine
+from zoea.tui.dialogs.configure import Configuring
+from zoea.tui.dialogs.confirm import Confirm
+from zoea.tui.dialogs.connect import Connect
+from zoea.tui.dialogs.export import Exporting
+from zoea.tui.dialogs.grants import Grants
+from zoea.tui.dialogs.new_mysis import NewMysis
+from zoea.tui.dialogs.quit import Quitting
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.exporting import Exporting
 from zoea.tui.screens.focus import Focus
-from zoea.tui.screens.grants import Grants
 from zoea.tui.screens.help import Help
 from zoea.tui.screens.inspector import Inspector
 from zoea.tui.screens.log import EventLog
-from zoea.tui.screens.new_mysis import NewMysis
-from zoea.tui.screens.quitting import Quitting
 from zoea.tui.screens.search import Search
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.screens.upstreams import Upstreams
 from zoea.tui.screens.welcome import Welcome
-from zoea.tui.widgets.prompt import Prompt
-from zoea.tui.widgets.transcript import Transcript
+from zoea.tui.widgets.conversation_view import Transcript
+from zoea.tui.widgets.message_prompt import Prompt
 
 HERE = Path(__file__).parent
 

@@ -14,22 +14,22 @@ from textual.timer import Timer
 
 from tests.swarm.harness import call, script
 from tests.tui.cockpit import QUIET, Stage, cockpit
-from tests.tui.conversations import HOSTILE
-from zoea.llm.scripted import Rule
+from tests.tui.sample_turns import HOSTILE
+from zoea.llm.providers.scripted import Rule
+from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
-from zoea.model.words import ErrorClass, MysisState, Role
 from zoea.settings import Settings
-from zoea.tui.blocks import Kind
-from zoea.tui.screens.exporting import Exporting
-from zoea.tui.screens.finding import Finding
+from zoea.tui.conversation.blocks import Kind
+from zoea.tui.dialogs.export import Exporting
+from zoea.tui.screens.find import Finding
 from zoea.tui.screens.focus import Focus
-from zoea.tui.widgets.bars import Line
+from zoea.tui.widgets.conversation_view import Transcript
 from zoea.tui.widgets.find_bar import FindBar
-from zoea.tui.widgets.live import LiveAnswer
-from zoea.tui.widgets.prompt import Prompt
+from zoea.tui.widgets.live_answer import LiveAnswer
+from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.status_bars import Line
 from zoea.tui.widgets.text_block import TextBlock
-from zoea.tui.widgets.transcript import Transcript
 
 LONG = "\n\n".join(f"paragraph {number}" for number in range(12))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from textual.geometry import Size
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.tui.actions import BY_ID, Place, Situation
+from zoea.tui.commands.actions import BY_ID, Place, Situation
 from zoea.tui.screens.help import Help
-from zoea.tui.widgets.bars import KeyLine
 from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.status_bars import KeyLine
 
 
 async def click_key(stage: Stage, title: str) -> None:

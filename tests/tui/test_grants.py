@@ -13,13 +13,13 @@ from textual.content import Content
 from tests.fakes.swarm import FakeSwarm
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over
-from tests.tui.hostile import HOSTILE, LONG, is_harmless
-from zoea.app.looking import WHY, Looking
+from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
+from zoea.ipc.read_only import WHY, Looking
+from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.ports import SwarmApi
 from zoea.model.values import GrantView
-from zoea.model.words import ApprovalAnswer
-from zoea.tui.screens.grants import Grants
+from zoea.tui.dialogs.grants import Grants
 from zoea.tui.widgets.pick_list import PickList
 
 MINUTE = 60_000_000

@@ -8,8 +8,8 @@ from textual.events import Paste
 from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
-from tests.tui.hostile import HOSTILE, is_harmless
-from zoea.tui.actions import ACTIONS, BY_ID
+from tests.tui.hostile_texts import HOSTILE, is_harmless
+from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.screens.help import Help
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.text_block import TextBlock

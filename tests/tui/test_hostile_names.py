@@ -9,10 +9,10 @@ import pytest
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, cockpit_over
-from tests.tui.hostile import HOSTILE, is_harmless
+from tests.tui.hostile_texts import HOSTILE, is_harmless
+from zoea.model.enums import Activity, MysisState
 from zoea.model.values import ApprovalView, Failure
-from zoea.model.words import Activity, MysisState
-from zoea.tui.screens.approvals import ApprovalPanel
+from zoea.tui.dialogs.approvals import ApprovalPanel
 from zoea.tui.screens.dashboard import Dashboard
 
 

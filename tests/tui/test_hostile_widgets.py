@@ -16,20 +16,20 @@ from textual.widget import Widget
 
 from tests.swarm.harness import call, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit_over
-from tests.tui.hostile import HOSTILE, is_harmless
+from tests.tui.hostile_texts import HOSTILE, is_harmless
+from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
-from zoea.model.words import Role
 from zoea.tools import UpstreamConfig
 from zoea.tui import widgets
-from zoea.tui.screens.approvals import ApprovalPanel
+from zoea.tui.dialogs.approvals import ApprovalPanel
+from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.inspector import Inspector
-from zoea.tui.screens.new_mysis import NewMysis
-from zoea.tui.widgets.bars import KeyLine
-from zoea.tui.widgets.live import LiveAnswer
+from zoea.tui.widgets.context_panel import SightSide
+from zoea.tui.widgets.conversation_view import Transcript
+from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.pick_list import PickList
-from zoea.tui.widgets.rule import Rule
-from zoea.tui.widgets.sight_side import SightSide
-from zoea.tui.widgets.transcript import Transcript
+from zoea.tui.widgets.status_bars import KeyLine
+from zoea.tui.widgets.titled_rule import Rule
 
 MARK = "list[int]"
 BAD = " ".join((MARK, *HOSTILE[1:], HOSTILE[0]))

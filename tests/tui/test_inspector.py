@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_inspect import ROOMY, plain, play, working
+from tests.queries.test_request_inspection import ROOMY, plain, play, working
 from tests.swarm.harness import script, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
-from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
 from zoea.tui.screens.inspector import Inspector

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from documentation import build
 from tests.tui.cockpit import cockpit
-from zoea.tui.actions import ACTIONS, BY_ID, clashes
-from zoea.tui.keymap import FIXED, in_force, normal, problems
+from zoea.tui.commands.actions import ACTIONS, BY_ID, clashes
+from zoea.tui.commands.keymap import FIXED, in_force, normal, problems
 
 
 def test_no_two_actions_have_one_key_in_one_place() -> None:

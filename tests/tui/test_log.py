@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tests.swarm.harness import Swarm, swarm
 from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over, said
-from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
+from zoea.model.enums import ApprovalAnswer, ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
-from zoea.model.words import ApprovalAnswer, ErrorClass
 from zoea.store import WriterConnection
 from zoea.tui.screens.log import EventLog
 from zoea.tui.widgets.line_list import LineList

@@ -18,13 +18,13 @@ from textual.keys import _get_unicode_name_from_key
 
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, Stage, asks_when_told, cockpit_over
-from zoea.app.broadcasts import latest
-from zoea.app.stored import stored_view
+from zoea.model.enums import MysisState
 from zoea.model.ports import SwarmApi
 from zoea.model.values import MysisView
-from zoea.model.words import MysisState
-from zoea.tui.actions import ACTIONS
+from zoea.queries.broadcasts import latest
+from zoea.queries.stored_swarm import stored_view
 from zoea.tui.app import Cockpit
+from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.screens.dashboard import Dashboard
 
 SOAK_S = 60.0

@@ -7,12 +7,12 @@ from pathlib import Path
 from textual.widgets import Input, OptionList
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.app.choices import choices
-from zoea.model.words import MysisState
+from zoea.model.enums import MysisState
+from zoea.runtime.mysis_options import choices
 from zoea.settings.paths import places
+from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.new_mysis import NewMysis
-from zoea.tui.widgets.choice import Choice
+from zoea.tui.widgets.inline_choice import Choice
 from zoea.tui.widgets.text_block import TextBlock
 
 

@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
-from tests.tui.test_looks import contrast
+from tests.tui.test_theme_files import contrast
 from zoea.tui.screens.dashboard import Dashboard
 
 OPENED_BY = ("ctrl+f", "question_mark", "ctrl+p", "n", "slash")

@@ -15,17 +15,16 @@ from textual.widgets import Input, TextArea
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit
-from zoea.model.words import DeliveryMode, MysisState
-from zoea.tui.actions import BY_ID
+from zoea.model.enums import DeliveryMode, MysisState
 from zoea.tui.app import Cockpit
-from zoea.tui.editor import command, edit
+from zoea.tui.commands.actions import BY_ID
+from zoea.tui.dialogs.quit import Quitting
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.focus import Focus
-from zoea.tui.screens.quitting import Quitting
+from zoea.tui.screens.message_controller import round_cost
 from zoea.tui.screens.search import Search
-from zoea.tui.screens.speaking import round_cost
-from zoea.tui.widgets.folds import FOLD_OVER, Folds
-from zoea.tui.widgets.prompt import Prompt, Target
+from zoea.tui.terminal.external_editor import command, edit
+from zoea.tui.widgets.message_prompt import FOLD_OVER, Folds, Prompt, Target
 
 
 async def messages(stage: Stage) -> list[str]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoea.model.enums import Activity, MysisState
 from zoea.model.values import MysisView
-from zoea.model.words import Activity, MysisState
-from zoea.tui import attention
-from zoea.tui.roster import Roster
+from zoea.tui.state.roster import Roster
+from zoea.tui.swarm_list import attention
 
 PLAIN = MysisView(1, "m", "t", "p", "x", MysisState.IDLE, "", 0, Activity.IDLE, None, None, False, ())
 

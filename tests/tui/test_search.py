@@ -8,7 +8,7 @@ import pytest
 
 from tests.swarm.harness import call, script, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
-from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer
 from zoea.store import WriterConnection
 from zoea.tui.screens.focus import Focus
@@ -58,7 +58,7 @@ async def test_words_are_found_across_the_swarm_while_they_are_typed(tmp_path: P
 async def test_a_search_that_ended_early_says_how_far_it_looked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoea.store.recall.memories.SCANNED", 2)
+    monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 2)
     async with cockpit(tmp_path, said("be it so"), names=("alpha",)) as stage:
         for number in range(3):
             await ask(stage, "alpha", f"be number {number}")

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from tests.tui.cockpit import Stage, cockpit
-from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.settings import Settings, load
 from zoea.settings.layers import Loaded
 from zoea.settings.paths import Places
-from zoea.tui.form import Field, groups, parsed
-from zoea.tui.screens.capturing import Capturing
+from zoea.tui.dialogs.key_capture import Capturing
 from zoea.tui.screens.help import Help
 from zoea.tui.screens.settings import SettingsScreen
-from zoea.tui.widgets.bars import KeyLine
+from zoea.tui.state.settings_form import Field, groups, parsed
+from zoea.tui.widgets.status_bars import KeyLine
 
 OWN = """\
 # my settings

@@ -1,6 +1,6 @@
 """Every screen at three sizes in a dark and a light theme is the picture that somebody looked at and kept.
 
-All of it comes from one database that a scripted model played (`tests/tui/played.py`).
+All of it comes from one database that a scripted model played (`tests/tui/sample_swarm.py`).
 `make snapshots` keeps what the screens show now; look at the pictures before committing them.
 """
 
@@ -23,19 +23,19 @@ from textual.widgets import Input
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.swarm import FakeSwarm
 from tests.swarm.harness import swarm
-from tests.tui.album import ACCEPTS, Album, picture
 from tests.tui.cockpit import Stage, cockpit_over
-from tests.tui.played import MORNING, played
+from tests.tui.sample_swarm import MORNING, played
+from tests.tui.snapshots_on_disk import ACCEPTS, Album, picture
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
 from zoea.tui.app import Opened
-from zoea.tui.feed import SPARK_POINTS, Feed
-from zoea.tui.screens.approvals import ApprovalPanel
-from zoea.tui.screens.configuring import Configuring
-from zoea.tui.screens.connect import Connect
+from zoea.tui.dialogs.approvals import ApprovalPanel
+from zoea.tui.dialogs.configure import Configuring
+from zoea.tui.dialogs.connect import Connect
+from zoea.tui.dialogs.try_tool import TryTool
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.too_small import TooSmall
-from zoea.tui.screens.trying import TryTool
 from zoea.tui.screens.welcome import Welcome
+from zoea.tui.state.swarm_feed import SPARK_POINTS, Feed
 from zoea.tui.widgets.pick_list import PickList
 
 SIZES = ((80, 24), (120, 40), (200, 60))

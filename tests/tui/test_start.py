@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from zoea.app.running import RunOptions
-from zoea.model.words import MysisState
+from zoea.model.enums import MysisState
+from zoea.runtime.run_options import RunOptions
 from zoea.settings import places
 from zoea.tui import start
 from zoea.tui.app import Cockpit

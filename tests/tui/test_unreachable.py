@@ -13,17 +13,17 @@ from textual.widgets import Input
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, START, Stage, said
-from tests.tui.steady import SteadyPilot
-from zoea.app.looking import Looking
-from zoea.app.running import RunOptions
+from tests.tui.idle_pilot import SteadyPilot
+from zoea.ipc.read_only import Looking
 from zoea.model.errors import NoRunningSwarm, OwnerError, ZoeaError
+from zoea.runtime.run_options import RunOptions
 from zoea.settings import places
 from zoea.tui import start
-from zoea.tui.actions import BY_ID
 from zoea.tui.app import OTHER, Cockpit, Opened
+from zoea.tui.commands.actions import BY_ID
+from zoea.tui.dialogs.unreachable import Unreachable
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.focus import Focus
-from zoea.tui.screens.unreachable import Unreachable
 
 
 @asynccontextmanager

@@ -10,12 +10,12 @@ import pytest
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
-from tests.tui.hostile import HOSTILE, LONG, is_harmless
+from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.store import Store
-from zoea.tui.screens.trying import TryTool
+from zoea.tui.conversation.tool_text import pretty, skeleton
+from zoea.tui.dialogs.try_tool import TryTool
 from zoea.tui.screens.upstreams import Upstreams
-from zoea.tui.tool_text import pretty, skeleton
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.text_lines import TextLines

@@ -17,21 +17,21 @@ from tests.fakes.llm_clock import HandClock
 from tests.fakes.ollama_server import Model, OllamaServer
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
-from tests.tui.hostile import HOSTILE, is_harmless
-from tests.tui.steady import SteadyPilot
-from zoea.app.running import RunOptions
+from tests.tui.hostile_texts import HOSTILE, is_harmless
+from tests.tui.idle_pilot import SteadyPilot
 from zoea.llm.discovery import Port
 from zoea.model.errors import StoreError
+from zoea.runtime.run_options import RunOptions
 from zoea.settings.paths import Places, places
 from zoea.store import Store
 from zoea.tui import start
 from zoea.tui.app import Cockpit, Opened
-from zoea.tui.screens.connect import Connect
+from zoea.tui.dialogs.connect import Connect
+from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.help import Help
-from zoea.tui.screens.new_mysis import NewMysis
 from zoea.tui.screens.welcome import Welcome
-from zoea.tui.widgets.choice import Choice
+from zoea.tui.widgets.inline_choice import Choice
 from zoea.tui.widgets.text_block import TextBlock
 
 

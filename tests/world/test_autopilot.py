@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.world.fleet import NUDGE, Fleet, random_pilot, toolbox
-from zoea.app.clock import SystemClock
+from tests.world.sample_fleet import NUDGE, Fleet, random_pilot, toolbox
+from zoea.model.enums import Finish, Role, Source
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, Delta, ModelRequest, RequestCall, RequestMessage, StreamItem, ToolSpec
-from zoea.model.words import Finish, Role, Source
+from zoea.process.clock import SystemClock
 from zoea.world import AutopilotProvider
-from zoea.world.autopilot.findings import Finding, Outlet, from_poi, hauls, parse
+from zoea.world.autopilot.belt_notes import Finding, Outlet, from_poi, hauls, parse
 from zoea.world.autopilot.pilot import MOST_SLICES, answer
-from zoea.world.autopilot.sight import read
+from zoea.world.autopilot.request_facts import read
 
 SEEDS = range(20) if os.environ.get("ZOEA_SOAK") else range(4)
 NAMES = ["alpha", "bravo", "charlie", "delta", "echo"]

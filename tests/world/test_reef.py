@@ -6,20 +6,11 @@ from typing import Any
 
 import pytest
 
-from zoea.world.chart import Chart, Kind, Point
-from zoea.world.goods import (
-    FUEL,
-    LOG_ENTRIES,
-    NOTICES,
-    QUEUE_LIMIT,
-    RECOVERY,
-    SLIP,
-    TANKER_FUEL,
-    TANKER_TICKS,
-)
+from zoea.world.goods import FUEL, LOG_ENTRIES, NOTICES, QUEUE_LIMIT, RECOVERY, SLIP, TANKER_FUEL, TANKER_TICKS
 from zoea.world.reef import Reef
 from zoea.world.refusal import Refused
 from zoea.world.state import Player, World
+from zoea.world.world_map import Chart, Kind, Point
 
 CHART = Chart(1)
 

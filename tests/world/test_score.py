@@ -13,8 +13,8 @@ import pytest
 
 from zoea.cli import run
 from zoea.model.errors import UsageError, WorldError
-from zoea.world.record import Record
 from zoea.world.score import Score, scores
+from zoea.world.world_log import Record
 
 
 @pytest.fixture

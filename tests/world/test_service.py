@@ -13,9 +13,9 @@ import pytest
 
 from zoea.model.errors import UsageError
 from zoea.world.faults import Faults
-from zoea.world.pace import Pace
-from zoea.world.record import Record, load, read_only
 from zoea.world.service import CALLS_PER_TICK, CHATS_PER_TICK, LOGINS_PER_TICK, SESSIONS, Service
+from zoea.world.ticker import Pace
+from zoea.world.world_log import Record, load, read_only
 
 
 class Watched(Pace):
@@ -173,7 +173,7 @@ async def test_what_was_answered_is_in_the_file(world: World) -> None:
 
 async def test_a_write_that_fails_ends_the_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
-    monkeypatch.setattr("zoea.world.record.os._exit", ended.append)
+    monkeypatch.setattr("zoea.world.world_log.os._exit", ended.append)
     await world.enter()
     world.record.reef.call("alpha", "undock", {})
     world.record.call("alpha", "undock", {})

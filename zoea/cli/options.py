@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.app.codec import encode
+from zoea.ipc.codec import encode
 from zoea.text.clean import clean
 
 LARGEST_ID = 2**63 - 1

@@ -7,23 +7,11 @@
 from __future__ import annotations
 
 from zoea.context.explain import done, explain, explain_data, why
-from zoea.context.frozen import PLAN_VERSION, Frozen, Limit, limit
+from zoea.context.frozen_turn import PLAN_VERSION, Frozen, Limit, limit
 from zoea.context.measure import MESSAGE_FRAME, Counter, message_tokens, request_tokens
-from zoea.context.needs import (
-    Answer,
-    LastAnswer,
-    LatestSlice,
-    Need,
-    Note,
-    StandingOrder,
-    TurnRecord,
-    TurnSoFar,
-)
-from zoea.context.planning import HEADROOM, plan_turn
-from zoea.context.record import encode, memories_of, rebuild
-from zoea.context.select import plan
-from zoea.context.strategies import STRATEGIES, Strategy, needs, packs
-from zoea.context.values import (
+from zoea.context.needs import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnRecord, TurnSoFar
+from zoea.context.plan_record import encode, memories_of, rebuild
+from zoea.context.plan_values import (
     Budget,
     Decision,
     Pack,
@@ -36,6 +24,9 @@ from zoea.context.values import (
     Truncation,
     Variant,
 )
+from zoea.context.planner import HEADROOM, plan_turn
+from zoea.context.selection import plan
+from zoea.context.strategies.strategy_registry import STRATEGIES, Strategy, needs, packs
 
 __all__ = [
     "HEADROOM",

@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from zoea.context.current import first_form
 from zoea.context.fold import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, folded, lines
 from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, show
-from zoea.context.frozen import Frozen
+from zoea.context.frozen_turn import Frozen
 from zoea.context.measure import Counter, message_chars
+from zoea.context.plan_values import Step, StepKind
 from zoea.context.slices import Unit, UnitKind
-from zoea.context.values import Step, StepKind
+from zoea.context.turn_packs import first_form
+from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, ToolCall
-from zoea.model.words import Role
 
 RUNGS = (16_000, 4_000, 1_000)
 """Characters that a long result, or an earlier call's arguments, keep as the pressure grows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoea.context.values import Decision, Plan, Reason, Status, Step, StepKind, Variant
+from zoea.context.plan_values import Decision, Plan, Reason, Status, Step, StepKind, Variant
 
 _WHY = {
     Reason.REQUIRED: "must be there",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from zoea.model.request import RequestMessage
-from zoea.text.cut import head
+from zoea.text.shorten import head
 
 ARGUMENT_CHARS = 200
 TEXT_CHARS = 200

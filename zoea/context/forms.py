@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zoea.context.cut import cut_arguments, cut_text
+from zoea.context.text_cut import cut_arguments, cut_text
+from zoea.model.enums import Role, Source
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Memory, ToolCall
-from zoea.model.words import Role, Source
 
 FORMS_VERSION = 1
 """Of the forms, and of how a row names them: what a kept plan is read by."""

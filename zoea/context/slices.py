@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from zoea.context.needs import Note
-from zoea.context.values import StepKind
+from zoea.context.plan_values import StepKind
+from zoea.model.enums import Role
 from zoea.model.values import Memory
-from zoea.model.words import Role
 
 
 class UnitKind(StrEnum):

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from zoea.llm.config import ProviderConfig, Timeouts
+from zoea.llm.provider_config import ProviderConfig, Timeouts
+from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, ZoeaError
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo
-from zoea.model.words import ErrorClass
 
 LOCAL_DEADLINE_S = 2.0
 REMOTE_DEADLINE_S = 8.0

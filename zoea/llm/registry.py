@@ -1,7 +1,7 @@
 """From a provider's type to the provider. The type is a setting, never guessed from an address.
 
 The three that speak HTTP are known here and imported when first wanted; all
-others (`autopilot`, `embedded`, `scripted`) come as makers from `app/`.
+others (`autopilot`, `embedded`, `scripted`) come as makers from `runtime/`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from zoea.llm.config import ProviderConfig
-from zoea.llm.gate import Gate
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.transport.admission_gate import Gate
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Clock, Provider
 
 if TYPE_CHECKING:
-    from zoea.llm.http import Http
+    from zoea.llm.transport.http_client import Http
 
 Maker = Callable[[str, ProviderConfig, Clock], Provider]
 
@@ -43,28 +43,28 @@ def make(name: str, config: ProviderConfig, *, clock: Clock, makers: Mapping[str
 
 
 def make_openai(name: str, config: ProviderConfig, clock: Clock) -> Provider:
-    from zoea.llm.openai import BASE_URL, OpenAIProvider, headers
+    from zoea.llm.providers.openai_provider import BASE_URL, OpenAIProvider, headers
 
     out = _way_out(name, config, config.base_url or BASE_URL, headers(config))
     return OpenAIProvider(name, config, gate_of(config, clock), out, clock)
 
 
 def make_anthropic(name: str, config: ProviderConfig, clock: Clock) -> Provider:
-    from zoea.llm.anthropic import BASE_URL, AnthropicProvider, headers
+    from zoea.llm.providers.anthropic_provider import BASE_URL, AnthropicProvider, headers
 
     base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
     return AnthropicProvider(name, config, gate_of(config, clock), _way_out(name, config, base, headers(config)), clock)
 
 
 def make_ollama(name: str, config: ProviderConfig, clock: Clock) -> Provider:
-    from zoea.llm.ollama import BASE_URL, OllamaProvider, headers
+    from zoea.llm.providers.ollama_provider import BASE_URL, OllamaProvider, headers
 
     base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/api")
     return OllamaProvider(name, config, gate_of(config, clock), _way_out(name, config, base, headers(config)), clock)
 
 
 def _way_out(name: str, config: ProviderConfig, base_url: str, headers: Mapping[str, str]) -> Http:
-    from zoea.llm.http import Http
+    from zoea.llm.transport.http_client import Http
 
     return Http(base_url, name=name, headers=headers, timeouts=config.timeouts)
 

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from zoea.model.words import ErrorClass
+from zoea.model.enums import ErrorClass
 
 
 class ZoeaError(Exception):

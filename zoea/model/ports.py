@@ -1,6 +1,6 @@
 """The protocols by which a lower layer reaches what a higher one owns.
 
-Nothing here does anything; `app/` hands the bodies in. A method that can fail
+Nothing here does anything; `runtime/` hands the bodies in. A method that can fail
 names the errors of `zoea.model.errors` it raises.
 """
 
@@ -9,19 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
-from zoea.model.request import (
-    AnswerCall,
-    CallMeta,
-    Catalogue,
-    ModelInfo,
-    ModelRequest,
-    StreamItem,
-    ToolResult,
-)
-from zoea.model.searching import DeskFound, DeskSearch
+from zoea.model.enums import ApprovalAnswer, DeliveryMode
+from zoea.model.request import AnswerCall, CallMeta, Catalogue, ModelInfo, ModelRequest, StreamItem, ToolResult
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
+    DeskFound,
+    DeskSearch,
     Event,
     GrantView,
     Lagged,
@@ -35,7 +29,6 @@ from zoea.model.values import (
     ToolTrial,
     UpstreamView,
 )
-from zoea.model.words import ApprovalAnswer, DeliveryMode
 
 
 class Timer(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from zoea.model.enums import Finish, Role, Source
 from zoea.model.values import Native, Usage
-from zoea.model.words import Finish, Role, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zoea.settings.credentials import Credentials
     from zoea.settings.layers import Loaded, load
-    from zoea.settings.library import Templates
-    from zoea.settings.merge import effective
     from zoea.settings.origin import Layer, Origin
     from zoea.settings.paths import Places, places
     from zoea.settings.schema import Settings
-    from zoea.settings.template import Template, from_text
+    from zoea.settings.template import Template, effective, from_text
+    from zoea.settings.template_library import Templates
     from zoea.settings.trust import Trust
 
 __all__ = [
@@ -44,9 +43,9 @@ _HOMES = {
     "Places": "paths",
     "Settings": "schema",
     "Template": "template",
-    "Templates": "library",
+    "Templates": "template_library",
     "Trust": "trust",
-    "effective": "merge",
+    "effective": "template",
     "from_text": "template",
     "load": "layers",
     "places": "paths",

@@ -7,21 +7,20 @@ another layer hides it; all problems of all layers come in one error.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from zoea.settings.document import Document, read_document
-from zoea.settings.environment import environment
-from zoea.settings.explain import TABLES, origin_of, problems_of
 from zoea.settings.fields import lowest
-from zoea.settings.library import TEMPLATES_FOLDER, Templates, levels, walk_up
-from zoea.settings.merge import CAPS
 from zoea.settings.origin import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
 from zoea.settings.paths import PROJECT_FILE, Places
 from zoea.settings.paths import places as places_of
+from zoea.settings.problems import TABLES, origin_of, problems_of
 from zoea.settings.schema import Settings, disagreements
+from zoea.settings.template import CAPS
+from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, levels, walk_up
 from zoea.settings.tree import Source, leaves, look, merged, put
 from zoea.settings.trust import Trust, inert_part
 
@@ -222,3 +221,54 @@ def _all_origins(settings: Settings, origins: Mapping[KeyPath, Origin]) -> dict[
 def _as_written(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
     """The origin of a key whose last part holds a dot, where the file has it as a table in a table."""
     return origins.get((*path[:-1], *path[-1].split(".")), DEFAULT)
+
+
+# An empty variable counts as unset. Names of providers and upstreams are matched
+# without case, `_` standing for `-`, since a variable's name can hold neither.
+
+PREFIX = "ZOEA_"
+BARE: Mapping[str, KeyPath] = {
+    "TOKEN_BUDGET_PER_AGENT": ("budget", "token_budget_per_agent"),
+    "TOKEN_BUDGET_PER_TASK": ("budget", "token_budget_per_task"),
+}
+"""Names that Shannon's users already have in their environment; with or without the prefix."""
+
+
+def environment(env: Mapping[str, str], names: Mapping[str, Iterable[str]]) -> list[Source]:
+    """What the environment sets. `names` are the providers and upstreams known so far.
+
+    One source per way of naming, so that of two names for one budget both count.
+    """
+    ways: tuple[dict[str, KeyPath], ...] = (
+        {name: path for name, path in BARE.items() if name in env},
+        {PREFIX + name: path for name, path in BARE.items() if PREFIX + name in env},
+        {name: _path(name, names) for name in sorted(env) if name.startswith(PREFIX) and "__" in name[len(PREFIX) :]},
+        {f"{PREFIX}WORKSPACE": ("workspace",)} if f"{PREFIX}WORKSPACE" in env else {},
+    )
+    return [source for way in ways if (source := _source(way, env)).tree]
+
+
+def variable(path: KeyPath) -> str:
+    """The variable that sets a key."""
+    return PREFIX + "__".join(part.replace("-", "_").upper() for part in path)
+
+
+def _path(name: str, names: Mapping[str, Iterable[str]]) -> KeyPath:
+    parts = [part.lower() for part in name[len(PREFIX) :].split("__")]
+    if len(parts) > 1:
+        for known in names.get(parts[0], ()):
+            if known.lower().replace("-", "_") == parts[1]:
+                parts[1] = known
+    return tuple(parts)
+
+
+def _source(way: Mapping[str, KeyPath], env: Mapping[str, str]) -> Source:
+    tree: dict[str, Any] = {}
+    origins: dict[KeyPath, Origin] = {}
+    for name, path in way.items():
+        if env[name].strip():
+            put(tree, path, env[name])
+            origin = Origin(Layer.ENVIRONMENT, name)
+            for length in range(1, len(path) + 1):
+                origins.setdefault(path[:length], origin)
+    return Source(Layer.ENVIRONMENT, tree, origins)

@@ -6,15 +6,18 @@ Checked in as `documentation/reference/settings.md`; a test says when it is stal
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from zoea.settings.describe import kind, source
-from zoea.settings.environment import BARE, PREFIX, variable
-from zoea.settings.explain import TABLES, fields_at
+from zoea.settings.fields import bound, seconds, words
+from zoea.settings.layers import BARE, PREFIX, variable
+from zoea.settings.problems import TABLES, fields_at
 from zoea.settings.schema import Settings
 from zoea.settings.show import toml
 from zoea.settings.template import OVERRIDES, Template
@@ -110,6 +113,122 @@ def _default(field: FieldInfo) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def kind(field: FieldInfo) -> str:
+    """What may stand there: `whole number, 1 to 2000`, `true or false`, `soft, hard or approve`."""
+    return _kind(field.annotation, field.metadata)
+
+
+def source(field: FieldInfo) -> str:
+    """Which system the setting and its default come from."""
+    extra = field.json_schema_extra
+    return str(extra.get("source", "")) if isinstance(extra, dict) else ""
+
+
+def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        return _kind(inner, [*more, *metadata])
+    special = {one.func for one in metadata if isinstance(one, BeforeValidator)}
+    limits = _limits(metadata)
+    if seconds in special:
+        return "seconds" + limits
+    if words in special:
+        return "list of texts"
+    if bound in special:
+        return 'whole number or "none"'
+    if get_origin(annotation) in (Union, UnionType):
+        return _either([_kind(one, ()) for one in get_args(annotation) if one is not NoneType])
+    return _plain(annotation) + limits
+
+
+def _plain(annotation: Any) -> str:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return _either([str(one) or '""' for one in inner])
+    if origin is tuple:
+        one = _kind(inner[0], ())
+        return "list of texts" if one == "text" else f"list of {one}"
+    if origin is dict:
+        return "table"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return _either([str(one.value) for one in annotation])
+    return {bool: "true or false", int: "whole number", float: "number", str: "text", SecretStr: "text"}.get(
+        annotation, "value"
+    )
+
+
+def _either(kinds: Sequence[str]) -> str:
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+
+
+def _limits(metadata: Sequence[Any]) -> str:
+    """`, 1 to 2000`, `, above 0`, …, as far as bounds are set."""
+    found: dict[str, Any] = {}
+    for one in metadata:
+        for part in (one, *getattr(one, "metadata", ())):
+            for name in ("ge", "gt", "le"):
+                if (value := getattr(part, name, None)) is not None:
+                    tighter = min if name == "le" else max
+                    found[name] = tighter(found.get(name, value), value)
+    low, high = found.get("ge"), found.get("le")
+    if "gt" in found:
+        return f", above {found['gt']}"
+    if low is not None and high is not None:
+        return f", {low} to {high}"
+    return f", at least {low}" if low is not None else ""
+
+
+_SAMPLE_HEAD = """\
+# Zoea's settings, all at their defaults. Remove the "#" before a key to change it.
+# A project's zoea.toml, ZOEA_SECTION__KEY in the environment and the command line go over this file.
+# `zoea config check` says what is wrong, `zoea config show --origin` what holds and why.
+"""
+
+_EXAMPLES = """\
+# Sources of models, by a name of your own. Keys are never written here, only where they are.
+#[provider.local]
+#type = "openai"
+#base_url = "http://127.0.0.1:8080/v1"
+#model = "default"
+
+#[provider.claude]
+#type = "anthropic"
+#api_key = "file:claude"        # stored with `zoea credentials set claude`
+
+# MCP servers whose tools the myses use.
+#[upstream.git]
+#command = "mcp-server-git"
+#args = ["--repository", "."]
+
+#[upstream.shared-world]
+#url = "http://127.0.0.1:8090/mcp"
+#session = "per-mysis"
+#inject = { session_id = "account" }
+"""
+
+
+def sample() -> str:
+    """The text of the file."""
+    parts = [_SAMPLE_HEAD]
+    for name, field in Settings.model_fields.items():
+        if name in TABLES:
+            continue
+        section = fields_at(Settings, (name,))
+        if section is None:
+            parts.append(f"# {field.description}\n#{name} = {toml(field.default)}\n")
+        else:
+            parts.append(_section(name, section))
+    return "\n".join([*parts, _EXAMPLES])
+
+
+def _section(name: str, section: type[BaseModel]) -> str:
+    lines = [f"# {(section.__doc__ or '').strip()}", f"[{name}]"]
+    for key, field in section.model_fields.items():
+        default = "none" if field.default is None else field.default
+        lines += [f"# {field.description} ({kind(field)})", f"#{key} = {toml(default) or '{}'}"]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

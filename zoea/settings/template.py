@@ -15,7 +15,8 @@ from blake3 import blake3
 from pydantic import Field, ValidationError
 
 from zoea.model.errors import TemplateError
-from zoea.settings.fields import NAME_PATTERN, Section, Words, item
+from zoea.settings.fields import NAME_PATTERN, Section, Words, item, lowest
+from zoea.settings.schema import Settings, disagreements
 from zoea.settings.sections import (
     NOVA,
     BudgetSettings,
@@ -153,3 +154,37 @@ def changed(template: Template, values: Mapping[str, Any]) -> Template:
     except ValidationError as error:
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise TemplateError(said) from None
+
+
+CAPS = ("token_budget_per_agent", "token_budget_per_task", "swarm_per_day", "mysis", "max_output_tokens", "background")
+"""The budgets that are bounds; `enforcement` is layered like any other key."""
+
+
+def effective(settings: Settings, template: Template) -> Settings:
+    """The settings as they are for the myses of a template.
+
+    What the template says holds over the settings; of a budget that both set, the
+    lower. A template's `strategy` is `context.strategy`. Raises TemplateError where
+    both together make no sense.
+    """
+    overrides = template.overrides()
+    if template.strategy:
+        overrides.setdefault("context", {})["strategy"] = template.strategy
+    if "budget" in overrides:
+        overrides["budget"] = _budget(settings.budget, overrides["budget"])
+    sections = {name: getattr(settings, name).model_copy(update=values) for name, values in overrides.items()}
+    result = settings.model_copy(update=sections)
+    if template.overrides() and (wrong := disagreements(result)):
+        lines = "; ".join(f"{'.'.join(path)}: {message}" for path, message in wrong)
+        raise TemplateError(f"template {template.name} does not agree with the settings: {lines}")
+    return result
+
+
+def _budget(settings: BudgetSettings, said: dict[str, Any]) -> dict[str, Any]:
+    """A default is no bound that anyone set, so a template may go above it."""
+    return {
+        key: lowest({"settings": getattr(settings, key), "template": value})[1]
+        if key in CAPS and key in settings.model_fields_set
+        else value
+        for key, value in said.items()
+    }

@@ -17,8 +17,8 @@ from tomlkit.items import Table
 
 from zoea.settings.closed_file import one_at_a_time, write_closed
 from zoea.settings.document import parse_document, read_document
-from zoea.settings.explain import problems_of
 from zoea.settings.origin import KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
+from zoea.settings.problems import problems_of
 from zoea.settings.schema import Settings
 from zoea.settings.show import toml
 from zoea.settings.tree import look

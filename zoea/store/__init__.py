@@ -1,6 +1,6 @@
 """The SQLite memory: one writer thread, readers beside it, migrations, blobs.
 
-Names are loaded when first asked for, so that `zoea.store.direct` stays light for
+Names are loaded when first asked for, so that `zoea.store.direct_reader` stays light for
 commands that only read.
 """
 
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zoea.store.blobs import get_blob, put_blob
-    from zoea.store.connection import WriterConnection
-    from zoea.store.direct import open_reader
+    from zoea.store.direct_reader import open_reader
     from zoea.store.readers import SearchReader
-    from zoea.store.stats import Stats
     from zoea.store.store import Store
+    from zoea.store.writer import Stats
+    from zoea.store.writer_connection import WriterConnection
 
 __all__ = ["SearchReader", "Stats", "Store", "WriterConnection", "get_blob", "open_reader", "put_blob"]
 
 _HOMES = {
     "SearchReader": "readers",
-    "Stats": "stats",
+    "Stats": "writer",
     "Store": "store",
-    "WriterConnection": "connection",
+    "WriterConnection": "writer_connection",
     "get_blob": "blobs",
-    "open_reader": "direct",
+    "open_reader": "direct_reader",
     "put_blob": "blobs",
 }
 

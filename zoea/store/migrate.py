@@ -15,9 +15,9 @@ from contextlib import closing
 from pathlib import Path
 
 from zoea.model.errors import StoreError
-from zoea.store.identity import APPLICATION_ID, MIGRATIONS, newest_version, read_version
-from zoea.store.recall import index
-from zoea.store.transaction import transaction
+from zoea.store.file_identity import APPLICATION_ID, MIGRATIONS, newest_version, read_version
+from zoea.store.search import fts_index
+from zoea.store.writer_connection import transaction
 
 Say = Callable[[str], None]
 """Told in a few words how far a migration is that takes a while."""
@@ -89,7 +89,7 @@ def _index_memories(connection: sqlite3.Connection, say: Say) -> None:
         if total > _SAID_EVERY and (done % _SAID_EVERY == 0 or done == total):
             say(f"Making memories searchable: {done:,} of {total:,}")
 
-    index.fill(connection, progress)
+    fts_index.fill(connection, progress)
 
 
 _AFTER = {MIGRATIONS / "0002.sql": _index_memories}

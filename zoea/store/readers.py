@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from zoea.model.errors import StoreClosed
-from zoea.store.direct import connect_reader
-from zoea.store.failures import translated
+from zoea.store.direct_reader import connect_reader
+from zoea.store.sqlite_errors import translated
 
 SEARCHES = 2
 _INTERRUPT_SECONDS = 0.01

@@ -14,15 +14,14 @@ from typing import Any, Self, TypeVar
 from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
 from zoea.store import blobs
-from zoea.store.connection import WriterConnection
-from zoea.store.direct import BUSY_SECONDS, open_reader
-from zoea.store.failures import translated
-from zoea.store.identity import newest_version, read_version, require_sqlite
+from zoea.store.direct_reader import BUSY_SECONDS, open_reader
+from zoea.store.file_identity import newest_version, read_version, require_sqlite
 from zoea.store.migrate import migrate
 from zoea.store.readers import Readers, SearchReader
-from zoea.store.recall.index import catch_up, index_rest
-from zoea.store.stats import Stats
-from zoea.store.writer import Writer
+from zoea.store.search.fts_index import catch_up, index_rest
+from zoea.store.sqlite_errors import translated
+from zoea.store.writer import Stats, Writer
+from zoea.store.writer_connection import WriterConnection
 
 READERS = 3
 CLOSE_SECONDS = 5.0

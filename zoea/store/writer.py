@@ -14,15 +14,15 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any
 
 from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
-from zoea.store.connection import WriterConnection
-from zoea.store.failures import SQLITE_ERRORS, translate
-from zoea.store.stats import Stats
+from zoea.store.sqlite_errors import SQLITE_ERRORS, translate
+from zoea.store.writer_connection import WriterConnection
 
 GROUP_OPS = 256
 GROUP_SECONDS = 0.02
@@ -295,3 +295,26 @@ def _succeed(future: asyncio.Future[None]) -> None:
 def _fail(future: asyncio.Future[None], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+@dataclass(slots=True)
+class Stats:
+    """Totals since the store was opened. Changed by the writer thread only.
+
+    `ops` were acknowledged, in `commits` transactions; `seconds` is the time spent in
+    COMMIT, `longest` the longest one. `failed` ops raised; `lost` counts groups whose
+    whole transaction was gone and whose ops were run again one by one.
+    """
+
+    commits: int = 0
+    ops: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    failed: int = 0
+    lost: int = 0
+
+    def committed(self, ops: int, seconds: float) -> None:
+        self.commits += 1
+        self.ops += ops
+        self.seconds += seconds
+        self.longest = max(self.longest, seconds)

@@ -10,13 +10,13 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from zoea.model.enums import ASK_TOOL, ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.ports import Clock, Timer
 from zoea.model.request import ToolSpec
 from zoea.model.values import ApprovalView, GrantView
-from zoea.model.words import ASK_TOOL, ApprovalAnswer
 from zoea.store import Store, WriterConnection
-from zoea.swarm import approval_ops
+from zoea.swarm.persistence import approval_ops
 from zoea.text import clean
 
 Post = Callable[[ApprovalAnswer, str], None]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
 from zoea.model.ports import Clock, Ids, Outside, ToolFactory
 from zoea.model.values import (
@@ -29,24 +30,24 @@ from zoea.model.values import (
     Sender,
     SwarmView,
 )
-from zoea.model.words import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
-from zoea.swarm import configuring, message_ops, mysis_ops, revival, rows, spend_ops
+from zoea.swarm import configuration
 from zoea.swarm import life as lf
-from zoea.swarm.agent import Character, Providers, character, stored_character
 from zoea.swarm.approvals import ApprovalDesk
-from zoea.swarm.desk import Desk
-from zoea.swarm.endings import failure_of
-from zoea.swarm.events import EventHub
-from zoea.swarm.gate import TurnGate
-from zoea.swarm.hold import HoldSwitch
-from zoea.swarm.mysis import MysisRunner
-from zoea.swarm.naming import meant
+from zoea.swarm.builtin_backend import Desk
+from zoea.swarm.event_hub import EventHub
+from zoea.swarm.hold_switch import HoldSwitch
+from zoea.swarm.live_view import LiveView
+from zoea.swarm.mysis_reference import meant
 from zoea.swarm.outside import Beyond, Nothing
+from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops
+from zoea.swarm.resolved_template import Character, Providers, character, stored_character
 from zoea.swarm.rules import HOUR, SECOND
+from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import DISK_FULL, Services
-from zoea.swarm.view import LiveView
+from zoea.swarm.turn.turn_failures import failure_of
+from zoea.swarm.turn.turn_gate import TurnGate
 
 _log = logging.getLogger(__name__)
 
@@ -143,25 +144,25 @@ class Commander(Beyond):
             self._hold.set_swarm(value["on"] and value["reason"] != DISK_FULL, value["reason"])
         for row in await self._store.read("SELECT hash, body FROM template"):
             self._bodies[row["hash"]] = row["body"]
-        for one in await revival.all_kept(self._store, self._clock.now()):
+        for one in await load_mysis.all_kept(self._store, self._clock.now()):
             damage = self._character(one.mysis.template_hash).damage
             if damage is not None and one.mysis.state is MysisState.IDLE:
                 fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_of(damage))
                 one = replace(one, mysis=await self._store.write(fail))
             self._revive(one)
-        for row in await self._store.read(rows.LAST_SAID):
+        for row in await self._store.read(row_values.LAST_SAID):
             live = self._view.row(row["mysis_id"])
             if live.mysis.failure is None:
                 live.say(row["content"], row["created_at"])
             live.progress_at = row["created_at"]
 
-    def _revive(self, found: revival.Kept) -> MysisRunner:
+    def _revive(self, found: load_mysis.Kept) -> MysisRunner:
         mysis, now = found.mysis, self._clock.now()
         if mysis.held:
             self._hold.set_mysis(mysis.id, True)
         known = self._character(mysis.template_hash)
-        life = revival.life_of(found, known, now=now, held=self._hold.holds(mysis.id))
-        self._view.add(revival.live_row(found))
+        life = load_mysis.life_of(found, known, now=now, held=self._hold.holds(mysis.id))
+        self._view.add(load_mysis.live_row(found))
         runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], known, life)
         self._runners[mysis.id] = runner
         if mysis.retry_at is not None:
@@ -203,7 +204,7 @@ class Commander(Beyond):
         )
         mysis = await self._command(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
         self._bodies[found.hash] = found.text
-        runner = self._revive(await revival.kept(self._store, mysis, self._clock.now()))
+        runner = self._revive(await load_mysis.kept(self._store, mysis, self._clock.now()))
         if start:
             await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
@@ -290,7 +291,7 @@ class Commander(Beyond):
         if mysis.template_hash not in self._bodies:
             found = await self._store.read("SELECT body FROM template WHERE hash = ?", (mysis.template_hash,))
             self._bodies[mysis.template_hash] = found[0]["body"]
-        self._revive(await revival.kept(self._store, mysis, self._clock.now()))
+        self._revive(await load_mysis.kept(self._store, mysis, self._clock.now()))
 
     async def dismiss(self, ref: str) -> MysisView:
         runner = self._runner(ref)
@@ -314,14 +315,14 @@ class Commander(Beyond):
     ) -> MysisView:
         runner = self._runner(ref)
         mysis, mysis_id, before = runner.mysis, runner.mysis.id, self._row(runner)
-        wish = configuring.Wish(template, provider, model, tags, settings)
+        wish = configuration.Wish(template, provider, model, tags, settings)
         body = self._bodies[mysis.template_hash]
-        change = configuring.checked(mysis, body, wish, self._settings, self._templates, self._providers)
+        change = configuration.checked(mysis, body, wish, self._settings, self._templates, self._providers)
         self._leaving.add(mysis_id)  # between two lives: what it is changes for good, then it lives again
         try:
             await runner.close()
             try:
-                mysis = await self._command(lambda conn: configuring.store(conn, mysis_id, change))
+                mysis = await self._command(lambda conn: configuration.store(conn, mysis_id, change))
             finally:
                 await self._bring_back(mysis)
         finally:

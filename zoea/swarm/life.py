@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from zoea.model.changing import replace
+from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
+from zoea.model.fast_replace import replace
 from zoea.model.values import Failure
-from zoea.model.words import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.swarm.rules import HOUR, LifeRules
 
 BREAKER_OPEN = "Failed to respond after 3 encouragements"

@@ -12,12 +12,12 @@ from zoea.model.errors import StoreClosed, StoreError, StoreFull
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection
-from zoea.swarm.agent import Providers
 from zoea.swarm.approvals import ApprovalDesk
-from zoea.swarm.gate import TurnGate
-from zoea.swarm.hold import HoldSwitch
+from zoea.swarm.hold_switch import HoldSwitch
+from zoea.swarm.live_view import LiveView
+from zoea.swarm.resolved_template import Providers
 from zoea.swarm.rules import SECOND
-from zoea.swarm.view import LiveView
+from zoea.swarm.turn.turn_gate import TurnGate
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from zoea.swarm.agent import Agent
+from zoea.swarm.resolved_template import Agent
 from zoea.swarm.services import Services
 
 # Told is what a turn took, and what is about to open this one: the newest of all decides.

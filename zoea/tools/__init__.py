@@ -3,11 +3,11 @@
 Start with `Toolbox`. Importing this package loads no SDK; opening an upstream does.
 """
 
-from zoea.tools.config import Login, Sharing, UpstreamConfig
-from zoea.tools.identity import AccountKeeper
+from zoea.tools.accounts_login import AccountKeeper
 from zoea.tools.policy import SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Toolbox
-from zoea.tools.upstream import Upstream, UpstreamStatus
+from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
+from zoea.tools.upstream.upstream_config import Login, Sharing, UpstreamConfig
 
 __all__ = [
     "AccountKeeper",

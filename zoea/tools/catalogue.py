@@ -16,8 +16,8 @@ from typing import Any
 from blake3 import blake3
 
 from zoea.model.request import Catalogue, ToolSpec
-from zoea.tools.config import UpstreamConfig
 from zoea.tools.policy import ToolPolicy, decide, matches
+from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 MAX_NAME = 64
 _ODD = re.compile(r"[^A-Za-z0-9_-]")

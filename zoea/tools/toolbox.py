@@ -16,15 +16,15 @@ from typing import Any
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.ports import SwarmDesk
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
-from zoea.tools.arguments import parse
+from zoea.tools.accounts_login import AccountKeeper, Caller, Identity, NoAccounts
+from zoea.tools.builtin.handlers import DeskTools, desk_tools
+from zoea.tools.call_arguments import parse
 from zoea.tools.catalogue import assemble
-from zoea.tools.config import UpstreamConfig
-from zoea.tools.desk import DeskTools, desk_tools
-from zoea.tools.http import HttpPool
-from zoea.tools.identity import AccountKeeper, Caller, Identity, NoAccounts
 from zoea.tools.policy import ToolPolicy
 from zoea.tools.results import as_result, failed
-from zoea.tools.upstream import Upstream, UpstreamStatus
+from zoea.tools.upstream.http_pool import HttpPool
+from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
+from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 _LISTED = 20
 

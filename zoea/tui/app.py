@@ -32,22 +32,22 @@ from textual.worker import Worker, WorkerState
 from zoea.model.errors import ZoeaError
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
-from zoea.text.control import strip
-from zoea.tui import keymap as keymaps
-from zoea.tui import looks
-from zoea.tui.acting import Acting
-from zoea.tui.actions import BY_ID, Place, Situation, bindings, of
-from zoea.tui.arming import Arming
-from zoea.tui.asked import Asked
-from zoea.tui.beside import Beside
-from zoea.tui.cursors import Cursors
-from zoea.tui.drafts import Drafts
-from zoea.tui.feed import Feed
-from zoea.tui.plain_letters import AsciiLines, speaks_utf8
-from zoea.tui.streams import hand_back
-from zoea.tui.styles import Styles
-from zoea.tui.terminal import Terminal, title_of
-from zoea.tui.visiting import Visiting
+from zoea.text.control_characters import strip
+from zoea.tui.commands import keymap as keymaps
+from zoea.tui.commands.actions import BY_ID, Place, Situation, bindings, of
+from zoea.tui.commands.everywhere_actions import Acting
+from zoea.tui.commands.key_arming import Arming
+from zoea.tui.commands.visit_actions import Visiting
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.drafts import Drafts
+from zoea.tui.state.open_approvals import Asked
+from zoea.tui.state.swarm_feed import Feed
+from zoea.tui.terminal.cursor_blink import Cursors
+from zoea.tui.terminal.output_redirect import hand_back
+from zoea.tui.terminal.terminal_control import Terminal, title_of
+from zoea.tui.theme import themes
+from zoea.tui.theme.ascii_filter import AsciiLines, speaks_utf8
+from zoea.tui.theme.role_styles import Styles
 
 if TYPE_CHECKING:
     from zoea.model.ports import SwarmApi
@@ -109,7 +109,7 @@ class Cockpit(Visiting, Acting, App[str]):
         opener: Opener,
         *,
         config: Path,
-        theme_name: str = looks.DEFAULT,
+        theme_name: str = themes.DEFAULT,
         keymap: dict[str, str] | None = None,
         calm: bool = False,
         stays_calm: bool = False,
@@ -133,8 +133,8 @@ class Cockpit(Visiting, Acting, App[str]):
             self._filters.append(AsciiLines())
         self.cursors = Cursors(lambda: self.focused if self.screen_stack else None, lambda: self.calm)
         self.now = now
-        self.looks, self.look_errors = looks.load(config)
-        self.look = self.looks.get(theme_name) or self.looks[looks.DEFAULT]
+        self.looks, self.look_errors = themes.load(config)
+        self.look = self.looks.get(theme_name) or self.looks[themes.DEFAULT]
         self.styles_of_look = Styles(self.look)
         self.opened: Opened | None = None
         self.marks: set[int] = set()
@@ -401,7 +401,7 @@ class Cockpit(Visiting, Acting, App[str]):
         self.ask_swarm(self.api.hold(not view.held))
 
     def do_app_quit(self) -> None:
-        from zoea.tui.screens.quitting import Quitting
+        from zoea.tui.dialogs.quit import Quitting
 
         self.push_screen(Quitting())
 
@@ -424,7 +424,7 @@ class Cockpit(Visiting, Acting, App[str]):
     @property
     def glyphs(self) -> dict[str, str]:
         """The theme's glyphs, or plain ones where the terminal cannot show them."""
-        return dict(looks.ASCII_GLYPHS if self.is_ascii else self.look.glyphs)
+        return dict(themes.ASCII_GLYPHS if self.is_ascii else self.look.glyphs)
 
     def _load_screen_css(self, screen: Screen[Any]) -> None:
         """A screen's own styles join what is parsed already, where Textual would parse everything once more."""

@@ -12,14 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from zoea.app.clock import SystemClock
-from zoea.app.lock import holder
-from zoea.app.running import RunOptions, attach, leave_running, prepare, prepare_own
 from zoea.model.errors import WorkspaceHeld
+from zoea.process.clock import SystemClock
+from zoea.process.lock import holder
+from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare, prepare_own
 from zoea.settings.early import early
 from zoea.settings.paths import Places, places
 from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
-from zoea.tui.streams import screen_alone
+from zoea.tui.terminal.output_redirect import screen_alone
 
 if TYPE_CHECKING:
     from zoea.model.ports import SwarmApi
@@ -102,7 +102,7 @@ async def attached(where: Places) -> AsyncIterator[Opened]:
 @asynccontextmanager
 async def looking(where: Places) -> AsyncIterator[Opened]:
     """What is stored of a swarm whose owner cannot be reached; nothing of it can be commanded."""
-    from zoea.app.looking import WHY, Looking
+    from zoea.ipc.read_only import WHY, Looking
 
     api = cast("SwarmApi", Looking(where.database))
     yield Opened(api, where.database, is_owner=False, workspace=where.workspace, places=where, looks_only=WHY)
@@ -129,6 +129,7 @@ async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
 
 def _heavy() -> tuple[ModuleType, ModuleType, ModuleType]:
     """The composition root and what it pulls in."""
-    from zoea.app import compose, found, owner
+    from zoea.runtime import compose, owner
+    from zoea.runtime import model_discovery as found
 
     return compose, found, owner

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoea.model.errors import ZoeaError
-from zoea.world.server import Options, run
+from zoea.world.world_server import Options, run
 
 
 def parse(argv: Sequence[str]) -> Options:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoea.world import actions, reads
-from zoea.world.chart import Chart, Point
+from zoea.world import captain_actions, world_queries
 from zoea.world.goods import QUEUE_LIMIT
 from zoea.world.refusal import Refused
 from zoea.world.state import Player, World
+from zoea.world.world_map import Chart, Point
 
 
 class Reef:
@@ -69,7 +69,11 @@ class Reef:
         Returns the result, a JSON object with `current_tick`. Raises Refused.
         """
         player = self.world.players[name]
-        result = self._act(player, tool, args) if tool in actions.ACTIONS else reads.read(self, player, tool, args)
+        result = (
+            self._act(player, tool, args)
+            if tool in captain_actions.ACTIONS
+            else world_queries.read(self, player, tool, args)
+        )
         return {**result, "current_tick": self.world.tick}
 
     def tick(self) -> None:
@@ -95,12 +99,10 @@ class Reef:
         if not player.task and not player.queue and player.free_at <= self.world.tick:
             return self._start(player, tool, args)
         if len(player.queue) >= QUEUE_LIMIT:
-            raise Refused(
-                "queue_full",
-                f"{QUEUE_LIMIT} actions are queued already. Wait until tick {actions.plan(self, player).done} or less.",
-            )
-        actions.check(self, tool, args)
-        plan = actions.plan(self, player)
+            done = captain_actions.plan(self, player).done
+            raise Refused("queue_full", f"{QUEUE_LIMIT} actions are queued already. Wait until tick {done} or less.")
+        captain_actions.check(self, tool, args)
+        plan = captain_actions.plan(self, player)
         player.queue.append({"tool": tool, "args": args})
         self._busy.add(player.name)
         return {
@@ -111,7 +113,7 @@ class Reef:
         }
 
     def _start(self, player: Player, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-        result = actions.ACTIONS[tool](self, player, args)
+        result = captain_actions.ACTIONS[tool](self, player, args)
         if player.task:
             self._busy.add(player.name)
             return {"queued": True, "action": tool, **result, "arrival_tick": player.task["until"]}
@@ -121,7 +123,7 @@ class Reef:
     def _advance(self, player: Player) -> None:
         now = self.world.tick
         if player.task:
-            done = actions.go_on(self, player, player.task)
+            done = captain_actions.go_on(self, player, player.task)
             if done is None:
                 return
             tool = player.task["tool"]

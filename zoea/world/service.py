@@ -15,13 +15,13 @@ from typing import Any
 
 from blake3 import blake3
 
-from zoea.world.actions import ACTIONS
+from zoea.world.captain_actions import ACTIONS
 from zoea.world.catalog import HELP, SPECS, check
 from zoea.world.faults import Fate, Faults
-from zoea.world.pace import Pace
-from zoea.world.reads import WRITES, map_text
-from zoea.world.record import Record
 from zoea.world.refusal import Refused
+from zoea.world.ticker import Pace
+from zoea.world.world_log import Record
+from zoea.world.world_queries import WRITES, map_text
 
 CALLS_PER_TICK = 60
 CHATS_PER_TICK = 5

@@ -14,16 +14,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from zoea.world.goods import (
-    CARGO,
-    FUEL,
-    HULL,
-    MAX_LEVEL,
-    MODULES,
-    NOTICES,
-    RECOVERY,
-    XP_STEP,
-)
+from zoea.world.goods import CARGO, FUEL, HULL, MAX_LEVEL, MODULES, NOTICES, RECOVERY, XP_STEP
 
 SKILLS = ("mining", "piloting", "trading")
 

@@ -9,14 +9,14 @@ or cannot give back.
 
 from __future__ import annotations
 
-from zoea.text.redact import keys, people
+from zoea.text.redact import personal_data, secret_patterns
 
 
 def secrets(text: str) -> str:
     """The text with keys, tokens, passwords and private keys as `[REDACTED_…]`. Idempotent."""
-    return keys.redact(text)
+    return secret_patterns.redact(text)
 
 
 def all_kinds(text: str) -> str:
     """As `secrets`, and e-mail addresses, phone numbers, national ids, payment cards and IP addresses too."""
-    return people.redact(keys.redact(text))
+    return personal_data.redact(secret_patterns.redact(text))

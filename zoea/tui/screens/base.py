@@ -9,11 +9,11 @@ from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import Screen
 
 from zoea.model.values import Event
-from zoea.text.control import one_line
-from zoea.tui import figures
-from zoea.tui.actions import Action, Place, Situation, of
-from zoea.tui.typed_keys import is_typing, typed_keys
-from zoea.tui.widgets.bars import KeyLine, Line, Piece
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.commands.actions import Action, Place, Situation, of
+from zoea.tui.commands.typed_keys import is_typing, typed_keys
+from zoea.tui.widgets.status_bars import KeyLine, Line, Piece
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit
@@ -157,13 +157,13 @@ class CockpitScreen(Screen[T]):
             if is_narrow:
                 return left, []
         rate = cockpit.feed.rate()
-        right = [(f"~{figures.tokens(rate)}/min", "quiet")] if rate else []
+        right = [(f"~{number_format.tokens(rate)}/min", "quiet")] if rate else []
         if view is not None:
             cost = view.cost_today_micros
             if cost is None or not is_narrow:
-                budget = f"/{figures.tokens(view.budget_today)}" if view.budget_today else ""
-                right.append((f"  {figures.tokens(view.tokens_today)}{budget} today", "quiet"))
-            right += [(f"  {figures.money(cost)}", "quiet")] if cost is not None else []
-            clock = figures.clock(cockpit.now(), cockpit.now()) if self.size.width >= CLOCK_FROM else ""
+                budget = f"/{number_format.tokens(view.budget_today)}" if view.budget_today else ""
+                right.append((f"  {number_format.tokens(view.tokens_today)}{budget} today", "quiet"))
+            right += [(f"  {number_format.money(cost)}", "quiet")] if cost is not None else []
+            clock = number_format.clock(cockpit.now(), cockpit.now()) if self.size.width >= CLOCK_FROM else ""
             right.append((f"   {clock} " if clock else " ", "quiet"))
         return left, right

@@ -13,27 +13,27 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
 
-from zoea.app.broadcasts import Broadcast, latest
-from zoea.app.sentences import asked_line
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
-from zoea.text.control import one_line
-from zoea.tui import figures
-from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.clickable import hints
-from zoea.tui.needs import Reach, needs_lines, next_in_need
-from zoea.tui.rows import Row, heads
-from zoea.tui.said_lines import said_lines
+from zoea.queries.broadcasts import Broadcast, latest
+from zoea.queries.phrases import asked_line
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.commands.actions import Place, Situation, bindings, of
 from zoea.tui.screens.base import NARROW, CockpitScreen
-from zoea.tui.screens.commanding import Commanding
-from zoea.tui.screens.speaking import Speaking
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.screens.message_controller import Speaking
+from zoea.tui.screens.mysis_controller import Commanding
+from zoea.tui.swarm_list.broadcasts_panel import said_lines
+from zoea.tui.swarm_list.mysis_row import Row, heads
+from zoea.tui.swarm_list.needs_you_panel import Reach, needs_lines, next_in_need
+from zoea.tui.widgets.clickable_keys import hints
 from zoea.tui.widgets.filter_line import FilterLine
+from zoea.tui.widgets.message_prompt import Prompt
 from zoea.tui.widgets.mysis_detail import MysisDetail
-from zoea.tui.widgets.prompt import Prompt
-from zoea.tui.widgets.rule import Rule
+from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.swarm_table import SwarmTable
 from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.widgets.titled_rule import Rule
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25
@@ -169,7 +169,11 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def _row(self, view: MysisView) -> Row:
         feed = self.cockpit.feed
-        spark = figures.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12) if feed.spark(view.id) else ""
+        spark = (
+            number_format.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12)
+            if feed.spark(view.id)
+            else ""
+        )
         question = self.cockpit.asked.of(view.id) if view.approvals else None
         asks = asked_line(question) if question else ""
         return Row(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
@@ -354,7 +358,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.redraw_bars()
 
     def do_approval_oldest(self) -> None:
-        from zoea.tui.screens.approvals import ApprovalPanel
+        from zoea.tui.dialogs.approvals import ApprovalPanel
 
         self.cockpit.push_screen(ApprovalPanel(self._meant or 0))
 

@@ -10,28 +10,28 @@ from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 
+from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
-from zoea.model.words import Activity
-from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.blocks import ASCII, Kind, Marks
-from zoea.tui.focus_lines import Edge, edge_pieces, failure_lines, shortened, who_and_what
-from zoea.tui.palette import Palette
-from zoea.tui.reading import Reading, worth
-from zoea.tui.roll import Spot
-from zoea.tui.rows import cells
+from zoea.tui.commands.actions import Place, Situation, bindings, of
+from zoea.tui.conversation.blocks import ASCII, Kind, Marks
+from zoea.tui.conversation.conversation_reader import Reading, worth
+from zoea.tui.conversation.header_lines import Edge, edge_pieces, failure_lines, shortened, who_and_what
+from zoea.tui.conversation.line_index import Spot
+from zoea.tui.conversation.turn_window import Source, Window
 from zoea.tui.screens.base import NARROW, CockpitScreen
-from zoea.tui.screens.copying import Copying
-from zoea.tui.screens.finding import Finding
-from zoea.tui.screens.speaking import Speaking
-from zoea.tui.widgets.bars import KeyLine, Line, key_name
+from zoea.tui.screens.copy_text import Copying
+from zoea.tui.screens.find import Finding
+from zoea.tui.screens.message_controller import Speaking
+from zoea.tui.swarm_list.mysis_row import cells
+from zoea.tui.theme.conversation_palette import Palette
+from zoea.tui.widgets.context_panel import SightSide
+from zoea.tui.widgets.conversation_view import Transcript
 from zoea.tui.widgets.find_bar import FindBar
-from zoea.tui.widgets.live import LiveAnswer
-from zoea.tui.widgets.prompt import Prompt
-from zoea.tui.widgets.sight_side import SightSide
+from zoea.tui.widgets.live_answer import LiveAnswer
+from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
 from zoea.tui.widgets.text_block import TextBlock
-from zoea.tui.widgets.transcript import Transcript
-from zoea.tui.window import Source, Window
 
 LIVE_SHARE = 2
 _PARTS = (Transcript, LiveAnswer, FindBar, SightSide, Prompt, KeyLine)
@@ -375,7 +375,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self.cockpit.push_screen(Inspector(self.mysis_id, block.request_id if block is not None else None))
 
     def do_focus_export(self) -> None:
-        from zoea.tui.screens.exporting import Exporting
+        from zoea.tui.dialogs.export import Exporting
 
         view = self.view
         if view is not None:

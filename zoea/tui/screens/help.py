@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from zoea.tui.actions import ACTIONS, BY_ID, Action, Place, Situation
-from zoea.tui.keymap import fixed_of
-from zoea.tui.rows import fit
+from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, Place, Situation
+from zoea.tui.commands.keymap import fixed_of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.widgets.bars import KeyLine, Line, key_name
+from zoea.tui.swarm_list.mysis_row import fit
 from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
 from zoea.tui.widgets.text_block import TextBlock
 
 KEY_WIDTH = 11

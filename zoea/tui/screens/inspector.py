@@ -12,18 +12,18 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 
-from zoea.app.inspect import Inspection, Request, inspected, requests_from, requests_of
 from zoea.context import explain
 from zoea.model.errors import StoreError, UsageError
 from zoea.model.request import RequestMessage
-from zoea.text.control import one_line
-from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.blocks import ASCII, Marks
-from zoea.tui.plan_lines import head_lines, message_items, plan_lines, request_line, tool_items
-from zoea.tui.screens.parted import PartedScreen
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.queries.request_inspection import Inspection, Request, inspected, requests_from, requests_of
+from zoea.text.control_characters import one_line
+from zoea.tui.commands.actions import Place, Situation, bindings, of
+from zoea.tui.conversation.blocks import ASCII, Marks
+from zoea.tui.conversation.request_lines import head_lines, message_items, plan_lines, request_line, tool_items
+from zoea.tui.screens.tabbed_screen import PartedScreen
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.text_block import TextBlock
 
 PAGE = 200

@@ -14,18 +14,18 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
-from zoea.app.event_log import PAGE, LogLine, event_ids, event_lines, holds, log_tail, search_events, whole_line
-from zoea.app.sentences import UNREMARKABLE
 from zoea.model.errors import StoreError
 from zoea.model.values import Event
-from zoea.tui import figures
-from zoea.tui.actions import Place, bindings, of
-from zoea.tui.rows import fit
-from zoea.tui.screens.parted import PartedScreen
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.queries.events import PAGE, LogLine, event_ids, event_lines, holds, log_tail, search_events, whole_line
+from zoea.queries.phrases import UNREMARKABLE
+from zoea.tui import number_format
+from zoea.tui.commands.actions import Place, bindings, of
+from zoea.tui.screens.tabbed_screen import PartedScreen
+from zoea.tui.swarm_list.mysis_row import fit
 from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.text_lines import TextLines
-from zoea.tui.wrapping import wrap
+from zoea.tui.widgets.text_wrap import wrap
 
 WHO_WIDTH = 12
 KEPT_LINES = 4_000
@@ -224,7 +224,7 @@ class EventLog(PartedScreen):
         if line is None:
             self._want(place)
             return [("…", "quiet")]
-        at = figures.clock(line.at, self.cockpit.now(), seconds=True)
+        at = number_format.clock(line.at, self.cockpit.now(), seconds=True)
         role = "commander" if line.who == "commander" else "mysis" if line.mysis_id is not None else "quiet"
         left = f"{at}  "
         room = max(10, width - len(left) - WHO_WIDTH - 2)

@@ -10,16 +10,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from zoea.app.search import Hit, Hits, Searcher, Spot, Wish, wish_of
+from zoea.model.enums import Role
 from zoea.model.errors import StoreError
-from zoea.model.words import Role
-from zoea.text.control import one_line
-from zoea.tui import figures
-from zoea.tui.actions import Place, bindings, of
-from zoea.tui.rows import fit
+from zoea.queries.swarm_search import Hit, Hits, Searcher, Spot, Wish, wish_of
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.commands.actions import Place, bindings, of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.swarm_list.mysis_row import fit
 from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.text_block import TextBlock
 
 AFTER_KEY_S = 0.08
@@ -139,7 +139,7 @@ class Search(CockpitScreen[None]):
 
     def _line(self, place: int, width: int) -> list[Piece]:
         hit = self._hits[place]
-        at = figures.clock(hit.at, self.cockpit.now())
+        at = number_format.clock(hit.at, self.cockpit.now())
         pieces: list[Piece] = [
             (at + "  ", "quiet"),
             (fit(one_line(hit.mysis), WHO_WIDTH), "quiet" if hit.is_deleted else "mysis"),

@@ -18,16 +18,16 @@ from textual.widgets import Input
 from zoea.model.errors import SettingsError
 from zoea.settings.layers import Loaded, load
 from zoea.settings.origin import DEFAULT, Layer, SettingsInvalid
-from zoea.text.control import one_line
-from zoea.tui.actions import BY_ID, Place, bindings, of
-from zoea.tui.beside import Beside
-from zoea.tui.form import KEYS, LOOK, Field, Group, groups, parsed, save
-from zoea.tui.rows import fit
+from zoea.text.control_characters import one_line
+from zoea.tui.commands.actions import BY_ID, Place, bindings, of
+from zoea.tui.dialogs.key_capture import Capturing
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.screens.capturing import Capturing
-from zoea.tui.screens.choosing_look import TITLE_WIDTH, ChoosingLook
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.tui.screens.theme_choice import TITLE_WIDTH, ChoosingLook
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.settings_form import KEYS, LOOK, Field, Group, groups, parsed, save
+from zoea.tui.swarm_list.mysis_row import fit
 from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.text_block import TextBlock
 
 CONNECT = "+"
@@ -258,7 +258,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         """They are open."""
 
     def _connect(self) -> None:
-        from zoea.tui.screens.connect import Connect
+        from zoea.tui.dialogs.connect import Connect
 
         self.cockpit.push_screen(Connect(), lambda name: self._connected(name))
 

@@ -13,21 +13,21 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
-from zoea.app.event_log import log_tail
 from zoea.model.errors import ZoeaError
 from zoea.model.values import ProviderView, UpstreamView
-from zoea.text.control import one_line
-from zoea.tui import figures
-from zoea.tui.actions import Place, Situation, bindings, of
-from zoea.tui.blocks import ASCII, Marks
-from zoea.tui.rows import fit
-from zoea.tui.screens.parted import PartedScreen
-from zoea.tui.tool_text import tool_item
-from zoea.tui.widgets.bars import KeyLine, Line
+from zoea.queries.events import log_tail
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.commands.actions import Place, Situation, bindings, of
+from zoea.tui.conversation.blocks import ASCII, Marks
+from zoea.tui.conversation.tool_text import tool_item
+from zoea.tui.screens.tabbed_screen import PartedScreen
+from zoea.tui.swarm_list.mysis_row import fit
 from zoea.tui.widgets.folding_list import FoldingList, Item
 from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.text_block import TextBlock
-from zoea.tui.wrapping import wrap
+from zoea.tui.widgets.text_wrap import wrap
 
 NAME_WIDTH = 14
 STATE_WIDTH = 9
@@ -252,14 +252,14 @@ class Upstreams(PartedScreen):
         if not isinstance(row, UpstreamView) or at is None or at >= len(row.tools):
             self.notify("put the cursor on a tool of an upstream first", title="try a tool", markup=False)
             return
-        from zoea.tui.screens.trying import TryTool
+        from zoea.tui.dialogs.try_tool import TryTool
 
         self.cockpit.push_screen(TryTool(row.name, row.tools[at]))
 
 
 def _summary(row: UpstreamView | ProviderView) -> tuple[str, str, str]:
     """State, latency and what it offers, in a word each."""
-    latency = f"{row.latency_ms:.0f} ms" if row.latency_ms is not None else figures.UNKNOWN
+    latency = f"{row.latency_ms:.0f} ms" if row.latency_ms is not None else number_format.UNKNOWN
     if isinstance(row, UpstreamView):
         return row.state, latency, _many(len(row.tools), "tool")
     if row.models is None:

@@ -13,18 +13,18 @@ from textual.containers import Vertical
 
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.settings.origin import SettingsInvalid
-from zoea.text.control import one_line
-from zoea.tui.actions import BY_ID, Place, bindings, of
-from zoea.tui.beside import Beside
-from zoea.tui.rows import fit
+from zoea.text.control_characters import one_line
+from zoea.tui.commands.actions import BY_ID, Place, bindings, of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.widgets.bars import KeyLine, Line, key_name
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.swarm_list.mysis_row import fit
 from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
 from zoea.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
-    from zoea.app.found import Surroundings
     from zoea.llm.discovery import Found, Key
+    from zoea.runtime.model_discovery import Surroundings
 
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
@@ -201,7 +201,7 @@ class Welcome(CockpitScreen[None]):
             self._connect_server(self._servers[int(event.id.removeprefix("server:"))])
 
     def do_welcome_new(self) -> None:
-        from zoea.tui.screens.new_mysis import NewMysis
+        from zoea.tui.dialogs.new_mysis import NewMysis
 
         self.cockpit.push_screen(NewMysis())
 
@@ -212,7 +212,7 @@ class Welcome(CockpitScreen[None]):
         self._connect(None)
 
     def _connect_key(self, variable: str) -> None:
-        from zoea.app.connecting import Connection
+        from zoea.runtime.model_connection import Connection
 
         key = next(key for key in self._keys() if key.variable == variable)
         self._connect(Connection(_slug(key.title), key.type, key.base_url, "", f"env:{variable}"))
@@ -221,13 +221,13 @@ class Welcome(CockpitScreen[None]):
         return self._around.keys if self._around is not None else ()
 
     def _connect_server(self, server: Found) -> None:
-        from zoea.app.connecting import Connection
+        from zoea.runtime.model_connection import Connection
 
         model = next((model.name for model in server.models or ()), "")
         self._connect(Connection(_slug(server.name), server.type, server.address, model))
 
     def _connect(self, given: Any) -> None:
-        from zoea.tui.screens.connect import Connect
+        from zoea.tui.dialogs.connect import Connect
 
         self.cockpit.push_screen(Connect(given), self._connected)
 
@@ -289,7 +289,7 @@ class Welcome(CockpitScreen[None]):
 
 def _finding() -> Any:
     """What looks around: its imports take longer than the loop may stand."""
-    from zoea.app import found
+    from zoea.runtime import model_discovery as found
 
     return found
 

@@ -13,10 +13,10 @@ from itertools import islice
 
 from textual import work
 
-from zoea.text.control import strip
-from zoea.tui.blocks import Marks
+from zoea.text.control_characters import strip
+from zoea.tui.conversation.blocks import Marks
 from zoea.tui.widgets.line_list import LineList, Piece, spread
-from zoea.tui.wrapping import wrap
+from zoea.tui.widgets.text_wrap import wrap
 
 INDENT = 2
 _ON_THE_LOOP = 40_000

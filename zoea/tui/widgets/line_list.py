@@ -21,10 +21,10 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from zoea.text.control import strip
-from zoea.tui.overlay import clipped
-from zoea.tui.styles import styles_of
-from zoea.tui.widgets import selected
+from zoea.text.control_characters import strip
+from zoea.tui.theme.role_styles import styles_of
+from zoea.tui.widgets import text_selection
+from zoea.tui.widgets.strip_overlay import clipped
 
 Piece = tuple[str, str]
 LineOf = Callable[[int, int], Sequence[Piece]]
@@ -212,7 +212,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         """All lines as they read, for tests and screen readers; at most as many as may be copied."""
         if not self.count:
             return self._empty
-        return "\n".join(self.text_of(place) for place in range(min(self.count, selected.COPY_LINES)))
+        return "\n".join(self.text_of(place) for place in range(min(self.count, text_selection.COPY_LINES)))
 
     def render_line(self, y: int) -> Strip:
         width = self.width
@@ -233,13 +233,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         for text, role in self._line_of(place, width):
             style = styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)
             segments.append(Segment(strip(text).replace("\n", " ").expandtabs(2), under + style))
-        line = selected.highlighted(self, Strip(segments), place)
+        line = text_selection.highlighted(self, Strip(segments), place)
         return clipped(line, width).adjust_cell_length(width, under).apply_offsets(0, place)
 
     # Selecting.
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return selected.read(selection, self.count, self.text_of)
+        return text_selection.read(selection, self.count, self.text_of)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

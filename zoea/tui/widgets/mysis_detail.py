@@ -18,19 +18,31 @@ from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
 
+from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import StoreError
 from zoea.model.values import MysisView
-from zoea.model.words import Activity, MysisState
-from zoea.text.control import one_line
-from zoea.tui import attention, figures
-from zoea.tui.beside import Beside
-from zoea.tui.rows import CALL_SIGN, Piece, budget_of_turn, cells, cut, glyph, model_of, said, said_since, time_left
-from zoea.tui.widgets.bars import Line
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.swarm_list import attention
+from zoea.tui.swarm_list.mysis_row import (
+    CALL_SIGN,
+    Piece,
+    budget_of_turn,
+    cells,
+    cut,
+    glyph,
+    model_of,
+    said,
+    said_since,
+    time_left,
+)
+from zoea.tui.widgets.status_bars import Line
 from zoea.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
-    from zoea.app.sight import Seen
-    from zoea.tui.blocks import Block
+    from zoea.queries.request_summary import Seen
+    from zoea.tui.conversation.blocks import Block
 
 REST_S = 0.08
 AGAIN_S = 0.5
@@ -148,8 +160,8 @@ class MysisDetail(Horizontal):
             self._request.put(())
             return
         # Reading a conversation needs what the first paint does not wait for.
-        from zoea.tui.blocks import Block, Kind
-        from zoea.tui.recent_lines import recent_lines, request_lines
+        from zoea.tui.conversation.blocks import Block, Kind
+        from zoea.tui.conversation.recent_lines import recent_lines, request_lines
 
         state = glyph(view)
         self._put_titles(
@@ -188,16 +200,22 @@ def call_of(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     if view.state is not MysisState.RUNNING or not view.text.startswith(CALL_SIGN):
         return [], []
     since = max(0, now - view.text_at)
-    time = figures.duration(since) if view.activity is Activity.TOOL else f"{figures.age(view.text_at, now)} ago"
+    time = (
+        number_format.duration(since)
+        if view.activity is Activity.TOOL
+        else f"{number_format.age(view.text_at, now)} ago"
+    )
     return [(CALL_SIGN, "tool"), (one_line(view.text[len(CALL_SIGN) :]), "called")], [(f"  {time}", "quiet")]
 
 
 def brief(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     """The one line: what it does or what went wrong, and on the right what its turn has used, or it in all."""
-    right: list[Piece] = [(f"  {figures.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
+    right: list[Piece] = [(f"  {number_format.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
     if budget := budget_of_turn(view):
         right = [("  ", ""), *budget]
-    right += [(f" {figures.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
+    right += (
+        [(f" {number_format.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
+    )
     if view.failure is not None:
         hint = f"  {one_line(view.failure.hint)}"
         return [(one_line(attention.cause(view.failure)), "errored"), (hint, "quiet")], right
@@ -216,9 +234,9 @@ def brief(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
 
 
 def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[Block, ...], Seen | None]:
-    from zoea.app import transcript
-    from zoea.app.sight import newest_request
-    from zoea.tui.blocks import Marks, of_page
+    from zoea.queries import conversation
+    from zoea.queries.request_summary import newest_request
+    from zoea.tui.conversation.blocks import Marks, of_page
 
-    page = transcript.newest(database, mysis_id, memories=MEMORIES)
+    page = conversation.newest(database, mysis_id, memories=MEMORIES)
     return of_page(page, now, Marks()), newest_request(database, mysis_id)

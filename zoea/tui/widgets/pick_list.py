@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from zoea.text.control import strip
-from zoea.tui.overlay import clipped
-from zoea.tui.styles import styles_of
+from zoea.text.control_characters import strip
+from zoea.tui.theme.role_styles import styles_of
+from zoea.tui.widgets.strip_overlay import clipped
 
 Piece = tuple[str, str]
 

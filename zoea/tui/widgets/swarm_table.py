@@ -18,10 +18,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.model.values import MysisView
-from zoea.tui import attention
-from zoea.tui.rows import NAME_MAX, NAME_MIN, Columns, Piece, Row, compose
-from zoea.tui.styles import styles_of
-from zoea.tui.widgets import selected
+from zoea.tui.swarm_list import attention
+from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, Columns, Piece, Row, compose
+from zoea.tui.theme.role_styles import styles_of
+from zoea.tui.widgets import text_selection
 
 _DRAWN_KEPT = 500
 
@@ -210,11 +210,11 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             if self.has_focus:
                 under += Style(bold=True)
         segments = [Segment(text, plain + styles.of(role) + under) for text, role in pieces]
-        line = selected.highlighted(self, Strip(segments), place)
+        line = text_selection.highlighted(self, Strip(segments), place)
         return line.adjust_cell_length(width, plain + under).apply_offsets(0, place)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return selected.read(selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at)))
+        return text_selection.read(selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at)))
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

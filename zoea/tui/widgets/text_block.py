@@ -9,8 +9,8 @@ from textual.content import Content, Span
 from textual.message import Message
 from textual.widgets import Static
 
-from zoea.text.control import strip
-from zoea.tui.clickable import Word, clicking, pressing
+from zoea.text.control_characters import strip
+from zoea.tui.widgets.clickable_keys import Word, clicking, pressing
 
 Piece = tuple[str, str]
 

@@ -14,9 +14,9 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from zoea.text.control import strip
-from zoea.tui.beside import Beside
-from zoea.tui.wrapping import wrap
+from zoea.text.control_characters import strip
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.widgets.text_wrap import wrap
 
 _AT_ONCE = 20_000
 """Characters that are wrapped on the loop; longer texts go to a thread."""

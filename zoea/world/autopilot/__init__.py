@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from zoea.world.autopilot.provider import AutopilotProvider
+from zoea.world.autopilot.autopilot_provider import AutopilotProvider
 
 __all__ = ["AutopilotProvider"]

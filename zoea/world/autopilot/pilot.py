@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
-from zoea.world.autopilot import report
-from zoea.world.autopilot.charter import Charter, Order, chart_course, pressed_sales
-from zoea.world.autopilot.findings import Finding, from_poi
-from zoea.world.autopilot.sight import Deed, Sight, read
+from zoea.world.autopilot import remarks
+from zoea.world.autopilot.belt_notes import Finding, from_poi
+from zoea.world.autopilot.knowledge import Charter, Order, chart_course, pressed_sales
+from zoea.world.autopilot.request_facts import Deed, Sight, read
 
 NEEDED = ("get_status", "undock", "mine", "dock", "sell")
 ACTS = frozenset({"undock", "dock", "travel", "jump", "mine", "sell", "buy", "refuel", "repair", "scan"})
@@ -38,9 +38,9 @@ def answer(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> Sai
     """The answer to these messages with these tools; the same for the same."""
     sight = read(messages, tools)
     if not all(sight.has(tool) for tool in NEEDED):
-        return Said(text=report.without_world(sight), reasoning="There is no Reef in my toolbox, so I only answer.")
+        return Said(text=remarks.without_world(sight), reasoning="There is no Reef in my toolbox, so I only answer.")
     if len(sight.turn) >= MOST_SLICES:
-        return Said(text=report.of_turn(sight), reasoning="This turn has been long enough.")
+        return Said(text=remarks.of_turn(sight), reasoning="This turn has been long enough.")
     last = sight.turn[-1] if sight.turn else ()
     if any(deed.tool in ACTS for deed in last):
         return _after_acting(sight, last)
@@ -55,10 +55,10 @@ def _after_acting(sight: Sight, last: tuple[Deed, ...]) -> Said:
     acts = [deed for deed in last if deed.tool in ACTS]
     under_way = any((deed.result or {}).get("arrival_tick") for deed in acts if not deed.is_error)
     if under_way or sum(any(d.tool in ACTS for d in piece) for piece in sight.turn) > 1:
-        return Said(text=report.of_turn(sight), reasoning="What I wanted is under way; now I wait for it.")
+        return Said(text=remarks.of_turn(sight), reasoning="What I wanted is under way; now I wait for it.")
     if all(deed.is_error for deed in acts):
         return _look(sight)
-    return Said(text=report.of_turn(sight), reasoning="That is done.")
+    return Said(text=remarks.of_turn(sight), reasoning="That is done.")
 
 
 def _repeat(before: tuple[Deed, ...]) -> list[Order]:
@@ -97,7 +97,7 @@ def _look(sight: Sight) -> Said:
     if sight.has("get_system"):
         orders.append(Order("get_system", {}))
     if sight.turn and all(deed.is_error for deed in sight.deeds):
-        return Said(text=report.of_failure(sight), reasoning="Looking does not work, so I say what I see.")
+        return Said(text=remarks.of_failure(sight), reasoning="Looking does not work, so I say what I see.")
     return _say(sight, "I do not know where I stand, so I look: status, log, notifications.", orders)
 
 
@@ -117,7 +117,7 @@ def _decide(sight: Sight) -> Said:
     if charter.is_busy:
         if notes and not any(deed.tool in ("captains_log_add", "zoea_broadcast") for deed in sight.deeds):
             return _say(sight, "The ship is under way; I only write down what I heard.", notes)
-        return Said(text=report.of_turn(sight), reasoning="The ship is under way; there is nothing to do but wait.")
+        return Said(text=remarks.of_turn(sight), reasoning="The ship is under way; there is nothing to do but wait.")
     course = chart_course(sight, known)
     return _say(sight, course.why, [*notes, *course.orders])
 
@@ -140,7 +140,7 @@ def _say(sight: Sight, why: str, orders: Sequence[Order]) -> Said:
         for order in orders
         if sight.has(order.tool)
     )
-    return Said(text=report.before_calls(sight, orders), reasoning=why, calls=calls)
+    return Said(text=remarks.before_calls(sight, orders), reasoning=why, calls=calls)
 
 
 def _list(value: Any, key: str) -> list[dict[str, Any]]:

@@ -1,0 +1,165 @@
+"""Arguments that nobody means: each is one error, which `--json` keeps to one object."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from tests.cli.conftest import Zoea
+from tests.fakes.owner import OwnerThread
+from zoea import __main__
+from zoea.cli import notices
+from zoea.ipc.protocol import revive
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import ProviderError, UsageError, WorldError
+from zoea.runtime.mysis_options import read
+from zoea.settings.fields import Seconds
+from zoea.settings.paths import places
+from zoea.store import Store
+from zoea.swarm.persistence import mysis_ops
+from zoea.world.world_log import Record
+
+NO_UTF8 = os.fsdecode(b"al\xff\xfepha")
+BEYOND = "99999999999999999999999"
+
+
+@pytest.fixture
+def stored() -> None:
+    """A mysis that said nothing yet."""
+
+    async def made() -> None:
+        places().make_data()
+        store = await Store.open(places().database, clock_now=lambda: 1)
+        new = mysis_ops.NewMysis("1", "alpha", "t", b"0" * 32, "", "scripted", "")
+        await store.write(lambda conn: mysis_ops.create(conn, new, 9).id)
+        await store.close()
+
+    asyncio.run(made())
+
+
+@pytest.mark.usefixtures("stored")
+def test_what_no_row_can_be_called_is_not_there(zoea: Zoea, tmp_path: Path) -> None:
+    for arguments in (
+        ("show", NO_UTF8),
+        ("log", NO_UTF8),
+        ("explain", NO_UTF8),
+        ("search", "x", "-m", NO_UTF8),
+        ("export", NO_UTF8, "-o", str(tmp_path / "x")),
+    ):
+        ran = zoea(*arguments, "--json")
+        assert (ran.code, ran.out) == (6, "")
+        assert json.loads(ran.err)["error"]["class"] == "MysisMissing"
+    beyond: tuple[tuple[str, ...], ...] = (("log", "alpha", "--turn", BEYOND), ("explain", "alpha", BEYOND))
+    for words in (*beyond, ("export", "alpha", "-o", "/")):
+        ran = zoea(*words, "--json")
+        assert (ran.code, ran.out) == (2, "")
+        assert json.loads(ran.err)["error"]["class"] == "UsageError"
+
+
+@pytest.mark.usefixtures("stored")
+def test_a_path_that_is_no_utf8_stands_in_json_that_is(zoea: Zoea, tmp_path: Path) -> None:
+    ran = zoea("export", "alpha", "-o", os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md"), "--json")
+    assert ran.code == 0
+    assert ran.json["path"].endswith("/\ufffd.md")
+
+
+def test_deleting_asks_nobody_where_a_machine_reads(
+    zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    zoea("new", "alpha")
+    ran = zoea("delete", "alpha", "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--yes" in json.loads(ran.err)["error"]["hint"]
+    assert zoea("delete", "alpha").out.strip() == "alpha (#1) is deleted"  # the question was on stderr
+
+
+def test_no_notice_stands_beside_an_error_in_json(
+    zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "AFTER_S", 0.0)
+    ran = zoea("show", "nobody", "--json")
+    assert json.loads(ran.err)["error"]["class"] == "MysisMissing"
+    assert zoea("show", "nobody").err.startswith("zoea: waiting for the running swarm\n")
+
+
+def test_a_providers_failure_has_its_exit_code_over_the_socket_too() -> None:
+    failed = ProviderError("there is no provider 'x'", kind=ErrorClass.AUTH, hint="Did you mean y?", title="T")
+    revived = revive(failed.as_dict())
+    assert isinstance(revived, ProviderError)
+    assert revived.as_dict() == failed.as_dict()
+    assert revived.exit_code == 7
+
+
+@pytest.mark.parametrize("value", ["1e999", "NaN", "[1e999]", "[" * 5000])
+def test_a_setting_that_no_wire_carries_is_text(value: str) -> None:
+    assert read(f"nudge.idle_interval={value}") == {"nudge.idle_interval": value}
+
+
+def test_a_world_that_can_have_no_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(WorldError, match="cannot be used"):
+        Record(tmp_path / "file" / "reef.db")
+    (tmp_path / "reef.db").mkdir()
+    with pytest.raises(WorldError, match="cannot be opened"):
+        Record(tmp_path / "reef.db")
+
+
+def test_what_the_terminal_cannot_write_costs_nobody_the_rest() -> None:
+    code = "import sys; from zoea.__main__ import _open_streams as o; o(); print('\\u2699 \\udcff', end='')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONIOENCODING": "latin-1"}, capture_output=True, check=True
+    )
+    assert done.stdout == b"\\u2699 \\udcff"
+
+
+def test_a_word_that_is_no_setting_is_refused() -> None:
+    with pytest.raises(UsageError):
+        read("nudge")
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("arguments", [["undelete"], ["show", "alpha"], ["export", "alpha"], ["list"]])
+def test_a_reader_that_has_what_it_wants_is_no_failure(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+        assert __main__.run(arguments) == 141
+
+
+@pytest.mark.parametrize("value", [1e308, "1e30", "99999999999999999h", 1_000_000_001])
+def test_no_duration_is_longer_than_a_clock_can_count(value: object) -> None:
+    durations: TypeAdapter[float] = TypeAdapter(Seconds)
+    assert durations.validate_python(1_000_000_000) == 1e9
+    with pytest.raises(ValidationError, match="less than or equal to 1000000000"):
+        durations.validate_python(value)
+
+
+def test_a_damaged_world_is_said_and_not_scored(zoea: Zoea, tmp_path: Path) -> None:
+    for content in (b"x" * 5000, b""):
+        (tmp_path / "reef.db").write_bytes(content)
+        ran = zoea("world", "score", "--data", str(tmp_path), "--json")
+        assert (ran.code, ran.out) == (9, "")
+        assert "damaged" in json.loads(ran.err)["error"]["what"]
+    record = Record(tmp_path / "kept" / "reef.db", seed=1)
+    record.close()
+    with closing(sqlite3.connect(tmp_path / "kept" / "reef.db")) as db, db:
+        db.execute("UPDATE snapshot SET state = ?", (b"x",))
+    with pytest.raises(WorldError, match="damaged"):
+        Record(tmp_path / "kept" / "reef.db")
+
+
+def test_a_browser_cannot_be_sent_to_no_address(zoea: Zoea) -> None:
+    assert zoea("serve", "--host", "").code == 2

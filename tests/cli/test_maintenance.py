@@ -1,0 +1,56 @@
+"""`zoea doctor` and `zoea vacuum`."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.cli.conftest import Zoea
+from tests.store.sample_memories import database, remember
+from zoea.settings.paths import Places, places
+
+
+@pytest.fixture
+def where() -> Places:
+    found = places("")
+    found.make_data()
+    with closing(database(found.database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        remember(connection, "iron ore")
+    return found
+
+
+def test_a_database_is_checked_and_mended(zoea: Zoea, where: Places) -> None:
+    good = zoea("doctor")
+    assert good.code == 0
+    assert "search            good" in good.out
+    with closing(sqlite3.connect(where.database)) as connection, connection:
+        connection.execute("INSERT INTO memory_words(memory_words) VALUES ('delete-all')")
+    bad = zoea("doctor")
+    assert bad.code == 4
+    assert "not what is stored: memory_words" in bad.out
+    assert "zoea doctor --rebuild" in bad.out
+    assert zoea("doctor", "--rebuild", "--json").json["is_good"] is True
+
+
+def test_a_vacuum_says_what_it_gave_back(zoea: Zoea, where: Places) -> None:
+    (where.data / "blobs" / "00").mkdir(parents=True)
+    (where.data / "blobs" / "00" / "00ff.zst").write_bytes(b"")
+    assert "1 in `blobs` belong to nothing" in zoea("doctor").out
+    assert zoea("vacuum", "--json").json["files"] == 1
+    (where.data / "blobs" / "00" / "00ff.zst").write_bytes(b"")
+    out = zoea("vacuum").out
+    assert "MB now" in out
+    assert "1 unused files are gone" in out
+
+
+def test_progress_is_for_those_who_watch(zoea: Zoea, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert "Looking at the search indexes" in zoea("doctor").err
+
+
+def test_without_a_database_there_is_nothing_to_check(zoea: Zoea) -> None:
+    assert zoea("doctor").code == 4
+    assert zoea("vacuum").code == 4

@@ -1,0 +1,288 @@
+"""What the plain and the JSON front show, and what a person can type beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.swarm import FakeSwarm
+from zoea.cli import plain_fronts, typed_commands
+from zoea.cli.plain_fronts import JsonFront, PlainFront, gapless
+from zoea.cli.terminal_rows import details, one_line, provider_label, receipt_line, table
+from zoea.cli.typed_commands import Parting, converse, lines_of, obey
+from zoea.model.enums import MysisState
+from zoea.model.errors import StoreError
+from zoea.model.values import Event, Failure, Lagged, ReceiptLine
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+async def swarm() -> FakeSwarm:
+    made = FakeSwarm()
+    await made.create("alpha")
+    return made
+
+
+async def shown(
+    front: plain_fronts.Front, swarm: FakeSwarm, lines: int, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """The first lines that a front writes of what the swarm has stored."""
+    showing = asyncio.create_task(front.show(swarm, 0))
+    wrote = ""
+    async with asyncio.timeout(PATIENCE_S):
+        while wrote.count("\n") < lines:
+            await asyncio.sleep(0.001)
+            wrote += capsys.readouterr().out
+    showing.cancel()
+    return wrote.splitlines()
+
+
+class Scripted(FakeSwarm):
+    """A swarm whose events are given."""
+
+    def __init__(self, *facts: Event | Lagged) -> None:
+        super().__init__()
+        self.facts = list(facts)
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+        while self.facts:
+            yield self.facts.pop(0)
+        if after < 3:
+            return
+        await asyncio.Event().wait()
+
+
+class TestPlain:
+    @pytest.fixture(autouse=True)
+    def _texts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def text(_database: Path, event: Event) -> str:
+            if event.kind == "message.sent":
+                return f"message {event.data['message']}"
+            return f"answer\nof {event.data['turn']}\x1b[2J" if event.kind == "turn.ended" else ""
+
+        monkeypatch.setattr(plain_fronts, "event_text", text)
+
+    @pytest.mark.parametrize(
+        ("kind", "mysis_id", "data", "line"),
+        [
+            ("turn.opened", 1, {"number": 3}, "alpha         turn 3 opens"),
+            ("turn.ended", 1, {"turn": 7, "outcome": "answered"}, "alpha         answer of 7"),
+            ("turn.ended", 1, {"turn": 7, "outcome": "loop"}, "alpha         turn ended: loop. answer of 7"),
+            ("turn.ended", 1, {"outcome": "cancelled"}, "alpha         turn ended: cancelled."),
+            ("mysis.state", 1, {"state": "errored", "error": "No key"}, "alpha         is errored: No key"),
+            ("mysis.state", 1, {"state": "idle", "error": "", "reason": ""}, "alpha         is idle"),
+            ("message.sent", None, {"message": 4, "said": "direct"}, "commander     says: message 4"),
+            ("message.sent", 1, {"message": 4, "said": "broadcast"}, "alpha         to all: message 4"),
+            ("hold.set", None, {"reason": "lunch"}, "swarm         on hold: lunch"),
+            ("hold.set", None, {}, "swarm         on hold"),
+            ("approval.asked", 1, {"approval": 4}, "alpha         asks you something (4)"),
+            ("new.fact", 9, {"a": 1}, "#9            new.fact a=1"),
+        ],
+    )
+    async def test_an_event_is_a_line_for_people(
+        self,
+        swarm: FakeSwarm,
+        capsys: pytest.CaptureFixture[str],
+        kind: str,
+        mysis_id: int | None,
+        data: dict[str, Any],
+        line: str,
+    ) -> None:
+        swarm._events[:] = [Event(1, kind, mysis_id, data, 1_700_000_000_000_000)]
+        (wrote,) = await shown(PlainFront(Path("x")), swarm, 1, capsys)
+        assert wrote[2] == wrote[5] == ":"
+        assert wrote[10:].startswith(line)
+        assert "\x1b" not in wrote
+
+    async def test_a_text_that_cannot_be_read_holds_nothing_up(
+        self, swarm: FakeSwarm, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(_database: Path, _event: Event) -> str:
+            raise StoreError("busy")
+
+        monkeypatch.setattr(plain_fronts, "event_text", broken)
+        swarm._events[:] = [Event(1, "turn.ended", 1, {"turn": 1, "outcome": "answered"})]
+        (wrote,) = await shown(PlainFront(Path("x")), swarm, 1, capsys)
+        assert "cannot be read now" in wrote
+
+    async def test_the_summary_is_a_line_for_each(self, capsys: pytest.CaptureFixture[str]) -> None:
+        row = {"name": "alpha", "turns": 1, "tool_calls": 2, "errors": 0, "tokens": 12345}
+        front = PlainFront(Path("x"))
+        await front.summary([row | {"credits_earned": 1200}, row | {"credits_earned": None}])
+        first, second = capsys.readouterr().out.splitlines()
+        assert first == "alpha         1 turns, 2 tool calls, 0 errors, 12,345 tokens, 1,200 credits earned"
+        assert second.endswith("tokens")
+
+
+class TestJson:
+    async def test_an_event_is_one_object_a_line(self, swarm: FakeSwarm, capsys: pytest.CaptureFixture[str]) -> None:
+        front = JsonFront()
+        (line,) = await shown(front, swarm, 1, capsys)
+        assert json.loads(line) == {
+            "event": "mysis.created",
+            "id": 1,
+            "at": 0,
+            "mysis_id": 1,
+            "data": {"name": "alpha"},
+        }
+        await front.say("not for machines")
+        assert capsys.readouterr().out == ""
+
+    async def test_a_reader_that_lagged_goes_on_without_a_gap(self) -> None:
+        swarm = Scripted(Event(1, "a", None), Lagged(1), Event(2, "b", None), Event(3, "c", None))
+        seen = []
+        async for event in gapless(swarm, 0):
+            seen.append(event.id)
+            if event.id == 3:
+                break
+        assert seen == [1, 2, 3]
+
+
+class TestWriting:
+    def test_a_terminal_that_was_closed_is_written_to_no_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        gone: list[bool] = []
+
+        class Closed(io.StringIO):
+            def write(self, _text: str) -> int:
+                raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr("sys.stdout", Closed())
+        monkeypatch.setattr(plain_fronts, "go_dark", lambda: gone.append(True))
+        plain_fronts._write("x")
+        assert gone == [True]
+
+    def test_any_other_trouble_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Full(io.StringIO):
+            def write(self, _text: str) -> int:
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("sys.stdout", Full())
+        with pytest.raises(OSError, match="No space"):
+            plain_fronts._write("x")
+
+
+@pytest.mark.parametrize(("status", "said"), [("started", "a  started (4)"), ("skipped", "a  skipped: stopped")])
+def test_a_receipt_numbers_what_may_still_wait(status: str, said: str) -> None:
+    reason = "stopped" if status == "skipped" else ""
+    assert receipt_line(ReceiptLine("a", status, reason, delivery_id=4)) == said
+
+
+class TestTyping:
+    @pytest.mark.parametrize(
+        ("line", "answer"),
+        [
+            ("send alpha mine the belt", "alpha  delivered (1)"),
+            ('send "alpha" mine', "alpha  delivered (1)"),
+            ("send nobody mine", "No such mysis: no mysis 'nobody'. `zoea list` shows them"),
+            ("send", "Cannot do that: say to whom: send NAME TEXT"),
+            ("withdraw 7", "Cannot do that: delivery 7 is not pending"),
+            ("withdraw it", "Cannot do that: say which, by its number: withdraw ID"),
+            ("broadcast meet", "delivered to 1 of 1"),
+            ("stop alpha", "alpha is stopped"),
+            ("start alpha", "Not in this state: mysis already running"),
+            ("stop all", "1 stopped"),
+            ("start all", "0 started"),
+            ("hold lunch", "The swarm is on hold"),
+            ("lift", "The swarm goes on"),
+            ("help", typed_commands.HELP),
+            ("dance", "There is no command 'dance'; help lists them"),
+        ],
+    )
+    async def test_a_line_is_obeyed_or_answered(self, swarm: FakeSwarm, line: str, answer: str) -> None:
+        assert await obey(swarm, line) == answer
+
+    async def test_a_stopped_mysis_is_started(self, swarm: FakeSwarm) -> None:
+        await obey(swarm, "stop alpha")
+        assert await obey(swarm, "start alpha") == "alpha is running"
+
+    async def test_a_name_with_spaces_goes_in_quotes(self, swarm: FakeSwarm) -> None:
+        await swarm.create("beta two")
+        assert await obey(swarm, "send 'beta two' hello there") == "beta two  delivered (1)"
+        assert swarm.said[-1][2] == "hello there"
+
+    async def test_list_is_the_table(self, swarm: FakeSwarm) -> None:
+        assert (await obey(swarm, "list")).splitlines()[1].startswith("alpha")
+
+    @pytest.mark.parametrize(
+        ("typed", "is_owner", "parting"),
+        [
+            (b"quit\nyes\n", True, Parting.QUIT),
+            (b"quit\nno\nquit\nstop\n", True, Parting.QUIT),
+            (b"quit\nleave\n", True, Parting.LEAVE),
+            (b"leave\n", True, Parting.LEAVE),
+            (b"\nlist\nquit\n", False, Parting.QUIT),
+            (b"", False, Parting.QUIT),
+        ],
+    )
+    async def test_an_owner_is_asked_before_it_ends(
+        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch, typed: bytes, is_owner: bool, parting: Parting
+    ) -> None:
+        heard: list[str] = []
+
+        async def say(text: str) -> None:
+            heard.append(text)
+
+        reading, writing = os.pipe()
+        os.write(writing, typed)
+        os.close(writing)
+        with os.fdopen(reading) as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            async with asyncio.timeout(PATIENCE_S):
+                assert await converse(swarm, say, is_owner=is_owner) is parting
+        assert (b"no" in typed) == ("The swarm goes on" in heard)
+
+    async def test_a_line_may_come_in_pieces_and_without_its_end(self) -> None:
+        reading, writing = os.pipe()
+        os.write(writing, b"first\nsec")
+        lines = lines_of(reading)
+        assert await anext(lines) == "first"
+        os.write(writing, b"ond")
+        os.close(writing)
+        assert [line async for line in lines] == ["second"]
+        os.close(reading)
+
+
+class TestRows:
+    async def test_a_failure_is_shown_with_what_to_do(self, swarm: FakeSwarm) -> None:
+        view = replace(
+            await swarm.mysis("alpha"),
+            state=MysisState.ERRORED,
+            state_reason="provider",
+            failure=Failure("ProviderError", "No key", "401 from x", "Set one."),
+            context_used=10,
+            context_limit=100,
+            text="hello",
+        )
+        text = details(view)
+        assert "error     No key: 401 from x\ndo        Set one." in text
+        assert "context   10 of 100" in text
+        assert table([view]).endswith("No key")
+
+    async def test_no_line_of_the_table_is_wider_than_the_terminal(
+        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        view = replace(await swarm.mysis("alpha"), text="word " * 80)
+        assert table([view]).splitlines()[1].endswith("word…"), "a pipe gets what it always got"
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        for columns in (90, 200):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            assert max(map(len, table([view]).splitlines())) == columns
+
+    async def test_the_autopilot_is_never_taken_for_a_model(self, swarm: FakeSwarm) -> None:
+        view = await swarm.mysis("alpha")
+        assert provider_label(replace(view, provider="autopilot", model="autopilot")) == "autopilot (no model)"
+        assert provider_label(view) == "scripted/script"
+        assert provider_label(replace(view, model="")) == "scripted"
+
+    def test_a_long_text_is_one_line_with_an_end(self) -> None:
+        assert one_line("a\n b\t c") == "a b c"
+        assert one_line("x" * 100, 10) == "x" * 9 + "…"

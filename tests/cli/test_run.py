@@ -1,0 +1,209 @@
+"""`zoea run`: what it takes, when it owns, when it attaches, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Zoea
+from tests.fakes.owner import OwnerThread
+from tests.fakes.swarm import FakeSwarm
+from zoea.cli import run_session
+from zoea.cli.commands.run import seconds_of
+from zoea.cli.typed_commands import Parting
+from zoea.model.errors import UsageError
+from zoea.model.ports import SwarmApi
+from zoea.runtime import compose
+from zoea.runtime.run_options import RunOptions, leave_running
+from zoea.settings.paths import Places, places
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
+    """Runs own a fake swarm; the database is empty."""
+    swarm = FakeSwarm()
+
+    @asynccontextmanager
+    async def running(
+        _where: Places, on_shutdown: Callable[[], None], *, wishes: compose.Wishes
+    ) -> AsyncIterator[SwarmApi]:
+        swarm.on_shutdown = on_shutdown
+        yield swarm
+
+    monkeypatch.setattr(compose, "running_swarm", running)
+    monkeypatch.setattr(run_session, "newest_event", lambda _database: 0)
+    monkeypatch.setattr("zoea.runtime.owner.threading.Timer", lambda *_: _NoTimer())
+    return swarm
+
+
+class _NoTimer:
+    daemon = False
+
+    def start(self) -> None:
+        """The test's process is not ended."""
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("60s", 60.0), ("500ms", 0.5), ("10m", 600.0), ("2h", 7200.0), ("5", 5.0), (" 1.5 S ", 1.5)]
+)
+def test_a_time_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0s", "-5s", "soon", "1d", "1e9s", "9999999999999h"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no time"):
+        seconds_of(text)
+
+
+class TestOwning:
+    def test_missing_myses_are_made_and_started(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        asyncio.run(fake.create("alpha", start=False))
+        ran = zoea("run", "--headless", "--json", "--myses", "3", "--provider", "autopilot", "--for", "50ms")
+        assert ran.code == 0, ran.err
+        last = lines(ran.out)[-1]
+        assert last["event"] == "summary"
+        assert [row["name"] for row in last["myses"]] == ["alpha", "mysis-2", "mysis-3"]
+        assert {row["credits_earned"] for row in last["myses"]} == {None}
+        view = asyncio.run(fake.view())
+        assert {mysis.state.value for mysis in view.myses} == {"running"}
+        assert [mysis.provider for mysis in view.myses] == ["scripted", "autopilot", "autopilot"]
+
+    def test_enough_myses_are_enough(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        asyncio.run(fake.create("alpha", start=False))
+        zoea("run", "--plain", "--myses", "1", "--for", "50ms")
+        view = asyncio.run(fake.view())
+        assert [(mysis.name, mysis.state.value) for mysis in view.myses] == [("alpha", "idle")]
+
+    def test_who_ran_goes_on_and_who_was_idle_stays_so(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        for name in ("alpha", "beta"):
+            asyncio.run(fake.create(name, start=False))
+        fake.left_running = {1}
+        assert zoea("run", "--headless", "--go-on", "--for", "50ms").code == 0
+        view = asyncio.run(fake.view())
+        assert [mysis.state.value for mysis in view.myses] == ["running", "idle"]
+
+    def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
+        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asyncio.run(fake.create("alpha", start=False))
+        monkeypatch.setenv("ZOEA_SWARM__RESUME", "true")
+        assert zoea("run", "--json", "--for", "50ms").code == 0
+        assert [mysis.state.value for mysis in asyncio.run(fake.view()).myses] == ["running"]
+
+    def test_new_myses_in_the_world_are_miners_unless_said_otherwise(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        zoea("run", "--headless", "--world", "reef", "--myses", "1", "--for", "50ms")
+        zoea("run", "--headless", "--world", "reef", "--myses", "2", "--template", "trader", "--for", "50ms")
+        assert [mysis.template for mysis in asyncio.run(fake.view()).myses] == ["miner", "trader"]
+
+    def test_a_world_that_paid_nobody_yet_counts_as_nothing_earned(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        ran = zoea("run", "--headless", "--json", "--world", "reef", "--myses", "1", "--for", "50ms")
+        assert lines(ran.out)[-1]["myses"][0]["credits_earned"] == 0
+
+    def test_it_ends_after_its_turns(self, zoea: Zoea, fake: FakeSwarm) -> None:
+        asyncio.run(fake.create("alpha"))
+        asyncio.run(fake.send("alpha", "one"))
+        asyncio.run(fake.send("alpha", "two"))
+        ran = zoea("run", "--json", "--turns", "2")
+        assert (ran.code, lines(ran.out)[-1]["myses"][0]["turns"]) == (0, 2)
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_it(
+        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    ) -> None:
+        real = fake.start_all
+
+        async def started() -> int:
+            signal.raise_signal(number)
+            return await real()
+
+        monkeypatch.setattr(fake, "start_all", started)
+        assert zoea("run", "--headless").code == 0
+
+    def test_the_swarms_own_shutdown_ends_it(
+        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def started() -> int:
+            await fake.shutdown()
+            return 0
+
+        monkeypatch.setattr(fake, "start_all", started)
+        assert zoea("run", "--headless").code == 0
+
+    def test_what_breaks_in_a_front_is_the_runs(
+        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def broken(_line: str) -> None:
+            raise UsageError("the front broke")
+
+        asyncio.run(fake.create("alpha"))
+        monkeypatch.setattr("zoea.cli.plain_fronts.write_line", broken)
+        assert zoea("run", "--headless", "--json").code == 2
+
+    def test_leaving_hands_the_swarm_to_a_process_without_a_terminal(
+        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        started: list[list[str]] = []
+
+        async def leave(*_: object, **__: object) -> Parting:
+            return Parting.LEAVE
+
+        monkeypatch.setattr(run_session, "converse", leave)
+        monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+        assert "runs on without a screen" in zoea("run", "--world", "reef").out
+        assert started[0][1:] == ["-P", "-m", "zoea", "run", "--headless", "--go-on", "--world", "reef"]
+
+    def test_two_ways_to_show_the_same_are_refused(self, zoea: Zoea) -> None:
+        assert zoea("run", "--plain", "--json").code == 2
+        assert zoea("run", "--world", "atlantis").code == 2
+        assert zoea("run", "--myses", "5000").code == 2
+
+
+class TestAttaching:
+    def test_it_shows_the_running_swarm_and_leaves_it_running(self, zoea: Zoea, beside: OwnerThread) -> None:
+        beside.do(beside.swarm.create("alpha"))
+        ran = zoea("run", "--plain", "--for", "50ms")
+        assert ran.code == 0
+        assert "Attached to the swarm of process" in ran.out
+        assert beside.swarm.shutdowns == 0
+
+    def test_it_can_add_myses_to_it(self, zoea: Zoea, beside: OwnerThread) -> None:
+        ran = zoea("run", "--json", "--myses", "2", "--world", "reef", "--for", "50ms")
+        assert len(beside.do(beside.swarm.view()).myses) == 2
+        last = json.loads(ran.out.splitlines()[-1])
+        assert (last["event"], len(last["myses"])) == ("summary", 2), "the last line is the summary here as well"
+        assert "--world counts only where one is started" in ran.err
+
+    def test_a_headless_owner_does_not_attach(self, zoea: Zoea, beside: OwnerThread) -> None:
+        ran = zoea("run", "--headless")
+        assert ran.code == 5
+        assert "Another Zoea holds this workspace" in ran.err
+
+    def test_the_end_of_the_swarm_is_told(self, zoea: Zoea, beside: OwnerThread) -> None:
+        async def end_soon() -> None:
+            asyncio.get_running_loop().call_later(0.3, beside.swarm.on_shutdown)
+
+        beside.do(end_soon())
+        ran = zoea("run", "--plain", "--for", "20s")
+        assert ran.code == 0
+        assert "The running swarm has ended" in ran.out
+
+
+def test_where_somebody_else_was_quicker_what_ran_goes_on_there(zoea: Zoea, beside: OwnerThread) -> None:
+    for name in ("alpha", "beta"):
+        zoea("new", name, "--idle")
+    beside.swarm.left_running.add(1)
+    asyncio.run(leave_running(RunOptions(), places()))
+    assert [row["state"] for row in zoea("list", "--json").json] == ["running", "idle"]

@@ -1,0 +1,122 @@
+"""Cutting and folding: what survives, that JSON stays JSON, that hostile text takes no longer."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.context.fold import folded, identifiers, lines
+from zoea.context.text_cut import LEAST, cut_arguments, cut_end, cut_text
+from zoea.model.enums import Role
+from zoea.model.request import RequestCall, RequestMessage
+
+
+def test_the_marker_is_the_one_of_the_specification() -> None:
+    text = "a" * 41_230 + "b" * 970
+    short = cut_text(text, 1050, 812)
+    assert short.startswith("a")
+    assert short.endswith("b")
+    assert "\n[… 41,2" in short
+    assert " characters left out; zoea_read_memory(id=812) shows them]\n" in short
+
+
+def test_the_marker_names_no_memory_where_there_is_none() -> None:
+    assert "characters left out]" in cut_text("a" * 5000, 500, None)
+
+
+@given(st.text(max_size=900), st.integers(0, 500))
+def test_a_cut_text_is_never_longer_than_it_may_be(text: str, keep: int) -> None:
+    short = cut_text(text, keep, 7)
+    assert len(short) <= max(keep, LEAST)
+    assert short == text or len(short) < len(text)
+
+
+@given(st.text(max_size=200), st.integers(0, 150))
+def test_a_text_cut_at_its_end_has_exactly_the_length_it_may_have(text: str, keep: int) -> None:
+    assert len(cut_end(text, keep)) == min(len(text), keep)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=400),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=300), JSON, max_size=6), st.integers(0, 600))
+def test_cut_arguments_are_a_json_object_and_not_longer(values: dict[str, object], keep: int) -> None:
+    arguments = json.dumps(values, ensure_ascii=False)
+    short = cut_arguments(arguments, keep, 3)
+    assert isinstance(json.loads(short), dict)
+    assert len(short) <= len(arguments)
+
+
+@given(st.text(max_size=2000), st.integers(0, 300))
+def test_whatever_was_stored_as_arguments_is_cut_to_a_json_object(text: str, keep: int) -> None:
+    short = cut_arguments(text, keep, 3)
+    assert short == text or isinstance(json.loads(short), dict)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 50_000, '{"a": 1e999, "b": "' + "x" * 5000 + '"}'])
+def test_arguments_that_json_cannot_hold_are_cut_as_text(text: str) -> None:
+    assert list(json.loads(cut_arguments(text, 400, 3))) == ["…"]
+
+
+def test_many_keys_are_cut_as_text() -> None:
+    arguments = json.dumps({f"key {number}": number for number in range(2000)})
+    assert list(json.loads(cut_arguments(arguments, 400, 3))) == ["…"]
+
+
+def test_a_long_list_in_arguments_becomes_its_cut_text() -> None:
+    arguments = json.dumps({"path": "a", "rows": list(range(3000))})
+    short = json.loads(cut_arguments(arguments, 1000, 3))
+    assert short["path"] == "a"
+    assert "left out" in short["rows"]
+
+
+def test_identifiers_are_keyed_values_mixed_words_and_quoted_names() -> None:
+    text = (
+        '{"session_id": "s-77", "ship": {"id": 12}, "to": "belt_alpha", "at": "2026-11-21T10:00:00Z",'
+        ' "playerId": "P1", "credits": 900, "day": "2026-11-21"} trace 3f2b8c1e-1111-4222-8333-123456789abc token=tk_9'
+    )
+    assert identifiers(text) == ["s-77", "12", "belt_alpha", "P1", "3f2b8c1e-1111-4222-8333-123456789abc", "tk_9"]
+
+
+def test_ordinary_words_and_numbers_are_no_identifiers() -> None:
+    assert identifiers("You mined 40 units of ore in 3 minutes; fuel is at 87.5 percent.") == []
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a-", "a1-", "ab_", "x", "----", "__", "id: ", "id", "-id", "'a_b", '"a_', "AId", "key_", "id   ", " \n", "漢e1"],
+)
+def test_finding_identifiers_takes_one_pass_whatever_the_text(piece: str) -> None:
+    started = time.process_time()
+    identifiers(piece * (100_000 // len(piece)))
+    assert time.process_time() - started < 1.0
+
+
+def test_a_line_says_tool_arguments_outcome_and_identifiers() -> None:
+    answer = RequestMessage(
+        Role.ASSISTANT,
+        "Mining\n now.",
+        calls=(RequestCall("c1", "mine", '{"at": 1}'), RequestCall("c2", "sell", "{" + "z" * 400)),
+    )
+    results = (
+        RequestMessage(Role.TOOL, '{"ore_id": "o-1"}', call_id="c1"),
+        RequestMessage(Role.TOOL, "no market", call_id="c2", is_error=True),
+    )
+    text = lines(answer, results, 100).split("\n")
+    assert text[0] == "said: Mining now."
+    assert text[1] == 'mine({"at": 1}) ok: o-1'
+    assert text[2].startswith("sell({zzz")
+    assert text[2].endswith("…) error")
+    assert folded(["a", "", "b"]) == "(earlier in this turn: a\nb)"

@@ -1,0 +1,96 @@
+"""Zoea on a pseudo-terminal, and what a person would see there: pyte draws what it wrote as a terminal does."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyte
+
+from tests.e2e.zoea_process import PATIENCE_S, environment
+
+KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+o": "\x0f", "tab": "\t"}
+_ESCAPE_S = 0.15
+"""An escape is one, and not the beginning of something, once nothing follows it for a tenth of a second."""
+
+
+class Glass:
+    """A command in a terminal of a size; whoever waits for something reads what it draws meanwhile."""
+
+    def __init__(self, *arguments: str, size: tuple[int, int] = (120, 40), environ: Mapping[str, str]) -> None:
+        columns, lines = size
+        self._screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self._screen)
+        self._keyboard, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "zoea", *arguments],
+            env={**environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8", **environ},
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+        )
+        os.close(terminal)
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen."""
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def press(self, *keys: str) -> None:
+        """Press keys by name, or type a text."""
+        for key in keys:
+            os.write(self._keyboard, KEYS.get(key, key).encode())
+            if key == "escape":
+                self._read_for(_ESCAPE_S)
+
+    def until(self, holds: Callable[[str], Any] | str, *more: str) -> None:
+        """Wait until the words all stand on the screen, or something is true of its text."""
+        words = (holds, *more) if isinstance(holds, str) else ()
+        deadline = time.monotonic() + PATIENCE_S
+        while not (all(word in self.text for word in words) if isinstance(holds, str) else holds(self.text)):
+            wanted = ", ".join(map(repr, words)) or "what was waited for"
+            assert time.monotonic() < deadline, f"{wanted} never stood there:\n{self.text}"
+            assert self._read(0.2), f"it ended before {wanted} stood there:\n{self.text}"
+
+    def end(self) -> int:
+        """Wait for the end of the command; its exit code."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, f"it did not end:\n{self.text}"
+            self._read(0.2)
+        os.close(self._keyboard)
+        return self.process.returncode
+
+    def close(self) -> None:
+        """End it if it still runs: for a test that failed."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+            with contextlib.suppress(OSError):
+                os.close(self._keyboard)
+
+    def _read_for(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            self._read(left)
+
+    def _read(self, within_s: float) -> bool:
+        """Draw what comes within a time; False where nothing will come any more."""
+        if select.select([self._keyboard], [], [], within_s)[0]:
+            try:
+                self._stream.feed(os.read(self._keyboard, 65_536))
+            except OSError:
+                return False
+        return True

@@ -1,0 +1,269 @@
+"""One mysis whose process can die after any acknowledged op, and what it asked of its model in each life."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
+
+from tests.fakes.llm_clock import HandClock
+from tests.fakes.tool_descriptions import described
+from tests.swarm.harness import HandIds, OneProvider
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
+from zoea.model.errors import ProviderError, UsageError
+from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.settings import Settings, Templates, from_text
+from zoea.store import Store, WriterConnection, open_reader
+from zoea.swarm import Commander
+from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
+
+T = TypeVar("T")
+NEVER = 10**9
+HOUR = 3600 * 1_000_000
+LAST_BREATH_S = 0.015
+WITHIN_S = 30
+PATIENCE_US = 200 * 1_000_000
+
+Message = tuple[str, str, str, tuple[tuple[str, str, str], ...]]
+"""Role, content, the id of the call it answers, the calls it makes (id, name, arguments)."""
+
+Request = tuple[Message, ...]
+
+
+def call(name: str, text: str) -> AnswerCall:
+    return AnswerCall(name, json.dumps({"text": text}))
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a person says, and what the model replies, one after the other.
+
+    `during` is what the person says while the tool call of that text runs. Where Zoea
+    counts or measures results (`counts_results`), one that was lost changes what follows.
+    While the tool call of `held_at` runs the swarm is put on hold, until nothing is in flight.
+    """
+
+    prompts: tuple[str, ...]
+    replies: tuple[Answer | ProviderError, ...]
+    during: dict[str, tuple[str, DeliveryMode]] = field(default_factory=dict)
+    settings: dict[str, dict[str, object]] = field(default_factory=dict)
+    counts_results: bool = False
+    held_at: str = ""
+
+
+class MortalStore(Store):
+    """Acknowledges `last` ops; what comes after is never answered, as in a process that is dead.
+
+    With `silent` even the last op is stored without its caller hearing of it: nothing
+    whatever happens after it. Without, what its caller begins next is begun.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.last = NEVER
+        self.silent = False
+        self.acknowledged = 0
+        self.died = asyncio.Event()
+
+    async def write(self, op: Callable[[WriterConnection], T]) -> T:
+        if self.acknowledged >= self.last:
+            await asyncio.Event().wait()
+        self.acknowledged += 1
+        is_last = self.acknowledged >= self.last
+        result = await super().write(op)
+        if is_last:
+            self.died.set()
+            if self.silent:
+                await asyncio.Event().wait()
+        return result
+
+
+@dataclass
+class Cut:
+    """What the database held when a process died: requests that had come to an end, and calls that were open."""
+
+    consumed: int
+    open_calls: dict[str, str]
+
+    @classmethod
+    def of(cls, path: Path) -> Cut:
+        with closing(open_reader(path)) as connection:
+            consumed = connection.execute(
+                "SELECT count(*) FROM request WHERE state NOT IN ('reserved', 'refused')"
+            ).fetchone()[0]
+            calls = connection.execute("SELECT id, state FROM tool_call WHERE state IN ('pending', 'sent')")
+            return cls(consumed, {f"c{row['id']}": row["state"] for row in calls})
+
+
+@dataclass
+class Lived:
+    """What the model was asked in one life, and how many ops were acknowledged."""
+
+    requests: list[Request]
+    acknowledged: int
+
+
+async def live(
+    folder: Path, story: Story, *, consumed: int = 0, life: int = 0, last: int = NEVER, silent: bool = False
+) -> Lived:
+    """Live until the story is over, or until `last` ops are acknowledged."""
+    requests: list[Request] = []
+    replies = list(story.replies[consumed:])
+
+    def reply(request: ModelRequest) -> Answer | ProviderError:
+        requests.append(tuple(_shown(request)))
+        assert replies, "the story has no further reply"
+        return replies.pop(0)
+
+    clock = HandClock(1_700_000_000_000_000 + life * HOUR)
+    async with _house(folder, story, reply, clock) as (commander, store):
+        store.last, store.silent = last, silent
+        telling = asyncio.create_task(_tell(commander, store, story))
+        others = [
+            asyncio.create_task(_allow(commander)),
+            asyncio.create_task(_turn(clock, commander)),
+            asyncio.create_task(_lift(commander)),
+        ]
+        dying = asyncio.create_task(store.died.wait())
+        try:
+            done, _ = await asyncio.wait({telling, dying}, timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+            assert done, f"neither over nor dead; asked {len(requests)} times"
+            if telling in done:
+                telling.result()
+            else:
+                await asyncio.sleep(0 if silent else LAST_BREATH_S)  # what needs no store goes on until it does
+        finally:
+            await _end(telling, dying, *others)
+            for runner in commander._runners.values():
+                await _end(runner._task, *([runner._turn] if runner._turn else []))
+    return Lived(requests, store.acknowledged)
+
+
+@asynccontextmanager
+async def _house(
+    folder: Path, story: Story, reply: Callable[[ModelRequest], Answer | ProviderError], clock: HandClock
+) -> AsyncIterator[tuple[Commander, MortalStore]]:
+    store = await MortalStore.open(folder / "zoea.db", clock_now=clock.now)
+    swarm: list[Commander] = []
+
+    async def ran(text: str) -> None:
+        if text == story.held_at:
+            await swarm[0].hold(True)
+        if text in story.during:
+            said, mode = story.during[text]
+            await swarm[0].send("alpha", said, mode=mode, idempotency_key=said)
+
+    toolbox = Toolbox(
+        [UpstreamConfig("peer", server=_server(ran))],
+        policies=lambda body: ToolPolicy(ask_destructive=from_text(body).tools.ask_destructive),
+        logs=folder,
+    )
+    toolbox.open()
+    commander = await Commander.open(
+        store=store,
+        clock=clock,
+        ids=HandIds(),
+        settings=Settings.model_validate({"nudge": {"enabled": False}, **story.settings}),
+        templates=Templates(),
+        providers=OneProvider(ScriptedProvider(reply, clock=clock, metered=True)),
+        tools=toolbox,
+        on_shutdown=lambda: None,
+    )
+    swarm.append(commander)
+    toolbox.serve(commander.desk)
+    try:
+        yield commander, store
+    finally:
+        await toolbox.close()
+        await store.close()
+
+
+def _server(ran: Callable[[str], Awaitable[None]]) -> MCPServer[Any]:
+    async def look(text: str) -> str:
+        await ran(text)
+        return f"saw {text}"
+
+    async def act(text: str) -> str:
+        await ran(text)
+        return f"did {text}"
+
+    async def burn(text: str) -> str:
+        return f"burned {text}"
+
+    safe = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+    tools = [
+        described(look, "Looks.", ToolAnnotations(read_only_hint=True)),
+        described(act, "Acts.", safe),
+        described(burn, "Burns.", ToolAnnotations(destructive_hint=True)),
+    ]
+    return MCPServer("peer", log_level="ERROR", tools=tools)
+
+
+async def _tell(commander: Commander, store: Store, story: Story) -> None:
+    """Say everything, in order; what was said in an earlier life is known by its key and is not said again."""
+    if not (await commander.view()).myses:
+        await commander.create("alpha", start=False)
+    for prompt in story.prompts:
+        await commander.send("alpha", prompt, idempotency_key=prompt)
+        for text, (said, mode) in story.during.items():
+            if await store.read("SELECT 1 FROM tool_call WHERE arguments = ?", (json.dumps({"text": text}),)):
+                await commander.send("alpha", said, mode=mode, idempotency_key=said)
+        await commander.start_all()
+        await _settled(commander)
+
+
+async def _settled(commander: Commander) -> None:
+    runner = commander._runner("alpha")
+    while not (runner.is_settled and runner.life.retry_at is None) or commander._hold.swarm:  # noqa: ASYNC110  settling is no event
+        await asyncio.sleep(0.001)
+    if runner.mysis.state is MysisState.ERRORED:
+        await commander.dismiss("alpha")
+
+
+async def _allow(commander: Commander) -> None:
+    while True:
+        for waiting in await commander.approvals():
+            try:
+                await commander.answer(waiting.id, ApprovalAnswer.ONCE)
+            except UsageError:
+                continue
+        await asyncio.sleep(0.003)
+
+
+async def _lift(commander: Commander) -> None:
+    """Take a hold back once it keeps the turn back, or there is none that could be."""
+    while True:
+        for runner in commander._runners.values():
+            if commander._hold.swarm and (runner._driver is None or runner._driver._awaits_lift):
+                await commander.hold(False)
+        await asyncio.sleep(0.003)
+
+
+async def _turn(clock: HandClock, commander: Commander) -> None:
+    """Let time go on, but not so far that a turn which the machine keeps back would be one that makes no progress."""
+    while True:
+        await asyncio.sleep(0.003)
+        drivers = [runner._driver for runner in commander._runners.values() if runner._driver is not None]
+        if all(clock.now() - driver._progress_at < PATIENCE_US for driver in drivers):
+            clock.by(0.5)
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _shown(request: ModelRequest) -> list[Message]:
+    return [
+        (str(m.role), m.content, m.call_id, tuple((c.id, c.name, c.arguments) for c in m.calls))
+        for m in request.messages
+    ]

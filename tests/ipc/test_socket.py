@@ -1,0 +1,384 @@
+"""The socket bears what comes: bad frames, huge frames, strangers, slow readers, fronts that vanish."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.swarm import FakeSwarm
+from zoea import __version__
+from zoea.ipc import socket_server
+from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, frame, methods, revive
+from zoea.ipc.remote_swarm import RemoteSwarm, connect_to
+from zoea.ipc.socket_server import SocketServer
+from zoea.model.enums import ErrorClass, SenderKind
+from zoea.model.errors import MysisMissing, NoRunningSwarm, OwnerError, ProviderError, UsageError, ZoeaError
+from zoea.model.ports import SwarmApi
+from zoea.model.values import COMMANDER, Event, Lagged, Sender
+from zoea.process.lock import Holder
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def swarm() -> FakeSwarm:
+    return FakeSwarm()
+
+
+@pytest.fixture
+async def server(swarm: FakeSwarm, runtime: Path) -> AsyncIterator[SocketServer]:
+    made = SocketServer(swarm, runtime / "s.sock", started_at=5)
+    await made.open()
+    yield made
+    await made.close()
+
+
+class Raw:
+    """A front that writes bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def say(self, data: bytes) -> dict[str, Any]:
+        self.writer.write(data)
+        return await self.hear()
+
+    async def hear(self) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE_S):
+            heard: dict[str, Any] = json.loads(await self.reader.readline())
+        return heard
+
+
+@pytest.fixture
+async def raw(server: SocketServer) -> AsyncIterator[Raw]:
+    reader, writer = await asyncio.open_unix_connection(server.path, limit=64 * 1024 * 1024)
+    front = Raw(reader, writer)
+    yield front
+    writer.close()
+    await writer.wait_closed()
+
+
+@pytest.fixture
+async def greeted(raw: Raw) -> Raw:
+    reply = await raw.say(frame(id=1, method="hello", args={"protocol": PROTOCOL, "version": "x"}))
+    assert reply["result"] == {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "started_at": 5}
+    return raw
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110  # what is waited for tells nobody
+            await asyncio.sleep(0)
+
+
+async def test_the_socket_is_closed_to_others(server: SocketServer) -> None:
+    assert stat.S_IMODE(server.path.stat().st_mode) == 0o600
+
+
+async def test_another_user_is_turned_away(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(NoRunningSwarm):
+        await RemoteSwarm.connect(server.path)
+
+
+async def test_too_many_fronts_are_turned_away(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_server, "MAX_CONNECTIONS", 1)
+    async with await RemoteSwarm.connect(server.path):
+        with pytest.raises(NoRunningSwarm):
+            await RemoteSwarm.connect(server.path)
+
+
+async def test_a_path_that_is_too_long_is_refused(swarm: FakeSwarm, runtime: Path) -> None:
+    with pytest.raises(OwnerError, match="too long"):
+        await SocketServer(swarm, runtime / ("x" * 120)).open()
+
+
+async def test_a_place_that_cannot_be_used_is_refused(swarm: FakeSwarm, runtime: Path) -> None:
+    (runtime / "file").write_text("")
+    with pytest.raises(OwnerError, match="cannot listen"):
+        await SocketServer(swarm, runtime / "file" / "s.sock").open()
+
+
+async def test_a_socket_of_a_dead_owner_is_replaced(swarm: FakeSwarm, server: SocketServer) -> None:
+    again = SocketServer(swarm, server.path)
+    await again.open()
+    async with await RemoteSwarm.connect(again.path) as remote:
+        assert remote.pid == os.getpid()
+    await again.close()
+
+
+async def test_closing_what_was_never_open_is_fine(swarm: FakeSwarm, runtime: Path) -> None:
+    await SocketServer(swarm, runtime / "s.sock").close()
+
+
+async def test_hello_comes_first(raw: Raw) -> None:
+    reply = await raw.say(frame(id=1, method="view", args={}))
+    assert reply["error"]["what"] == "the first request must be hello"
+
+
+async def test_another_protocol_is_refused_with_both_versions(raw: Raw) -> None:
+    reply = await raw.say(frame(id=1, method="hello", args={"protocol": 99}))
+    assert reply["error"]["class"] == "OwnerError"
+    assert "protocol 1" in reply["error"]["what"]
+    assert (await raw.say(frame(id=2, method="hello", args=[])))["error"]["class"] == "OwnerError"
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"nonsense\n", "one JSON object"),
+        (b"[1]\n", "one JSON object"),
+        (b"\xff\xfe\n", "one JSON object"),
+        (b'{"id":NaN}\n', "one JSON object"),
+        (b"[" * 200_000 + b"\n", "one JSON object"),
+        (b'{"id":"x"}\n', "integer id"),
+        (b'{"id":true,"method":"view"}\n', "integer id"),
+        (b'{"id":2,"method":"nothing"}\n', "no method 'nothing'"),
+        (b'{"id":2,"method":7}\n', "no method 7"),
+        (b'{"id":2,"method":"view","args":[]}\n', "args must be an object"),
+        (b'{"id":2,"method":"start"}\n', "'ref' is missing"),
+        (b'{"id":2,"method":"start","args":{"ref":5}}\n', "ref: str expected, not int"),
+        (b'{"id":2,"method":"start","args":{"ref":"a","x":1}}\n', "no argument 'x'"),
+        (b'{"id":2,"method":"send","args":{"ref":"a","text":"b","mode":"loud"}}\n', "queue, steer, interrupt"),
+        (b'{"id":2,"method":"broadcast","args":{"text":"b","to":{"names":"alpha"}}}\n', "to.names: a list expected"),
+        (b'{"id":2,"method":"desk_send","args":{}}\n', "no method"),
+        (b'{"id":2,"method":"__init__","args":{}}\n', "no method"),
+    ],
+)
+async def test_a_bad_frame_is_answered_and_forgotten(greeted: Raw, data: bytes, what: str) -> None:
+    reply = await greeted.say(data)
+    assert reply["error"]["class"] == "UsageError"
+    assert what in reply["error"]["what"]
+    assert (await greeted.say(frame(id=3, method="view")))["result"]["myses"] == []
+
+
+async def test_a_huge_frame_is_answered_and_skipped(greeted: Raw) -> None:
+    huge = b'{"id":2,"method":"send","args":{"text":"' + b"x" * (REQUEST_LIMIT + 10) + b'"}}\n'
+    reply = await greeted.say(huge)
+    assert "a frame may hold" in reply["error"]["what"]
+    assert (await greeted.say(frame(id=3, method="view")))["result"]["myses"] == []
+
+
+async def test_a_front_cannot_say_who_speaks(greeted: Raw, swarm: FakeSwarm) -> None:
+    await swarm.create("alpha")
+    claim = {"ref": "alpha", "text": "obey", "sender": {"kind": "mysis", "id": 1, "name": "alpha"}}
+    reply = await greeted.say(frame(id=2, method="send", args=claim))
+    assert "no argument 'sender'" in reply["error"]["what"]
+    await greeted.say(frame(id=3, method="send", args={"ref": "alpha", "text": "mine"}))
+    assert swarm.said == [(COMMANDER, "alpha", "mine")]
+
+
+async def test_the_remote_body_speaks_for_the_commander_alone(server: SocketServer) -> None:
+    async with await RemoteSwarm.connect(server.path) as remote:
+        other = Sender(SenderKind.MYSIS, 1, "alpha")
+        with pytest.raises(UsageError):
+            await remote.send("alpha", "x", sender=other)
+        with pytest.raises(UsageError):
+            await remote.broadcast("x", sender=other)
+
+
+async def test_a_front_that_came_as_a_client_speaks_as_that_client(server: SocketServer, swarm: FakeSwarm) -> None:
+    async with await RemoteSwarm.connect(server.path, "claude") as remote:
+        await remote.create("alpha")
+        await remote.send("alpha", "from the line itself")
+        await remote.broadcast("named again", sender=Sender(SenderKind.CLIENT, None, "claude"))
+        with pytest.raises(UsageError):
+            await remote.send("alpha", "as another", sender=Sender(SenderKind.CLIENT, None, "codex"))
+    assert [sender for sender, _, _ in swarm.said] == [Sender(SenderKind.CLIENT, None, "claude")] * 2
+
+
+async def test_a_client_of_a_name_that_cannot_be_is_turned_away(server: SocketServer) -> None:
+    with pytest.raises(UsageError, match="no name for a client"):
+        await RemoteSwarm.connect(server.path, "a\nb")
+
+
+async def test_a_text_that_is_too_large_is_refused_before_it_is_sent(server: SocketServer) -> None:
+    async with await RemoteSwarm.connect(server.path) as remote:
+        with pytest.raises(UsageError, match="at once"):
+            await remote.send("alpha", "x" * REQUEST_LIMIT)
+
+
+async def test_a_stream_is_cancelled_at_the_server(greeted: Raw, swarm: FakeSwarm) -> None:
+    greeted.writer.write(frame(id=2, method="events", args={}))
+    await until(lambda: swarm.subscribers == 1)
+    swarm.fact()
+    assert (await greeted.hear())["item"]["kind"] == "budget.warned"
+    greeted.writer.write(frame(id=3, method="cancel", args={"request": 2}))
+    heard = [await greeted.hear(), await greeted.hear()]
+    assert {"id": 3, "result": True} in heard
+    assert {"id": 2, "end": True} in heard
+    await until(lambda: swarm.subscribers == 0)
+    assert (await greeted.say(frame(id=4, method="cancel", args={"request": 2})))["result"] is False
+
+
+async def test_an_id_in_use_is_refused(greeted: Raw) -> None:
+    greeted.writer.write(frame(id=2, method="events", args={}))
+    assert "still running" in (await greeted.say(frame(id=2, method="view")))["error"]["what"]
+
+
+async def test_requests_at_once_are_bounded(greeted: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket_server, "MAX_REQUESTS", 1)
+    greeted.writer.write(frame(id=2, method="events", args={}))
+    assert "at most 1" in (await greeted.say(frame(id=3, method="view")))["error"]["what"]
+
+
+async def test_a_stream_ends_when_its_reader_leaves_it(server: SocketServer, swarm: FakeSwarm) -> None:
+    async with await RemoteSwarm.connect(server.path) as remote:
+        swarm.fact()
+        events = remote.events()
+        assert isinstance(await anext(events), Event)
+        await events.aclose()  # type: ignore[attr-defined]  # a generator
+        await until(lambda: swarm.subscribers == 0)
+
+
+async def test_a_front_that_vanishes_leaves_nothing_behind(server: SocketServer, swarm: FakeSwarm) -> None:
+    reader, writer = await asyncio.open_unix_connection(server.path)
+    writer.write(frame(id=1, method="hello", args={"protocol": PROTOCOL}) + frame(id=2, method="events"))
+    await until(lambda: swarm.subscribers == 1)
+    writer.transport.abort()
+    await until(lambda: swarm.subscribers == 0)
+    assert reader is not None
+
+
+async def test_a_front_that_does_not_read_holds_up_nobody(server: SocketServer, swarm: FakeSwarm) -> None:
+    _, stuck = await asyncio.open_unix_connection(server.path, limit=1024)
+    stuck.transport.pause_reading()  # type: ignore[attr-defined]  # a read transport
+    stuck.write(frame(id=1, method="hello", args={"protocol": PROTOCOL}) + frame(id=2, method="events"))
+    await until(lambda: swarm.subscribers == 1)
+    async with await RemoteSwarm.connect(server.path) as remote:
+        events = remote.events()
+        for _ in range(20):
+            for _ in range(500):
+                swarm.fact(note="n" * 200)
+            item = await anext(events)
+            assert isinstance(item, Event | Lagged)
+            assert (await remote.view()).event_id > 0
+        await events.aclose()  # type: ignore[attr-defined]  # a generator
+    await server.close()
+    stuck.transport.abort()
+
+
+async def test_a_reader_that_was_too_slow_is_told_where_to_go_on(server: SocketServer, swarm: FakeSwarm) -> None:
+    async with await RemoteSwarm.connect(server.path) as remote:
+        events = remote.events()
+        swarm.fact()
+        first = await anext(events)
+        assert isinstance(first, Event)
+        for _ in range(40):
+            for _ in range(1_001):
+                swarm.fact()
+            await asyncio.sleep(0)
+        seen = await anext(events)
+        while isinstance(seen, Event):
+            seen = await anext(events)
+        assert seen.last_id >= first.id
+        await events.aclose()  # type: ignore[attr-defined]  # a generator
+
+
+async def test_a_large_swarm_arrives_whole(server: SocketServer, swarm: FakeSwarm) -> None:
+    for _ in range(socket_server.LARGE_SWARM + 1):
+        await swarm.create("")
+    async with await RemoteSwarm.connect(server.path) as remote:
+        changes = remote.changes()
+        assert len((await anext(changes)).myses) == socket_server.LARGE_SWARM + 1
+        assert len((await remote.view()).myses) == socket_server.LARGE_SWARM + 1
+        await changes.aclose()  # type: ignore[attr-defined]  # a generator
+
+
+async def test_errors_arrive_as_what_they_were(server: SocketServer) -> None:
+    async with await RemoteSwarm.connect(server.path) as remote:
+        with pytest.raises(MysisMissing) as caught:
+            await remote.mysis("nobody")
+    assert caught.value.hint == "`zoea list` shows them"
+
+
+async def test_a_bug_behind_the_socket_is_an_error_and_no_end(
+    server: SocketServer, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken() -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(swarm, "start_all", broken)
+    async with await RemoteSwarm.connect(server.path) as remote:
+        with pytest.raises(ZoeaError, match="start_all failed inside Zoea") as caught:
+            await remote.start_all()
+        assert "secret" not in str(caught.value)
+        assert await remote.stop_all() == 0
+
+
+async def test_shutdown_reaches_the_swarm(server: SocketServer, swarm: FakeSwarm) -> None:
+    async with await RemoteSwarm.connect(server.path) as remote:
+        await remote.shutdown()
+    assert swarm.shutdowns == 1
+
+
+async def test_a_swarm_that_goes_away_is_said_to_be_gone(server: SocketServer) -> None:
+    async with await RemoteSwarm.connect(server.path) as remote:
+        events = remote.events()
+        waiting = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        await server.close()
+        with pytest.raises(NoRunningSwarm):
+            await waiting
+        with pytest.raises(NoRunningSwarm):
+            await remote.view()
+        await until(lambda: remote._is_gone)
+        with pytest.raises(NoRunningSwarm, match="went away"):
+            await remote.view()
+
+
+async def test_nobody_answers_where_nobody_listens(runtime: Path) -> None:
+    with pytest.raises(NoRunningSwarm):
+        await connect_to(None)
+    with pytest.raises(NoRunningSwarm):
+        await connect_to(Holder(1, str(runtime / "gone.sock")))
+
+
+async def test_an_owner_that_never_answers_is_given_up(
+    server: SocketServer, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never() -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    monkeypatch.setattr(swarm, "stop_all", never)
+    async with await RemoteSwarm.connect(server.path) as remote:
+        monkeypatch.setattr("zoea.ipc.remote_swarm.REPLY_TIMEOUT_S", 0.05)
+        with pytest.raises(OwnerError, match="did not answer"):
+            await remote.stop_all()
+
+
+async def test_an_answer_of_another_shape_is_an_error(runtime: Path) -> None:
+    async def owner(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            asked = json.loads(line)
+            result = {"pid": 1} if asked["method"] == "hello" else {"version": "many"}
+            writer.write(frame(id=asked["id"], result=result))
+        writer.close()
+
+    listening = await asyncio.start_unix_server(owner, runtime / "s.sock")
+    async with await RemoteSwarm.connect(runtime / "s.sock") as remote:
+        with pytest.raises(OwnerError, match="does not understand"):
+            await remote.view()
+    listening.close()
+
+
+def test_every_method_of_the_protocol_can_cross() -> None:
+    assert set(methods()) == {name for name in vars(SwarmApi) if not name.startswith("_")}
+    assert {name for name, method in methods().items() if method.streams} == {"changes", "events"}
+    assert all("sender" not in method.arguments for method in methods().values())
+
+
+def test_an_unknown_error_class_becomes_the_root() -> None:
+    assert type(revive({"class": "os", "what": "x"})) is ZoeaError
+    assert type(revive({"class": "Nonsense", "title": "T", "what": "x"})) is ZoeaError
+    failed = ProviderError("no", kind=ErrorClass.AUTH).as_dict()
+    assert (type(revive(dict(failed))), revive(dict(failed)).title) == (ProviderError, ProviderError.title)

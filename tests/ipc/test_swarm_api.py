@@ -1,0 +1,62 @@
+"""The contract of `SwarmApi`, against the fake and the Commander, here and over the socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.swarm import FakeSwarm
+from tests.ipc.swarm_api_contract import SwarmApiContract
+from zoea.ipc.remote_swarm import RemoteSwarm
+from zoea.ipc.socket_server import SocketServer
+from zoea.model.ports import SwarmApi
+from zoea.runtime.compose import Wishes, running_swarm
+from zoea.settings.paths import Places
+
+
+class TestFake(SwarmApiContract):
+    @pytest.fixture
+    async def swarm(self) -> SwarmApi:
+        return FakeSwarm()
+
+
+class TestFakeOverTheSocket(SwarmApiContract):
+    @pytest.fixture
+    async def swarm(self, runtime: Path) -> AsyncIterator[SwarmApi]:
+        fake = FakeSwarm()
+        server = SocketServer(fake, runtime / "s.sock")
+        await server.open()
+        async with await RemoteSwarm.connect(server.path) as remote:
+            yield remote
+        await server.close()
+
+
+@asynccontextmanager
+async def commander(runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
+    """The real thing: a database, the scripted provider, no upstreams, no nudges."""
+    where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
+    where.make_data()
+    wishes = Wishes(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+    async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+        yield swarm
+
+
+class TestCommander(SwarmApiContract):
+    @pytest.fixture
+    async def swarm(self, runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
+        async with commander(runtime, tmp_path) as swarm:
+            yield swarm
+
+
+class TestCommanderOverTheSocket(SwarmApiContract):
+    @pytest.fixture
+    async def swarm(self, runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
+        async with commander(runtime, tmp_path) as swarm:
+            server = SocketServer(swarm, runtime / "s.sock")
+            await server.open()
+            async with await RemoteSwarm.connect(server.path) as remote:
+                yield remote
+            await server.close()

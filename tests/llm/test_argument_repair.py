@@ -1,0 +1,86 @@
+"""Broken arguments are mended where one reading exists, and explained otherwise."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.llm.messages.argument_repair import repair
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=6), JSON, max_size=4))
+def test_a_valid_object_keeps_its_meaning_and_becomes_compact(value: dict[str, Any]) -> None:
+    text, broken = repair(json.dumps(value, indent=2))
+    assert (json.loads(text), broken) == (value, "")
+    assert repair(text) == (text, "")
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n", "null"])
+def test_no_arguments_are_an_empty_object(nothing: str) -> None:
+    assert repair(nothing) == ("{}", "")
+
+
+@pytest.mark.parametrize(
+    ("wrote", "meant"),
+    [
+        ('{"a": 1,}', {"a": 1}),
+        ("{'a': 'b'}", {"a": "b"}),
+        ('{"a": True, "b": None}', {"a": True, "b": None}),
+        ('```json\n{"a": 1,}\n```', {"a": 1}),
+        ('{"a": 1', {"a": 1}),
+        ('{"a": [1, 2', {"a": [1, 2]}),
+        ('{a: "b"}', {"a": "b"}),
+        ('{"a": "say \\"go\\"",}', {"a": 'say "go"'}),
+        ('"{\\"a\\": 1}"', {"a": 1}),
+    ],
+)
+def test_an_unambiguous_slip_is_mended(wrote: str, meant: dict[str, Any]) -> None:
+    text, broken = repair(wrote)
+    assert (json.loads(text), broken) == (meant, "")
+
+
+@pytest.mark.parametrize("wrote", ['{"path": "/home/reef/no', "scan the belt", '{"sum": ', "{]"])
+def test_what_could_mean_anything_is_left_as_it_was(wrote: str) -> None:
+    text, broken = repair(wrote)
+    assert text == wrote
+    assert broken.startswith("the arguments are not valid JSON: ")
+
+
+def test_the_place_of_the_error_is_told() -> None:
+    _, broken = repair('{"a": 1,\n "b": "unfinished')
+    assert broken.endswith("at line 2, column 7")
+
+
+@pytest.mark.parametrize(
+    ("wrote", "kind"), [("[1]", "a list"), ("3", "a number"), ("true", "a boolean"), ('"go"', "a string")]
+)
+def test_anything_but_an_object_is_named(wrote: str, kind: str) -> None:
+    assert repair(wrote) == (wrote, f"the arguments must be one JSON object, not {kind}")
+
+
+def test_a_constant_that_json_does_not_know_is_broken() -> None:
+    text, broken = repair('{"a": NaN}')
+    assert text == '{"a": NaN}'
+    assert "NaN is no JSON value" in broken
+
+
+def test_nothing_is_mended_where_the_output_limit_cut_the_model_off() -> None:
+    text, broken = repair('{"steps": [1, 2', is_cut=True)
+    assert text == '{"steps": [1, 2'
+    assert broken.endswith("(the output limit was reached)")
+    assert repair('{"steps": [1]}', is_cut=True) == ('{"steps":[1]}', "")
+
+
+def test_what_is_too_long_to_mend_is_explained() -> None:
+    text = '{"a": "' + "x" * 200_001 + '",}'
+    assert repair(text)[0] == text

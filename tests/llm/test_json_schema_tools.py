@@ -1,0 +1,174 @@
+"""Tools for models that cannot call any: one object per answer, valid by its schema."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
+from zoea.llm.messages.json_schema_tools import MAX_STRING, as_text, examples, read, schema
+from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.providers.openai_request import body_of
+from zoea.model.request import AnswerCall, ToolSpec
+
+LIST = "the arguments must be one JSON object, not a list"
+ROLES = {
+    "type": "object",
+    "properties": {"to": {"type": "string", "enum": ["a"]}, "many": {"anyOf": [{"type": ["string", "null"]}]}},
+}
+
+
+def test_the_schema_allows_each_call_or_an_answer() -> None:
+    built = schema((SCAN, ToolSpec("hail", "", ROLES), ToolSpec("rest", "", {})))
+    scan, hail, rest, text = built["anyOf"]
+    assert scan["properties"]["name"] == {"const": "scan"}
+    assert scan["properties"]["arguments"]["properties"]["sector"] == {"type": "string", "maxLength": MAX_STRING}
+    assert hail["properties"]["arguments"]["properties"]["to"] == {"type": "string", "enum": ["a"]}
+    assert hail["properties"]["arguments"]["properties"]["many"]["anyOf"][0]["maxLength"] == MAX_STRING
+    assert rest["properties"]["arguments"] == {"type": "object"}
+    assert text["required"] == ["answer"]
+    assert all(option["additionalProperties"] is False for option in built["anyOf"])
+
+
+def test_the_conversation_is_shown_in_the_same_form() -> None:
+    said = [system(), user(), assistant("", call()), result("ore"), result("lost", "c2", is_error=True)]
+    asked = request(*said, assistant("done"), user(), tools=(SCAN,))
+    config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA)
+    sent = body_of(asked, config, provider="reefnet")
+    told, _, step, results, done, _ = sent["messages"]
+    assert "- scan: Look around" in told["content"]
+    assert told["content"].startswith("You are a mysis.")
+    assert json.loads(step["content"]) == {"name": "scan", "arguments": {"sector": "a"}}
+    assert results["content"] == "Result of scan:\nore\n\nResult of scan:\nError: lost"
+    assert json.loads(done["content"]) == {"answer": "done"}
+    assert {one["role"] for one in sent["messages"]} == {"system", "user", "assistant"}
+    assert "tools" not in sent
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "calls"),
+    [
+        ('{"name": "scan", "arguments": {"sector": "b"}}', "", (AnswerCall("scan", '{"sector":"b"}'),)),
+        ('{"name": "scan"}', "", (AnswerCall("scan", "{}"),)),
+        ('{"name": "scan", "arguments": [1]}', "", (AnswerCall("scan", "[1]", broken=LIST),)),
+        ('{"answer": "done"}', "done", ()),
+        ('{"other": 1}', '{"other": 1}', ()),
+        ("just text", "just text", ()),
+    ],
+)  # fmt: skip
+def test_an_answer_is_a_call_or_a_text(said: str, text: str, calls: tuple[AnswerCall, ...]) -> None:
+    assert read(said) == (text, calls)
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+GO = ToolSpec("go", "Go.", {"type": "object", "properties": {"at": {"$ref": "#/$defs/P"}}, "$defs": {"P": POINT}})
+
+
+def test_a_schema_inside_another_keeps_no_references() -> None:
+    assert schema((GO,))["anyOf"][0]["properties"]["arguments"] == {"type": "object", "properties": {"at": POINT}}
+    told, _ = as_text("", (), (GO,))
+    assert told.endswith(f"- go: Go. Arguments: {json.dumps({'at': POINT})}")
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('{"answer": "All is w', "All is w"),
+        ('{"answer": "All is well."', "All is well."),
+        ('{ "answer" : "one\\ntwo \\u00e4 \\"three\\" \\', 'one\ntwo ä "three" '),
+        ('{"answer": "cut in \\u00', "cut in "),
+        ('{"answer": "a \\\\u12', "a \\u12"),
+        ('{"answer": "', ""),
+        ('{"answer"', ""),
+        ('{"na', ""),
+        ("{", ""),
+        ("plain words", "plain words"),
+    ],
+)
+def test_a_text_that_was_cut_is_what_there_is_of_it(said: str, text: str) -> None:
+    assert read(said, is_cut=True) == (text, ())
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        ('{"name": "scan", "arguments": {"amount": 3', '{"amount": 3'),
+        ('{"name": "scan", "arguments": {"to": "the be', '{"to": "the be'),
+        ('{"name": "scan", "arguments":', "{}"),
+        ('{"name": "scan", "argu', "{}"),
+        ('{"name": "scan"', "{}"),
+    ],
+)
+def test_a_call_that_was_cut_is_broken_and_never_mended(said: str, arguments: str) -> None:
+    text, (cut,) = read(said, is_cut=True)
+    assert (text, cut.name, cut.arguments) == ("", "scan", arguments)
+    assert "the output limit was reached" in cut.broken
+
+
+@pytest.mark.parametrize("said", ['{"name": "Bob"} is my name.', '{"answer": "he said "no""} he', '{"half'])
+def test_what_was_not_cut_stays_the_text_it_is(said: str) -> None:
+    assert read(said) == (said, ())
+
+
+def test_a_call_that_ends_in_mid_string_is_broken_whatever_the_server_says_of_its_end() -> None:
+    _, (cut,) = read('{"name": "scan", "arguments": {"to": "the be')
+    assert (cut.arguments, bool(cut.broken)) == ('{"to": "the be', True)
+
+
+def test_an_object_that_was_complete_at_the_limit_is_taken() -> None:
+    assert read('{"name": "scan"}', is_cut=True) == ("", (AnswerCall("scan", "{}"),))
+
+
+HAIL = ToolSpec(
+    "hail",
+    "",
+    {
+        "type": "object",
+        "properties": {
+            "to": {"type": ["string", "null"]},
+            "how": {"enum": ["loud", "low"]},
+            "often": {"type": "integer", "minimum": 2},
+            "far": {"type": "number"},
+            "now": {"type": "boolean"},
+            "all": {"type": "array"},
+            "at": {"type": "object", "properties": {"x": {"const": 3}}, "required": ["x"]},
+            "or": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+            "any": {},
+            "unsaid": {"type": "string"},
+        },
+        "required": ["to", "how", "often", "far", "now", "all", "at", "or", "any", "lost"],
+    },
+)
+
+
+def test_examples_show_calls_that_fit_their_schemas() -> None:
+    title, asked, called = examples((HAIL,))
+    assert (title, asked) == ("Examples:", "User: Use hail.")
+    step = json.loads(called.removeprefix("You: "))
+    assert step["arguments"] == {
+        "to": "<to>",
+        "how": "loud",
+        "often": 2,
+        "far": 1,
+        "now": True,
+        "all": [],
+        "at": {"x": 3},
+        "or": None,
+        "any": "<any>",
+        "lost": "<lost>",
+    }
+
+
+def test_at_most_three_tools_are_shown_and_each_once() -> None:
+    tools = [ToolSpec(name, "", {}) for name in "abcdef"]
+    shown = [[line[-2] for line in examples(tools[:count]) if line.startswith("User")] for count in (1, 2, 3, 6)]
+    assert shown == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "d", "f"]]
+
+
+@pytest.mark.parametrize(("wanted", "there"), [(True, True), (False, False), (None, False)])
+def test_examples_are_shown_where_they_are_wanted(wanted: bool | None, there: bool) -> None:
+    config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
+    sent = body_of(request(tools=(SCAN,)), config, provider="reefnet")
+    example = 'User: Use scan.\nYou: {"name": "scan", "arguments": {"sector": "<sector>"}}'
+    assert (example in sent["messages"][0]["content"]) is there

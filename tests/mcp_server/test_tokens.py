@@ -1,0 +1,75 @@
+"""One token per client, kept as a hash, refused as soon as it is revoked."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from zoea.mcp_server.tokens import Client, Scope, Tokens
+from zoea.model.errors import UsageError
+from zoea.settings import Credentials
+
+NOW = 1_800_000_000_000_000
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "credentials.toml"
+
+
+@pytest.fixture
+def tokens(file: Path) -> Tokens:
+    return Tokens(Credentials(file))
+
+
+def test_a_token_lets_its_client_in_with_its_scope(tokens: Tokens) -> None:
+    reader, commander = tokens.new("claude", Scope.READ, NOW), tokens.new("codex", Scope.COMMAND, NOW)
+    assert reader != commander
+    assert tokens.client_of(reader) == Client("claude", Scope.READ)
+    assert tokens.client_of(commander) == Client("codex", Scope.COMMAND)
+    assert tokens.client_of(reader[:-1]) is None
+    assert tokens.client_of("") is None
+    assert tokens.client_of("\udcff") is None
+
+
+def test_nothing_that_is_kept_or_listed_lets_anybody_in(tokens: Tokens, file: Path) -> None:
+    token = tokens.new("claude", Scope.READ, NOW)
+    kept = file.read_text(encoding="utf-8")
+    assert token not in kept
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (row,) = tokens.rows()
+    assert (row.name, row.scope, row.created_at) == ("claude", Scope.READ, NOW)
+    assert token not in repr(row)
+
+
+def test_a_name_has_one_token(tokens: Tokens) -> None:
+    tokens.new("claude", Scope.READ, NOW)
+    with pytest.raises(UsageError, match="has a token already"):
+        tokens.new("claude", Scope.COMMAND, NOW)
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "a/b", "a\n", "x" * 41, "ü", "Commander"])
+def test_a_name_that_could_mislead_is_refused(tokens: Tokens, name: str) -> None:
+    with pytest.raises(UsageError, match="no name for a client"):
+        tokens.new(name, Scope.READ, NOW)
+
+
+def test_a_token_revoked_elsewhere_is_refused_at_once(tokens: Tokens, file: Path) -> None:
+    token = tokens.new("claude", Scope.READ, NOW)
+    assert tokens.client_of(token) is not None
+    Tokens(Credentials(file)).revoke("claude")
+    assert tokens.client_of(token) is None
+    with pytest.raises(UsageError, match="no token claude"):
+        tokens.revoke("claude")
+
+
+@pytest.mark.parametrize("kept", ["", "{}", "[]", '{"sha256": "", "scope": "god", "created_at": 1}', "hello"])
+def test_what_somebody_else_wrote_there_lets_nobody_in(tokens: Tokens, file: Path, kept: str) -> None:
+    if kept:
+        Credentials(file).set("mcp-token/odd", kept)
+    Credentials(file).set("openai", "sk-something")
+    assert tokens.rows() == ()
+    assert tokens.client_of("") is None
+    assert tokens.client_of("sk-something") is None

@@ -1,0 +1,105 @@
+"""What an event says, and to whom it is trouble."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zoea.model.enums import ASK_TOOL
+from zoea.model.values import ApprovalView, Event
+from zoea.queries.phrases import Text, asked_phrase, failure_phrase, is_trouble, sentence, text_of, who
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "needs"),
+    [
+        ("turn.ended", {"turn": 7}, (Text.ANSWER, 7)),
+        ("message.sent", {"message": 4}, (Text.MESSAGE, 4)),
+        ("message.sent", {}, None),
+        ("approval.asked", {"approval": 3}, (Text.ASKED, 3)),
+        ("mysis.state", {"state": "errored", "error": "No key"}, (Text.FAILURE, 1)),
+        ("mysis.state", {"state": "idle", "error": ""}, None),
+        ("turn.opened", {"turn": 7}, None),
+    ],
+)
+def test_an_event_names_the_text_it_needs(kind: str, data: dict[str, Any], needs: tuple[Text, int] | None) -> None:
+    assert text_of(Event(1, kind, 1, data)) == needs
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("turn.ended", {"outcome": "answered"}, "hello {0} [/]"),
+        ("turn.ended", {"outcome": "loop"}, "turn ended: loop. hello {0} [/]"),
+        ("message.sent", {"said": "broadcast"}, "to all: hello {0} [/]"),
+        ("message.sent", {"said": "direct"}, "says: hello {0} [/]"),
+        ("budget.refused", {"scope": "swarm", "used": 5, "limit": 4}, "budget of swarm is spent: 5 of 4 tokens"),
+        ("hold.set", {"reason": "{x}"}, "on hold: {x}"),
+    ],
+)
+def test_a_text_is_quoted_as_it_is(kind: str, data: dict[str, Any], said: str) -> None:
+    assert sentence(Event(1, kind, 1, data), "hello {0} [/]") == said
+
+
+def test_a_reason_that_is_the_errors_own_title_is_said_once() -> None:
+    event = Event(1, "mysis.state", 1, {"state": "errored", "error": "No key", "reason": "No key"})
+    assert sentence(event) == "is errored: No key"
+    assert sentence(event, "401. Set it.") == "is errored: No key. 401. Set it."
+    other = Event(1, "mysis.state", 1, {"state": "idle", "error": "Circuit breaker open", "reason": "three nudges"})
+    assert sentence(other) == "is idle: Circuit breaker open; three nudges"
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "arguments", "said"),
+    [
+        ("sell", "tool", '{"item": "ore", "n": 40}', 'asks to run sell(item="ore", n=40)'),
+        ("sell", "tool", '{"session_id": "‹account›"}', "asks to run sell()"),
+        (ASK_TOOL, "tool", '{"question": "Which belt?"}', "asks: Which belt?"),
+        (
+            "go on beyond the budget",
+            "budget",
+            '{"budget": "turn", "used": 5, "limit": 4}',
+            'asks to go on beyond the budget: budget="turn", used=5, limit=4',
+        ),
+    ],
+)
+def test_a_question_says_what_is_asked(tool: str, kind: str, arguments: str, said: str) -> None:
+    assert asked_phrase(ApprovalView(1, 1, "alpha", tool, "", arguments, 0, 0, kind)) == said
+
+
+def test_who_it_is_about_has_a_name_or_a_number() -> None:
+    names = {1: "alpha"}
+    assert who(Event(1, "turn.opened", 1), names) == "alpha"
+    assert who(Event(1, "turn.opened", 2), names) == "#2"
+    assert who(Event(1, "message.sent", None), names) == "commander"
+    assert who(Event(1, "hold.set", None), names) == "swarm"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "bad"),
+    [
+        ("mysis.state", {"state": "errored"}, True),
+        ("mysis.state", {"state": "idle"}, False),
+        ("turn.ended", {"outcome": "loop"}, True),
+        ("turn.ended", {"outcome": "answered"}, False),
+        ("turn.broke_off", {}, True),
+        ("budget.refused", {}, True),
+        ("hold.set", {}, False),
+    ],
+)
+def test_trouble_is_told_apart(kind: str, data: dict[str, Any], bad: bool) -> None:
+    assert is_trouble(Event(1, kind, 1, data)) is bad
+
+
+@pytest.mark.parametrize(
+    ("state", "error_class", "said"),
+    [
+        ("settled", "", ""),
+        ("released", "transient", "failed: transient"),
+        ("released", "cancelled", "was never sent"),
+        ("settled", "cancelled", "failed: cancelled"),
+    ],
+)
+def test_a_request_that_was_given_back_did_not_fail(state: str, error_class: str, said: str) -> None:
+    assert failure_phrase(state, error_class) == said

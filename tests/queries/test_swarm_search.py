@@ -1,0 +1,225 @@
+"""What a search over the whole swarm finds, where it stops, and that it can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import call, script, swarm
+from zoea.model.enums import Role
+from zoea.model.errors import StoreError
+from zoea.model.request import Answer
+from zoea.queries import swarm_search
+from zoea.queries.swarm_search import Hit, Searcher, Spot, Wish, moment_of, wish_of
+from zoea.settings import Settings
+from zoea.store import WriterConnection
+from zoea.store.direct_reader import open_reader
+
+NOW = 1_700_000_000_000_000
+QUIET = Settings.model_validate({"nudge": {"enabled": False}})
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Path]:
+    """Two myses that worked: prompts, thoughts, calls, results, answers."""
+    model = script(
+        Answer(reasoning="The Osprey is near.", calls=(call("look", "belt-2"),)),
+        Answer(text="Belt two holds iron. 100% [/] 漢字"),
+    )
+    async with swarm(tmp_path, model, settings=QUIET) as inner:
+        for name in ("alpha", "beta"):
+            await inner.commander.create(name)
+            await inner.commander.send(name, f"Survey the belt, {name}")
+            await inner.settled(name)
+        yield inner.path
+
+
+def found(database: Path, typed: str, now: int = NOW) -> list[Hit]:
+    searcher = Searcher(database)
+    hits = searcher.search(searcher.begin(), wish_of(typed, now))
+    assert hits is not None
+    return list(hits.hits)
+
+
+def marked(hit: Hit) -> str:
+    return hit.text[hit.start : hit.start + hit.length]
+
+
+@pytest.mark.parametrize(
+    ("typed", "spot", "role", "mark"),
+    [
+        ("osprey", Spot.REASONING, Role.ASSISTANT, "Osprey"),
+        ("two holds", Spot.CONTENT, Role.ASSISTANT, "two holds"),
+        ("100% [/]", Spot.CONTENT, Role.ASSISTANT, "100% [/]"),
+        ("漢字", Spot.CONTENT, Role.ASSISTANT, "漢字"),
+        ("survey", Spot.CONTENT, Role.USER, "Survey"),
+        ("look did", Spot.CONTENT, Role.TOOL, "look did"),
+        ('{"text', Spot.CALL, Role.ASSISTANT, '{"text'),
+    ],
+)
+async def test_words_are_found_wherever_they_stand(
+    database: Path, typed: str, spot: Spot, role: Role, mark: str
+) -> None:
+    hits = found(database, typed)
+    assert {(hit.spot, hit.role, marked(hit)) for hit in hits} == {(spot, role, mark)}
+    assert hits == sorted(hits, key=lambda hit: -hit.memory_id)
+
+
+async def test_a_hit_names_its_call_or_who_said_it(database: Path) -> None:
+    (result,) = found(database, "@alpha look did")
+    assert (result.tool, result.mysis) == ("look", "alpha")
+    assert result.call_id is not None
+    assert found(database, "@beta survey")[0].sender == "you"
+
+
+async def test_a_capital_asks_for_exactly_what_was_typed(database: Path) -> None:
+    assert found(database, "Osprey")
+    assert not found(database, "OSPREY")
+
+
+async def test_filters_narrow_it_down(database: Path) -> None:
+    assert {hit.mysis for hit in found(database, "@ALPHA belt")} == {"alpha"}
+    assert {hit.role for hit in found(database, "role:tool belt")} == {Role.TOOL}
+    assert found(database, "@nobody belt") == []
+    assert found(database, "since:1h belt")
+    assert found(database, "until:1h belt") == []
+    assert {hit.role for hit in found(database, "role:user")} == {Role.USER}
+
+
+async def test_what_is_long_is_shown_around_the_words(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=False)
+        await inner.commander.send("alpha", "x" * 60_000 + "needle" + "y" * 60_000)
+        await inner.commander.start("alpha")
+        await inner.settled()
+        (hit,) = found(inner.path, "needle")
+    assert marked(hit) == "needle"
+    assert len(hit.text) < 1_000
+    assert hit.text.startswith("…x")
+    assert hit.text.endswith("y…")
+
+
+class TestMany:
+    @pytest.fixture
+    async def many(self, tmp_path: Path) -> Path:
+        """Memories enough for several pages: every tenth holds `needle`."""
+        async with swarm(tmp_path, script(Answer(text="yes")), settings=QUIET) as inner:
+            await inner.commander.create("alpha")
+            await inner.commander.send("alpha", "begin")
+            await inner.settled()
+
+            def op(conn: WriterConnection) -> None:
+                for number in range(5_000):
+                    text = "needle" if number % 10 == 0 else "hay"
+                    conn.execute(
+                        "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+                        " VALUES (1, 1, ?, 'assistant', 'llm', ?, 1, ?)",
+                        (100 + number, text, NOW),
+                    )
+
+            await inner.store.write(op)
+            return inner.path
+
+    async def test_pages_follow_each_other_without_gap_or_repetition(self, many: Path) -> None:
+        searcher, wish = Searcher(many), wish_of("needle", NOW)
+        seen: list[int] = []
+        before: int | None = None
+        while True:
+            hits = searcher.search(searcher.begin(), wish, before)
+            assert hits is not None
+            seen += [hit.memory_id for hit in hits.hits]
+            before = hits.before
+            if before is None:
+                break
+            assert len(hits.hits) == swarm_search.PAGE
+        assert len(seen) == 500
+        assert seen == sorted(set(seen), reverse=True)
+
+    async def test_words_too_short_for_the_index_end_after_so_many_memories_and_say_where(
+        self, many: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 1_000)
+        searcher = Searcher(many)
+        hits = searcher.search(searcher.begin(), wish_of("qq", NOW))
+        assert hits is not None
+        assert hits.hits == ()
+        assert hits.before is not None
+        assert hits.note.startswith("looked through the newest ")
+
+    async def test_filters_alone_list_what_they_leave_page_after_page(self, many: Path) -> None:
+        searcher = Searcher(many)
+        first = searcher.search(searcher.begin(), wish_of("@alpha role:assistant", NOW))
+        assert first is not None
+        assert (len(first.hits), first.before) == (swarm_search.PAGE, first.hits[-1].memory_id)
+        assert found(many, "@nobody") == []
+
+    async def test_a_search_that_was_overtaken_gives_nothing(self, many: Path) -> None:
+        searcher = Searcher(many)
+        old = searcher.begin()
+        searcher.begin()
+        assert searcher.search(old, wish_of("needle", NOW)) is None
+
+    async def test_a_query_under_way_is_interrupted(self, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        running = threading.Event()
+
+        def slow(path: Path) -> sqlite3.Connection:
+            reader = open_reader(path)
+
+            def instr(text: str, words: str) -> int:
+                running.set()
+                time.sleep(0.01)  # a query that would take a minute
+                return 0
+
+            reader.create_function("instr", 2, instr)
+            return reader
+
+        monkeypatch.setattr("zoea.queries.swarm_search.open_reader", slow)
+        searcher = Searcher(many)
+        query = asyncio.create_task(asyncio.to_thread(searcher.search, searcher.begin(), wish_of("needle", NOW)))
+        await asyncio.to_thread(running.wait, 10)
+        began = time.monotonic()
+        searcher.stop()
+        assert await query is None
+        assert time.monotonic() - began < 20
+
+
+async def test_a_database_that_cannot_be_searched_is_an_error(database: Path) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("ALTER TABLE memory RENAME TO gone")
+    connection.close()
+    with pytest.raises(StoreError, match="cannot be searched"):
+        found(database, "belt")
+
+
+class TestWishes:
+    def test_words_and_filters_are_told_apart(self) -> None:
+        wish = wish_of("iron  @alpha role:tool ore", NOW)
+        assert (wish.words, wish.mysis, wish.role) == ("iron ore", "alpha", Role.TOOL)
+        assert wish_of('"@alpha role:tool"', NOW).words == "@alpha role:tool"
+        assert wish_of("a:b @", NOW).words == "a:b @"
+        assert wish_of('{"status":  "docked"} @alpha', NOW) == Wish(words='{"status":  "docked"}', mysis="alpha")
+        assert wish_of('say "role:tool" twice', NOW).words == "say role:tool twice"
+        assert wish_of("nul\x00", NOW).words == "nul␀"
+        assert wish_of("   ", NOW) == Wish()
+        assert Wish().is_empty
+
+    @pytest.mark.parametrize("typed", ["role:nobody", "since:yesterday", "until:", "since:25:99"])
+    def test_what_is_not_understood_is_said(self, typed: str) -> None:
+        assert wish_of(typed, NOW).problem
+
+    def test_moments_are_spans_times_and_dates(self) -> None:
+        assert moment_of("2h", NOW) == NOW - 7_200_000_000
+        assert moment_of("1w", NOW) == NOW - 7 * 86_400_000_000
+        noon = moment_of("12:00", NOW)
+        assert noon is not None
+        assert datetime.fromtimestamp(noon / 1_000_000).hour == 12
+        day = moment_of("2026-01-31", NOW)
+        assert day is not None
+        assert datetime.fromtimestamp(day / 1_000_000).day == 31

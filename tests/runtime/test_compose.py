@@ -1,0 +1,252 @@
+"""The composition root: what settings name becomes providers, upstreams, policies; what is stored is read alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import ErrorClass, MysisState, Role
+from zoea.model.errors import MysisMissing, ProviderError, SettingsError, StoreError, StoreMissing
+from zoea.model.ports import SwarmApi
+from zoea.process.clock import SystemClock
+from zoea.queries import stored_swarm
+from zoea.runtime.compose import Wishes, running_swarm
+from zoea.runtime.provider_set import ProviderSet
+from zoea.runtime.upstream_set import policies_of, policy_of, upstreams_of, world_upstream
+from zoea.settings import Credentials, Settings, Template
+from zoea.settings.paths import Places
+from zoea.tools import Sharing
+from zoea.tools.policy import SearchScope, Send
+
+REACTIVE = Wishes(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+
+
+@pytest.fixture
+def where(runtime: Path, tmp_path: Path) -> Places:
+    made = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
+    made.make_data()
+    return made
+
+
+@asynccontextmanager
+async def swarm_of(where: Places, wishes: Wishes = REACTIVE) -> AsyncIterator[SwarmApi]:
+    async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+        yield swarm
+
+
+class TestSwarm:
+    async def test_a_swarm_answers_and_its_answer_is_stored(self, where: Places) -> None:
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha", tags=("north",))
+            await swarm.send("alpha", "Hello there")
+            await swarm.wait("alpha", timeout_s=20)
+            live = await swarm.mysis("alpha")
+        view = stored_swarm.stored_mysis(where.database, "ALPHA")
+        assert (view.turns, view.requests, view.tokens) == (live.turns, live.requests, live.tokens)
+        assert (view.tags, view.template, view.provider) == (("north",), "default", "scripted")
+        said = stored_swarm.conversation(where.database, "#1")
+        assert said[0].role is Role.USER
+        assert "Hello there" in [memory.content for memory in said]
+        assert stored_swarm.conversation(where.database, "alpha", last=1)[0].id == said[-1].id
+        assert stored_swarm.answer_text(where.database, said[-1].turn_id) == said[-1].content
+        assert stored_swarm.message_text(where.database, 1) == said[0].content
+        assert stored_swarm.newest_event(where.database) > 0
+        assert stored_swarm.open_approvals(where.database) == ()
+        assert stored_swarm.grants(where.database) == ()
+
+    async def test_providers_can_be_brought_along(self, where: Places) -> None:
+        provider = ScriptedProvider(name="mine")
+        wishes = Wishes(providers={"mine": provider}, overrides={"nudge.enabled": False})
+        async with swarm_of(where, wishes) as swarm:
+            await swarm.create("alpha", provider="mine")
+            await swarm.send("alpha", "Hello")
+            await swarm.wait("alpha", timeout_s=20)
+        assert provider.requests
+
+    async def test_who_ran_at_the_end_is_known_at_the_next_start(self, where: Places) -> None:
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha")
+            await swarm.create("beta", start=False)
+        async with swarm_of(where) as swarm:
+            assert await swarm.start_all(left_running=True) == 1
+            assert [view.state for view in (await swarm.view()).myses] == [MysisState.RUNNING, MysisState.IDLE]
+            await swarm.stop("alpha")
+            assert await swarm.start_all(left_running=True) == 0
+        async with swarm_of(where) as swarm:
+            assert await swarm.start_all(left_running=True) == 0
+
+    async def test_settings_that_are_wrong_open_nothing(self, where: Places) -> None:
+        with pytest.raises(SettingsError):
+            async with swarm_of(where, Wishes(overrides={"swarm.max_myses": -1})):
+                raise AssertionError("opened")
+        assert not where.database.exists()
+
+    async def test_the_log_says_what_is_open_and_nothing_of_what_was_said(self, where: Places) -> None:
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha")
+            await swarm.send("alpha", "a very private matter")
+            await swarm.wait("alpha", timeout_s=20)
+        assert "private" not in where.log.read_text()
+
+
+class TestAccounts:
+    async def test_an_account_kept_by_name_is_never_given_to_who_is_called_so_later(self, where: Places) -> None:
+        credentials = Credentials(where.credentials)
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha", start=False)
+            await swarm.delete("alpha")
+        credentials.set("account/reef/alpha", '{"account": "alpha", "password": "p1"}')
+        first = stored_swarm.uid_of(where.database, "#1")
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha", start=False)
+            assert credentials.names() == (f"account/reef/@{first}",)
+        assert stored_swarm.uid_of(where.database, "alpha") != first
+
+    async def test_a_swarm_opens_though_its_credentials_cannot_be_read(self, where: Places) -> None:
+        where.credentials.write_text("nonsense")
+        where.credentials.chmod(0o600)
+        async with swarm_of(where) as swarm:
+            assert (await swarm.view()).myses == ()
+        assert "accounts cannot be read" in where.log.read_text()
+
+
+class TestStored:
+    async def test_what_ran_when_it_was_killed_is_idle_while_nobody_runs_it(self, where: Places) -> None:
+        async with swarm_of(where) as swarm:
+            await swarm.create("alpha")
+            await swarm.hold(True, reason="lunch")
+            view = stored_swarm.stored_view(where.database)
+        assert (view.held, view.hold_reason) == (True, "lunch")
+        assert [(mysis.name, mysis.state, mysis.state_reason) for mysis in view.myses] == [
+            ("alpha", MysisState.IDLE, stored_swarm.WAS_RUNNING)
+        ]
+
+    def test_nothing_stored_is_missing(self, where: Places) -> None:
+        with pytest.raises(StoreMissing):
+            stored_swarm.stored_view(where.database)
+
+    async def test_an_unknown_mysis_is_missing_by_name_and_id(self, where: Places) -> None:
+        async with swarm_of(where):
+            for ref in ("nobody", "#7", "#", "#99999999999999999999"):
+                with pytest.raises(MysisMissing):
+                    stored_swarm.stored_mysis(where.database, ref)
+
+    async def test_a_broken_database_is_an_error_and_no_crash(self, where: Places) -> None:
+        async with swarm_of(where):
+            await asyncio.sleep(0)
+        raw = bytearray(where.database.read_bytes())
+        raw[4096:] = b"\xff" * (len(raw) - 4096)
+        where.database.write_bytes(raw)
+        with pytest.raises(StoreError):
+            stored_swarm.stored_view(where.database)
+
+    def test_a_message_that_is_not_there_says_nothing(self, where: Places) -> None:
+        async def opened() -> None:
+            async with swarm_of(where):
+                await asyncio.sleep(0)
+
+        asyncio.run(opened())
+        assert stored_swarm.message_text(where.database, 5) == ""
+        assert stored_swarm.answer_text(where.database, 5) == ""
+
+
+class TestProviders:
+    def providers(self, where: Places, **provider: dict[str, object]) -> ProviderSet:
+        return ProviderSet(Settings.model_validate({"provider": provider}), where, SystemClock())
+
+    def test_a_provider_is_made_once_when_first_wanted(self, where: Places) -> None:
+        made = self.providers(where)
+        assert made.get("autopilot") is made.get("autopilot")
+        assert made.get("autopilot").label == "autopilot (no model)"
+
+    def test_the_autopilots_pace_is_a_setting(self, where: Places) -> None:
+        made = self.providers(where, pilot={"type": "autopilot", "tick": 5})
+        assert made.get("pilot").kind == "autopilot"
+
+    def test_an_unknown_provider_names_the_nearest(self, where: Places) -> None:
+        with pytest.raises(ProviderError) as caught:
+            self.providers(where).get("olama")
+        assert (caught.value.kind, caught.value.hint) == (ErrorClass.MODEL_MISSING, "Did you mean ollama?")
+        with pytest.raises(ProviderError, match="no provider"):
+            self.providers(where).get("xyzzy")
+
+    def test_a_key_that_cannot_be_found_is_a_matter_of_access(self, where: Places) -> None:
+        made = self.providers(where, far={"type": "openai", "api_key": "env:NO_SUCH_KEY"})
+        with pytest.raises(ProviderError, match="provider far") as caught:
+            made.get("far")
+        assert caught.value.kind is ErrorClass.AUTH
+        assert made.secrets() == ()
+
+    def test_its_secrets_are_known_to_the_log(self, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FAR_KEY", "abc-123-very-secret")
+        made = self.providers(where, far={"type": "openai", "api_key": "env:FAR_KEY"})
+        assert made.secrets() == ("abc-123-very-secret",)
+
+    async def test_what_counts_against_budgets_is_known_before_anything_is_made(self, where: Places) -> None:
+        made = self.providers(where, far={"type": "openai"}, pilot={"type": "autopilot"})
+        metered = made.metered()
+        assert (metered["far"], metered["pilot"], metered["autopilot"], metered["ollama"]) == (True, False, False, True)
+        made.get("autopilot")
+        await made.close()
+
+
+class TestUpstreams:
+    def test_an_upstream_gets_its_secrets_and_limits(self, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TOKEN", "t0ken")
+        settings = Settings.model_validate(
+            {
+                "upstream_defaults": {"start_timeout": 7},
+                "upstream": {
+                    "git": {"command": "git-mcp", "args": ["--token={env:TOKEN}"], "session": "per-mysis"},
+                    "web": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer {env:TOKEN}"}},
+                    "game": {"command": "game", "inject": {"session_id": "account"}, "retries": 9},
+                },
+            }
+        )
+        git, web, game = upstreams_of(settings, Credentials(where.credentials))
+        assert (git.args, git.session, git.start_timeout) == (("--token=t0ken",), Sharing.PER_MYSIS, 7)
+        assert (web.headers, web.login) == ({"Authorization": "Bearer t0ken"}, None)
+        assert game.login is not None
+        assert (game.retries, dict(game.inject)) == (9, {"session_id": "account"})
+        assert "t0ken" not in repr((git, web))
+
+    def test_the_world_is_a_process_that_keeps_seed_and_size(
+        self, where: Places, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PYTHONPATH", "/somewhere")
+        settings = Settings.model_validate({"world": {"seed": 4, "systems": 12, "tick": 0.5, "turbo": True}})
+        world = world_upstream(settings, where)
+        assert (world.name, world.command) == ("reef", sys.executable)
+        assert world.args[world.args.index("--seed") + 1] == "4"
+        assert world.args[world.args.index("--systems") + 1] == "12"
+        assert world.args[world.args.index("--tick") + 1] == "0.5"
+        assert "--turbo" in world.args
+        assert dict(world.env) == {"PYTHONPATH": "/somewhere"}
+        where.world.touch()
+        assert not {"--seed", "--systems"} & set(world_upstream(settings, where).args)
+        assert os.environ["PYTHONPATH"] == "/somewhere"
+
+    def test_a_template_is_its_policy(self) -> None:
+        template = Template.model_validate(
+            {
+                "name": "careful",
+                "send": "commander",
+                "search": "swarm",
+                "upstreams": ["git"],
+                "tools": {"allow": ["git_*"], "deny": ["git_push"], "ask": ["git_commit"]},
+            }
+        )
+        policy = policy_of(template, ("git", "reef"))
+        assert (policy.allow, policy.ask) == (("git_*",), ("git_commit",))
+        assert policy.deny == ("git_push", "reef/*")
+        assert (policy.send, policy.search, policy.ask_destructive) == (Send.COMMANDER, SearchScope.SWARM, True)
+        policies = policies_of(())
+        assert policies(template.text) == policy_of(template, ())
+        assert policies(template.text) is policies(template.text)

@@ -1,0 +1,123 @@
+"""What a person sees of upstreams and providers, and how they mend and try them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.llm_clock import HandClock
+from tests.fakes.toolboxes import Faulty, wait_until
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.mcp_server.address import Address
+from zoea.mcp_server.supervisor import McpDoor
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import ProviderError, UpstreamLost, UsageError
+from zoea.model.request import ModelInfo
+from zoea.runtime import connections
+from zoea.runtime.connections import LiveOutside
+from zoea.runtime.provider_set import ProviderSet
+from zoea.settings import Settings
+from zoea.settings.paths import Places
+from zoea.tools import Toolbox
+
+
+def providers(folder: Path, settings: Settings | None = None, **extra: ScriptedProvider) -> ProviderSet:
+    where = Places(folder / "data", folder / "config", folder / "run")
+    chosen = settings or Settings.model_validate({"swarm": {"default_provider": "scripted"}})
+    return ProviderSet(chosen, where, HandClock(), extra)
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Faulty:
+    return Faulty(tmp_path)
+
+
+def door_of(folder: Path) -> McpDoor:
+    """A door that stays shut."""
+    return McpDoor(Places(folder, folder, folder), Address("127.0.0.1", 0))
+
+
+@pytest.fixture
+async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveOutside, Toolbox]]:
+    toolbox = Toolbox([faulty.config(inject={"text": "account"})], logs=tmp_path)
+    toolbox.open()
+    await toolbox.settled()
+    yield LiveOutside(toolbox, providers(tmp_path), door_of(tmp_path)), toolbox
+    await toolbox.close()
+
+
+async def test_an_upstream_is_shown_with_its_tools_as_it_lists_them(live: tuple[LiveOutside, Toolbox]) -> None:
+    (view,) = await live[0].upstreams()
+    assert (view.name, view.transport, view.state, view.sessions) == ("faulty", "stdio", "open", 1)
+    echo = next(tool for tool in view.tools if tool.name == "echo")
+    assert "text" in json.loads(echo.schema)["properties"]
+    assert echo.injected == ("text",)
+    assert view.log.endswith("upstream-faulty.log")
+
+
+async def test_a_tool_tried_by_hand_gives_its_result(live: tuple[LiveOutside, Toolbox]) -> None:
+    trial = await live[0].try_tool("faulty", "echo", '{"text": "hello"}')
+    assert (trial.content, trial.is_error) == ("hello", False)
+    assert trial.took_us > 0
+
+
+async def test_what_is_no_call_is_refused_before_it_is_made(live: tuple[LiveOutside, Toolbox]) -> None:
+    with pytest.raises(UsageError, match="not JSON"):
+        await live[0].try_tool("faulty", "echo", "{")
+    with pytest.raises(UsageError, match="no tool nothing"):
+        await live[0].try_tool("faulty", "nothing", "{}")
+    with pytest.raises(UsageError, match="no upstream gone"):
+        await live[0].try_tool("gone", "echo", "{}")
+
+
+async def test_a_reconnected_upstream_has_a_new_session(live: tuple[LiveOutside, Toolbox], faulty: Faulty) -> None:
+    before = len(faulty.seen("start"))
+    await live[0].reconnect("faulty")
+    await wait_until(lambda: live[1].status()[0].state == "open")
+    assert (await live[0].try_tool("faulty", "echo", '{"text": "again"}')).content == "again"
+    assert len(faulty.seen("start")) == before + 1
+
+
+async def test_an_upstream_that_is_lost_is_what_the_trial_says(live: tuple[LiveOutside, Toolbox]) -> None:
+    await live[1].upstream("faulty").close()
+    trial = await live[0].try_tool("faulty", "echo", "{}")
+    assert trial.is_error
+    assert "not available" in trial.content
+    with pytest.raises(UpstreamLost, match="is closed"):
+        await live[0].reconnect("faulty")
+
+
+class Silent(ScriptedProvider):
+    async def models(self) -> tuple[ModelInfo, ...]:
+        await asyncio.Event().wait()
+        return ()
+
+
+class Refusing(ScriptedProvider):
+    async def models(self) -> tuple[ModelInfo, ...]:
+        raise ProviderError("401 from there", kind=ErrorClass.AUTH, hint="Set a key.")
+
+
+async def test_every_provider_is_tried_and_says_how_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ASKING_S", 0.01)
+    settings = Settings.model_validate(
+        {
+            "swarm": {"default_provider": "nokey"},
+            "provider": {"nokey": {"type": "openai", "api_key": "env:NOT_THERE"}},
+        }
+    )
+    made = providers(tmp_path, settings, silent=Silent(), refusing=Refusing(), good=ScriptedProvider())
+    found = {
+        view.name: view for view in await LiveOutside(Toolbox([], logs=tmp_path), made, door_of(tmp_path)).providers()
+    }
+    assert list(found) == ["nokey", "silent", "refusing", "good"]
+    assert found["nokey"].is_default
+    assert found["nokey"].models is None
+    assert "no answer within" in found["silent"].problem
+    assert (found["refusing"].problem, found["refusing"].hint) == ("401 from there", "Set a key.")
+    assert found["good"].models
+    assert found["good"].latency_ms is not None

@@ -1,0 +1,231 @@
+"""The owner's surroundings: clock, log file, accounts, the end that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from tests.fakes.swarm import FakeSwarm
+from zoea.ipc.remote_swarm import RemoteSwarm
+from zoea.model.errors import OwnerError, WorkspaceHeld
+from zoea.model.ports import SwarmApi
+from zoea.process.clock import SystemClock, SystemIds
+from zoea.process.lock import holder
+from zoea.process.logs import logging_to
+from zoea.runtime import owner as owner_module
+from zoea.runtime.accounts import CredentialAccounts, account_key, name_key, settle_accounts
+from zoea.runtime.owner import own, within
+from zoea.settings import Credentials
+from zoea.settings.paths import Places
+
+
+@pytest.fixture
+def where(runtime: Path, tmp_path: Path) -> Places:
+    return Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
+
+
+@asynccontextmanager
+async def fake_swarm(_where: Places, on_shutdown: Callable[[], None]) -> AsyncIterator[SwarmApi]:
+    yield FakeSwarm(on_shutdown)
+
+
+class TestClock:
+    async def test_a_timer_in_the_past_fires_at_once(self) -> None:
+        clock = SystemClock()
+        fired = asyncio.Event()
+        clock.call_at(clock.now() - 1_000_000, fired.set)
+        await asyncio.wait_for(fired.wait(), timeout=20)
+
+    async def test_sleeping_ends_when_the_time_has_come(self) -> None:
+        clock = SystemClock()
+        until = clock.now() + 20_000
+        await clock.sleep_until(until)
+        assert clock.now() >= until - 2_000
+
+    async def test_a_cancelled_timer_does_not_fire(self) -> None:
+        clock = SystemClock()
+        fired = asyncio.Event()
+        clock.call_at(clock.now() + 1_000, fired.set).cancel()
+        await clock.sleep_until(clock.now() + 20_000)
+        assert not fired.is_set()
+
+    def test_ids_never_repeat_and_chance_is_below_one(self) -> None:
+        ids = SystemIds()
+        assert len({ids.uid() for _ in range(100)}) == 100
+        assert 0 <= ids.jitter() < 1
+
+
+class TestLog:
+    def test_it_is_closed_to_others_and_silent_on_the_screen(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "data" / "zoea.log"
+        with logging_to(file):
+            logging.getLogger("zoea.x").info("hello")
+            logging.getLogger("zoea.x").debug("not this")
+        assert "INFO zoea.x: hello" in file.read_text()
+        assert "not this" not in file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert capfd.readouterr() == ("", "")
+
+    def test_it_holds_no_secret_not_even_in_a_traceback(self, tmp_path: Path) -> None:
+        file = tmp_path / "zoea.log"
+        with logging_to(file, "debug", secrets=("my-own-password", "")):
+            try:
+                raise RuntimeError("login with my-own-password")
+            except RuntimeError:
+                logging.getLogger("zoea.x").exception("failed with %s", "sk-proj-abcdefghijklmnopqrstuvwxyz012345")
+        assert "my-own-password" not in file.read_text()
+        assert "abcdefghijklmnop" not in file.read_text()
+        assert "RuntimeError" in file.read_text()
+
+    def test_a_path_that_is_no_utf8_loses_no_line(self, tmp_path: Path) -> None:
+        file = tmp_path / "zoea.log"
+        with logging_to(file):
+            logging.getLogger("zoea.x").info("the swarm of %s is open", os.fsdecode(b"/odd\xff"))
+        assert r"the swarm of /odd\udcff is open" in file.read_text(encoding="utf-8")
+
+    def test_it_turns_over_before_it_grows_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("zoea.process.logs.MAX_BYTES", 1_000)
+        with logging_to(tmp_path / "zoea.log"):
+            for _ in range(100):
+                logging.getLogger("zoea.x").info("y" * 100)
+        assert sorted(file.name for file in tmp_path.glob("zoea.log*")) == [
+            "zoea.log",
+            "zoea.log.1",
+            "zoea.log.2",
+            "zoea.log.3",
+        ]
+
+
+class TestAccounts:
+    async def test_an_account_is_kept_in_the_credentials_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "credentials.toml"
+        await CredentialAccounts(Credentials(file)).save("reef", "u1", {"account": "alpha", "password": "p1"})
+        again = CredentialAccounts(Credentials(file))
+        assert await again.load("reef", "u1", "alpha") == {"account": "alpha", "password": "p1"}
+        assert await again.load("reef", "u2", "alpha") is None
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    async def test_accounts_made_together_cost_few_writes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        credentials = Credentials(tmp_path / "credentials.toml")
+        writes: list[int] = []
+        real = credentials.set_many
+
+        def counted(values: Mapping[str, str | SecretStr]) -> None:
+            writes.append(len(values))
+            real(values)
+
+        monkeypatch.setattr(credentials, "set_many", counted)
+        keeper = CredentialAccounts(credentials)
+        await asyncio.gather(*(keeper.save("reef", f"m{number}", {"password": "x"}) for number in range(50)))
+        assert sum(writes) == 50
+        assert len(writes) <= 3
+        assert await keeper.load("reef", "m49", "") == {"password": "x"}
+
+    async def test_a_write_that_fails_fails_for_whoever_waits(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        keeper = CredentialAccounts(Credentials(tmp_path / "file" / "credentials.toml"))
+        with pytest.raises(Exception, match="file"):
+            await keeper.save("reef", "alpha", {"password": "x"})
+
+    def test_any_name_makes_a_key_of_its_own(self) -> None:
+        assert name_key("reef", "alpha 1") == "account/reef/alpha 1"
+        assert name_key("reef", "ålpha") == "account/reef/c3a56c706861"
+        assert account_key("reef", "u1") == "account/reef/@u1"
+
+    async def test_what_a_person_stored_under_a_name_is_that_mysis_s_for_good(self, tmp_path: Path) -> None:
+        credentials = Credentials(tmp_path / "credentials.toml")
+        credentials.set("account/game/ålpha".replace("ålpha", "c3a56c706861"), '{"token": "mine"}')
+        keeper = CredentialAccounts(credentials)
+        assert await keeper.load("game", "u1", "ålpha") == {"token": "mine"}
+        assert await keeper.load("game", "u2", "ålpha") is None
+        assert credentials.names() == ("account/game/@u1",)
+
+    def test_accounts_kept_by_name_go_to_the_last_mysis_that_had_it(self, tmp_path: Path) -> None:
+        credentials = Credentials(tmp_path / "credentials.toml")
+        credentials.set_many(
+            {f"account/reef/{name}": f'{{"account": "{name}"}}' for name in ("alpha", "beta", "nobody")}
+        )
+        credentials.set_many({"account/reef/@u9": '{"account": "gamma"}', "key": "k"})
+        settle_accounts(credentials, [("alpha", "u1"), ("alpha", "u3"), ("beta", "u2")])
+        assert credentials.names() == (
+            "account/reef/@u2",
+            "account/reef/@u3",
+            "account/reef/@u9",
+            "account/reef/nobody",
+            "key",
+        )
+        settle_accounts(Credentials(tmp_path / "none.toml"), [("alpha", "u1")])
+        assert not (tmp_path / "none.toml").exists()
+
+
+class TestOwner:
+    async def test_a_workspace_has_one_owner_whom_others_reach(self, where: Places) -> None:
+        async with own(where, fake_swarm) as owner:
+            async with await RemoteSwarm.connect(where.socket) as remote:
+                assert (await remote.view()).myses == ()
+            with pytest.raises(WorkspaceHeld):
+                async with own(where, fake_swarm):
+                    raise AssertionError("owned twice")
+            assert not owner.ending.is_set()
+        assert owner.ending.is_set()
+        assert holder(where.data) is None
+        assert not where.socket.exists()
+
+    async def test_what_was_opened_is_closed_where_a_later_part_cannot_be(self, where: Places) -> None:
+        where.make_runtime()
+        where.socket.mkdir()
+        with pytest.raises(OwnerError):
+            async with own(where, fake_swarm):
+                raise AssertionError("opened")
+        assert holder(where.data) is None
+
+    async def test_a_front_can_wish_for_the_end(self, where: Places) -> None:
+        async with own(where, fake_swarm) as owner:
+            async with await RemoteSwarm.connect(where.socket) as remote:
+                await remote.shutdown()
+            await asyncio.wait_for(owner.ending.wait(), timeout=20)
+            owner.end()
+
+    async def test_a_part_that_hangs_is_left_behind(self, caplog: pytest.LogCaptureFixture) -> None:
+        async def hangs() -> None:
+            while True:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    if released:
+                        raise
+
+        async def fails() -> None:
+            raise RuntimeError("broken")
+
+        released: list[bool] = []
+        before = asyncio.all_tasks()
+        await within(0.05, hangs, "a part")
+        await within(0.05, fails, "another")
+        assert "a part did not close within 0.05 s" in caplog.text
+        assert "another did not close: broken" in caplog.text
+        released.append(True)
+        for task in asyncio.all_tasks() - before:
+            task.cancel()
+
+    async def test_a_process_that_cannot_end_is_ended(self, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+        forced = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(owner_module, "SHUTDOWN_S", 0.01)
+        monkeypatch.setattr(owner_module, "_force", lambda: loop.call_soon_threadsafe(forced.set))
+        async with own(where, fake_swarm) as owner:
+            owner.be_the_process(on_hangup=lambda: None)
+            owner.end()
+            await asyncio.wait_for(forced.wait(), timeout=20)

@@ -1,0 +1,89 @@
+"""Whose a captain of the sandbox world is, and what it earned for how many tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zoea.model.errors import WorldError
+from zoea.queries.stored_swarm import stored_view
+from zoea.runtime.accounts import account_key
+from zoea.runtime.upstream_set import WORLD
+from zoea.runtime.world_scores import credits_earned, scores_of
+from zoea.settings import Credentials
+from zoea.settings.paths import Places
+from zoea.store import Store, WriterConnection
+from zoea.swarm.persistence import mysis_ops
+from zoea.world.world_log import Record
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Places:
+    made = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=tmp_path / "run")
+    made.make_data()
+    return made
+
+
+def played(where: Places, *captains: str) -> None:
+    """A world in which each earned more than the one before."""
+    record = Record(where.world, seed=1)
+    for number, name in enumerate(captains, 1):
+        record.reef.register(name, "")
+        record.register(name, "")
+        for tool, args in (("undock", {}), ("mine", {"times": number}), ("dock", {}), ("sell", {})):
+            record.reef.call(name, tool, args)
+            record.call(name, tool, args)
+        for _ in range(8):
+            record.reef.tick()
+            record.tick()
+    record.commit()
+    record.close()
+
+
+async def swarm_of(where: Places) -> None:
+    """alpha was deleted and named anew; beta played before accounts were kept; tokens: 100, 200, 300."""
+
+    def op(conn: WriterConnection) -> None:
+        for uid, name in (("u1", "alpha"), ("u2", "alpha"), ("u3", "beta")):
+            made = mysis_ops.create(conn, mysis_ops.NewMysis(uid, name, "t", b"0" * 32, "", "scripted", ""), 9)
+            spent = "INSERT INTO spend(scope, scope_id, day, used_tokens) VALUES ('mysis', ?, ?, ?)"
+            conn.execute(spent, (made.id, "", made.id * 100))
+            conn.execute(spent, (made.id, "2026-11-21", 5))
+            if uid == "u1":
+                mysis_ops.archive(conn, made.id)
+
+    store = await Store.open(where.database, clock_now=lambda: 1)
+    await store.write(op)
+    await store.close()
+    accounts = {"u1": "alpha", "u2": "alpha-2"}
+    Credentials(where.credentials).set_many(
+        {account_key(WORLD, uid): f'{{"account": "{name}", "password": "x"}}' for uid, name in accounts.items()}
+    )
+
+
+async def test_a_captain_of_another_name_has_its_mysis_s_tokens(where: Places) -> None:
+    played(where, "alpha", "alpha-2", "beta", "stranger")
+    await swarm_of(where)
+    found = {score.name: score.tokens for score in scores_of(where)}
+    assert found == {"alpha": 100, "alpha-2": 200, "beta": 300, "stranger": None}
+    earned = credits_earned(where, stored_view(where.database).myses)
+    by_captain = {score.name: score.earned for score in scores_of(where)}
+    assert earned == {"alpha": by_captain["alpha-2"], "beta": by_captain["beta"]}
+    assert 0 < by_captain["alpha"] < by_captain["alpha-2"]
+
+
+def test_a_world_without_a_swarm_is_scored_without_tokens(where: Places) -> None:
+    played(where, "alpha")
+    assert [(score.name, score.tokens) for score in scores_of(where)] == [("alpha", None)]
+
+
+def test_a_workspace_without_a_world_has_no_score(where: Places) -> None:
+    assert credits_earned(where, ()) is None
+    with pytest.raises(WorldError):
+        scores_of(where)
+
+
+def test_a_world_that_cannot_be_read_has_none_either(where: Places) -> None:
+    where.world.write_bytes(b"nonsense" * 1000)
+    assert credits_earned(where, ()) is None

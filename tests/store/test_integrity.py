@@ -1,0 +1,211 @@
+"""The indexes are merged, checked and rebuilt; what a rule lets go goes in whole turns and is written down."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.store.sample_memories import broadcast, check_indexes, database, remember, turn
+from zoea.store import retention
+from zoea.store.blobs import put_blob
+from zoea.store.integrity import Finding, checkup, unused_files
+from zoea.store.retention import Keep, Removed, forget, sweep
+from zoea.store.search import Query, fts_index, search_memories
+
+DAY = 86_400 * 1_000_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "zoea.db"
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(database(path)) as connection:
+        yield connection
+
+
+def problems(db: sqlite3.Connection, path: Path, *, whole: bool = True) -> list[str]:
+    return [f.name for f in checkup(db, path.parent, whole=whole, say=lambda what: None) if f.problem]
+
+
+class TestCheckup:
+    def test_a_good_database_has_no_problem(self, db: sqlite3.Connection, path: Path) -> None:
+        remember(db, "iron ore", calls=[("mine", "{}")])
+        put_blob(db, b"small")
+        said: list[str] = []
+        found = list(checkup(db, path.parent, whole=True, say=said.append))
+        assert found == [Finding(f.name, "", f.hint) for f in found]
+        assert len(said) == 4
+        assert problems(db, path, whole=False) == []
+
+    def test_an_index_that_lacks_rows_is_found_and_rebuilt(self, db: sqlite3.Connection, path: Path) -> None:
+        remember(db, "iron ore")
+        for name in ("memory", "call", "message"):
+            db.execute(f"DROP TRIGGER {name}_search_insert")
+        remember(db, "lost ore", calls=[("mine", "lost")])
+        broadcast(db, "lost words")
+        assert fts_index.damaged(db) == list(fts_index.INDEXES)
+        assert problems(db, path) == ["search"]
+        assert problems(db, path, whole=False) == ["search (a sample)"]
+        done: list[tuple[int, int]] = []
+        fts_index.rebuild(db, lambda *progress: done.append(progress))
+        assert done == [(2, 2)]
+        check_indexes(db)
+        assert problems(db, path) == []
+
+    def test_a_rebuild_that_fails_changes_nothing(self, db: sqlite3.Connection) -> None:
+        remember(db, "iron ore")
+
+        def fail(done: int, total: int) -> None:
+            raise RuntimeError("enough")
+
+        with pytest.raises(RuntimeError, match="enough"):
+            fts_index.rebuild(db, fail)
+        check_indexes(db)
+
+    def test_an_empty_database_lacks_nothing(self, db: sqlite3.Connection) -> None:
+        assert fts_index.missing(db, 10, seed=1) == 0
+
+    def test_an_index_that_cannot_be_read_is_an_error(self, db: sqlite3.Connection) -> None:
+        db.execute("DROP TABLE memory_words")
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            fts_index.damaged(db)
+
+    def test_references_and_files_that_are_gone_are_named(self, db: sqlite3.Connection, path: Path) -> None:
+        put_blob(db, bytes(range(256)) * 5_000)
+        (file,) = (path.parent / "blobs").glob("??/*")
+        stray = file.with_name("00ff.zst")
+        stray.write_bytes(b"")
+        assert unused_files(db, path.parent) == [stray]
+        assert problems(db, path) == ["unused files"]
+        file.unlink()
+        db.execute("PRAGMA foreign_keys = OFF")
+        db.execute("INSERT INTO mysis_tag VALUES (99, 'lost')")
+        assert problems(db, path) == ["references", "blobs", "unused files"]
+
+
+def test_merging_leaves_one_piece_and_then_nothing_to_do(db: sqlite3.Connection) -> None:
+    for number in range(200):
+        remember(db, f"iron ore {number}")
+    steps = 0
+    is_more = fts_index.merge(db, 8, whole=True)
+    while is_more:
+        is_more = fts_index.merge(db, 8)
+        steps += 1
+    assert not fts_index.merge(db, 8)
+    check_indexes(db)
+    assert db.execute("SELECT count(DISTINCT segid) FROM memory_exact_idx").fetchone() == (1,)
+    fts_index.optimize(db)
+    check_indexes(db)
+
+
+class TestRetention:
+    @pytest.fixture(autouse=True)
+    def _few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(retention, "LEAST", 2)
+
+    @pytest.fixture
+    def told(self, db: sqlite3.Connection) -> sqlite3.Connection:
+        """Six turns of m1, one a day, each a prompt, a call, its result; m2 has one old turn."""
+        for day in range(6):
+            turn_id = turn(db, 1, at=day * DAY)
+            said = broadcast(db, f"order {day}", at=day * DAY)
+            prompt = remember(db, f"order {day}", role="user", source="broadcast", at=day * DAY, turn_id=turn_id)
+            db.execute("UPDATE memory SET message_id = ? WHERE id = ?", (said, prompt))
+            db.execute(
+                "INSERT INTO delivery(message_id, mysis_id, mode, state, turn_id, memory_id, created_at, taken_at)"
+                " VALUES (?, 1, 'queue', 'taken', ?, ?, 1, 1)",
+                (said, turn_id, prompt),
+            )
+            db.execute(
+                "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at)"
+                " VALUES (?, 2, 'queue', 'skipped', 1)",
+                (said,),
+            )
+            answer = remember(db, f"answer {day}", calls=[("mine", "{}")], at=day * DAY, turn_id=turn_id)
+            result = remember(db, f"result {day}", role="tool", source="tool", at=day * DAY, turn_id=turn_id)
+            db.execute("UPDATE tool_call SET result_memory_id = ? WHERE memory_id = ?", (result, answer))
+            db.execute("INSERT INTO turn_note VALUES (?, 1, 'loop', 'stop')", (turn_id,))
+            blob = put_blob(db, f"picture {day}".encode())
+            db.execute("INSERT INTO memory_blob VALUES (?, 0, ?, 'image/png', '')", (result, blob))
+        remember(db, "of m2", mysis=2, at=0)
+        return db
+
+    def days(self, db: sqlite3.Connection) -> list[str]:
+        return [row[0] for row in db.execute("SELECT content FROM memory WHERE mysis_id = 1 AND role = 'user'")]
+
+    def test_what_is_old_goes_in_whole_turns_and_is_written_down(self, told: sqlite3.Connection) -> None:
+        removed = forget(told, 1, Keep(days=3), now=6 * DAY, who="a test")
+        assert removed == Removed(turns=3 + 1, memories=9, characters=3 * (7 + 8 + 8 + 6 + 7))
+        assert self.days(told) == ["order 3", "order 4", "order 5"]
+        row = told.execute("SELECT kind, who, why, mysis_id, turns, memories, created_at FROM removal").fetchone()
+        assert row == ("keep", "a test", "keep 3 days", 1, 4, 9, 6 * DAY)
+        sweep(told, Keep(days=3), now=6 * DAY, who="a test")
+        assert told.execute("SELECT count(*) FROM message").fetchone() == (3,)
+        assert told.execute("SELECT count(*) FROM blob").fetchone() == (3,)
+        assert told.execute("PRAGMA foreign_key_check").fetchall() == []
+        check_indexes(told)
+        assert search_memories(told, Query("answer 2")).hits == ()
+        assert forget(told, 1, Keep(days=3), now=6 * DAY, who="a test") == Removed()
+
+    def test_so_many_memories_stay_and_no_turn_is_cut(self, told: sqlite3.Connection) -> None:
+        forget(told, 1, Keep(memories=7), now=6 * DAY, who="a test")
+        assert self.days(told) == ["order 3", "order 4", "order 5"]
+        assert told.execute("SELECT count(*) FROM memory WHERE mysis_id = 1").fetchone() == (9,)
+        assert told.execute("SELECT why FROM removal").fetchone() == ("keep 7 memories",)
+
+    def test_both_rules_together_remove_what_either_lets_go(self, told: sqlite3.Connection) -> None:
+        forget(told, 1, Keep(days=5, memories=6), now=6 * DAY, who="a test")
+        assert self.days(told) == ["order 4", "order 5"]
+
+    def test_the_newest_memories_and_the_standing_order_always_stay(self, told: sqlite3.Connection) -> None:
+        for number in range(3):  # nudged turns without any order, long after
+            turn_id = turn(told, 1, at=(20 + number) * DAY)
+            remember(told, f"nudged {number}", at=(20 + number) * DAY, turn_id=turn_id)
+        forget(told, 1, Keep(days=1, memories=1), now=90 * DAY, who="a test")
+        left = [row[0] for row in told.execute("SELECT content FROM memory WHERE mysis_id = 1 ORDER BY id")]
+        assert left == ["order 5", "answer 5", "result 5", "nudged 1", "nudged 2"]
+
+    def test_an_open_turn_stays(self, told: sqlite3.Connection) -> None:
+        told.execute("UPDATE turn SET outcome = NULL, ended_at = NULL WHERE mysis_id = 1 AND number = 2")
+        forget(told, 1, Keep(days=1), now=90 * DAY, who="a test")
+        assert self.days(told)[0] == "order 0"
+
+    def test_steps_are_bounded(self, told: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(retention, "TURNS", 2)
+        assert forget(told, 1, Keep(days=1), now=90 * DAY, who="a test").turns == 2
+
+    def test_without_a_rule_nothing_goes(self, told: sqlite3.Connection) -> None:
+        assert Keep().is_everything
+        assert forget(told, 1, Keep(), now=90 * DAY, who="a test") == Removed()
+        assert forget(told, 2, Keep(days=1), now=90 * DAY, who="a test") == Removed()
+
+    def test_no_row_that_goes_is_looked_for_in_a_whole_table(self, told: sqlite3.Connection) -> None:
+        goes = {
+            "approval",
+            "tool_call",
+            "memory_blob",
+            "delivery",
+            "turn_note",
+            "memory",
+            "request",
+            "turn",
+            "message",
+            "blob",
+        }
+        tables = [row[0] for row in told.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        asked = 0
+        for table in tables:
+            for reference in told.execute(f"SELECT * FROM pragma_foreign_key_list('{table}')").fetchall():
+                parent, column = reference[2:4]
+                if parent in goes:
+                    asked += 1
+                    (step,) = told.execute(f"EXPLAIN QUERY PLAN SELECT 1 FROM {table} WHERE {column} = 1").fetchall()
+                    assert step[3].startswith("SEARCH"), f"{table}.{column}: {step[3]}"
+        assert asked > 10

@@ -1,0 +1,93 @@
+"""The live view: whole first, then what changed, at most twenty times a second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+
+from zoea.model.enums import Activity, MysisState
+from zoea.model.values import Failure, Mysis, MysisView, SwarmView
+from zoea.swarm.live_view import INTERVAL_S, STREAM_TAIL, TEXT_CHARS, LiveMysis, LiveView
+
+
+def mysis(number: int, state: MysisState = MysisState.RUNNING) -> Mysis:
+    return Mysis(number, f"u{number}", f"m{number}", "default", b"h", "p", "m", state, "", 0)
+
+
+def view() -> LiveView:
+    def summary(myses: tuple[MysisView, ...], version: int) -> SwarmView:
+        return SwarmView(version, False, "", myses)
+
+    live = LiveView(summary)
+    for number in (1, 2, 3):
+        live.add(LiveMysis(mysis(number)))
+    return live
+
+
+async def test_the_first_view_is_whole_and_the_next_holds_what_changed_and_what_is_gone() -> None:
+    live = view()
+    async with aclosing(live.changes()) as views:  # type: ignore[type-var]  # its type says less than it is
+        assert [one.id for one in (await anext(views)).myses] == [1, 2, 3]
+        live.touch(2)
+        live.remove(3)
+        live.touch()
+        changed = await anext(views)
+    assert [one.id for one in changed.myses] == [2]
+    assert changed.removed == (3,)
+    assert changed.version > changed.myses[0].version
+
+
+async def test_a_thousand_changes_are_told_at_most_twenty_times_a_second() -> None:
+    live, told = view(), list[SwarmView]()
+
+    async def listen() -> None:
+        async for one in live.changes():
+            told.append(one)
+
+    listener = asyncio.create_task(listen())
+    began = time.monotonic()
+    for _ in range(1000):
+        live.touch(1)
+        await asyncio.sleep(0)
+    while len(told) < 3 and time.monotonic() - began < 30:
+        live.touch(1)
+        await asyncio.sleep(INTERVAL_S / 10)
+    took = time.monotonic() - began
+    listener.cancel()
+    assert 3 <= len(told) <= 2 + took / INTERVAL_S
+
+
+async def test_a_listener_that_left_is_forgotten() -> None:
+    live = view()
+    async with aclosing(live.changes()) as views:  # type: ignore[type-var]  # its type says less than it is
+        await anext(views)
+        assert len(live._subscribers) == 1
+    assert not live._subscribers
+
+
+def test_a_row_shows_what_it_does_by_its_rank() -> None:
+    row = LiveMysis(mysis(1), activity=Activity.LLM)
+    assert row.freeze().activity is Activity.LLM
+    row.waiting_until = 5
+    assert row.freeze().activity is Activity.WAITING
+    row.approvals = 1
+    assert row.freeze().activity is Activity.ASKING
+    row.mysis = mysis(1, MysisState.STOPPED)
+    assert row.freeze().activity is Activity.IDLE
+
+
+def test_texts_are_kept_short() -> None:
+    row = LiveMysis(mysis(1))
+    row.say("x" * 1000, 7)
+    row.stream("y" * 10_000)
+    row.stream("z")
+    assert (len(row.text), row.text_at) == (TEXT_CHARS, 7)
+    assert (len(row.streaming), row.streaming[-1]) == (STREAM_TAIL, "z")
+    row.think("y" * 10_000)
+    assert (len(row.freeze().thinking), row.freeze().streaming) == (STREAM_TAIL, row.streaming)
+    row.hush()
+    assert row.streaming == row.thinking == ""
+    row.set_failure(Failure("Loop", "Going round in circles"), 9)
+    row.set_failure(None, 10)
+    assert (row.text, row.text_at) == ("Going round in circles", 9)

@@ -1,0 +1,114 @@
+"""The loop guard and the fingerprints it compares: turns.md, "A turn", 6."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zoea.model.enums import CallState, Role, Source
+from zoea.model.values import Memory, ToolCall
+from zoea.swarm.rules import LoopRules
+from zoea.swarm.turn import fingerprint, loop_guard
+from zoea.swarm.turn.turn_types import PastCall
+
+RULES = LoopRules()
+VOLATILE = RULES.volatile
+
+
+def past(name: str, arguments: str = "{}", result: str = "ok") -> PastCall:
+    return PastCall(name, fingerprint.of_call(name, arguments), fingerprint.of_result(result, VOLATILE))
+
+
+def memory(*calls: PastCall, text: str = "") -> Memory:
+    made = tuple(
+        ToolCall(
+            place,
+            place,
+            one.name,
+            "{}",
+            fingerprint=one.fingerprint,
+            result_fingerprint=one.result_fingerprint,
+            state=CallState.DONE,
+        )
+        for place, one in enumerate(calls)
+    )
+    return Memory(1, 1, 1, 1, 1, Role.ASSISTANT, Source.LLM, text, calls=made)
+
+
+def found(*calls: PastCall, earlier: tuple[PastCall, ...] = ()) -> str:
+    return words(loop_guard.repetition((memory(*calls),), earlier, (), RULES))
+
+
+def words(repeated: loop_guard.Repetition | None) -> str:
+    return repeated.words if repeated is not None else ""
+
+
+class TestRepetition:
+    def test_the_same_call_with_the_same_result_three_times_is_a_loop(self) -> None:
+        assert found(*[past("act")] * 2) == ""
+        assert found(*[past("act")] * 3) == "act with the same arguments and the same result 3 times"
+
+    def test_the_turn_before_counts_but_not_alone(self) -> None:
+        assert found(past("act"), earlier=(past("act"), past("act")))
+        assert loop_guard.repetition((), (past("act"),) * 9, (), RULES) is None
+        assert found(past("look"), earlier=(past("act"),) * 5) == ""
+
+    def test_the_same_call_with_other_results_is_a_loop_at_the_fifth(self) -> None:
+        calls = [past("act", result=f"{number}") for number in range(5)]
+        assert found(*calls[:4]) == ""
+        assert found(*calls) == "act with the same arguments 5 times"
+
+    def test_two_calls_in_turns_three_times_are_a_loop(self) -> None:
+        calls = [past("look" if number % 2 else "act", result=f"{number}") for number in range(6)]
+        assert found(*calls[:5]) == ""
+        assert found(*calls) == "act and look in turns, three times"
+
+    def test_six_different_calls_are_none(self) -> None:
+        assert found(*[past("act", f'{{"n": {number}}}') for number in range(6)]) == ""
+
+    def test_only_the_last_ten_calls_count(self) -> None:
+        others = [past("look", f'{{"n": {number}}}') for number in range(9)]
+        assert found(past("act"), past("act"), *others, past("act")) == ""
+
+    @pytest.mark.parametrize("name", RULES.exempt)
+    def test_exempt_tools_may_repeat_without_end(self, name: str) -> None:
+        assert found(*[past(name)] * 10) == ""
+
+    def test_the_same_text_three_times_is_a_loop(self) -> None:
+        said = (memory(past("act"), text=" I mine on. "),)
+        assert loop_guard.repetition(said, (), ("I mine on.",), RULES) is None
+        assert words(loop_guard.repetition(said, (), ("I mine on.", "I mine on."), RULES)) == "the same text 3 times"
+
+    def test_a_cut_off_text_is_not_counted_and_an_open_call_is_none(self) -> None:
+        cut = replace(memory(text="I mine on."), partial=True)
+        assert loop_guard.texts_of((cut,)) == ()
+        open_call = replace(memory(past("act")).calls[0], state=CallState.SENT)
+        assert loop_guard.calls_of((replace(memory(), calls=(open_call,)),)) == ()
+
+
+class TestFingerprints:
+    def test_order_and_spacing_of_arguments_do_not_matter(self) -> None:
+        assert fingerprint.of_call("act", '{"a": 1, "b": 2}') == fingerprint.of_call("act", '{"b":2,"a":1}')
+        assert fingerprint.of_call("act", '{"a": 1}') != fingerprint.of_call("act", '{"a": 2}')
+        assert fingerprint.of_call("act", "{}") != fingerprint.of_call("look", "{}")
+
+    def test_broken_arguments_are_compared_as_text(self) -> None:
+        assert fingerprint.of_call("act", "{broken") == fingerprint.of_call("act", "{broken")
+        assert fingerprint.of_call("act", "{broken") != fingerprint.of_call("act", "{other")
+
+    def test_volatile_fields_are_left_out_wherever_they_stand(self) -> None:
+        one = '{"current_tick": 5, "ships": [{"seen_at": 1, "id": 3}], "server_timestamp_ms": 9}'
+        two = '{"current_tick": 6, "ships": [{"seen_at": 2, "id": 3}], "server_timestamp_ms": 8}'
+        assert fingerprint.of_result(one, VOLATILE) == fingerprint.of_result(two, VOLATILE)
+        other = two.replace('"id": 3', '"id": 4')
+        assert fingerprint.of_result(one, VOLATILE) != fingerprint.of_result(other, VOLATILE)
+
+    @pytest.mark.parametrize(
+        "content",
+        ["plain words", "[1, 2", "[" * 100_000, "[" * 490 + "]" * 490, '{"a": "' + "x" * 70_000 + '"}', "\ud800"],
+        ids=["text", "cut short", "open for ever", "nested deep", "very long", "a lone surrogate"],
+    )
+    def test_any_result_has_one(self, content: str) -> None:
+        assert len(fingerprint.of_result(content, VOLATILE)) == 16
+        assert fingerprint.of_result(content, VOLATILE) != fingerprint.of_result(content + "x", VOLATILE)

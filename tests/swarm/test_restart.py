@@ -1,0 +1,280 @@
+"""What outlives the process: waits, nudges in vain, and what the end of a turn makes of its mysis."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MysisState
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer, AnswerCall
+from zoea.model.values import COMMANDER, Delivery, Mysis
+from zoea.settings import Settings
+from zoea.swarm import life as lf
+from zoea.swarm.life import BREAKER_OPEN
+from zoea.swarm.persistence import message_ops
+from zoea.swarm.runner import MysisRunner
+
+WAIT = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 60, "reason": "the ore is far"})),))
+FAR = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 420, "reason": "the ore is far"})),))
+SILENT = Answer()
+START = 1_700_000_000_000_000
+
+
+async def alike(s: Swarm, name: str = "alpha") -> lf.Lasting:
+    """What the life machine knows of a mysis, after asking that its row says the same."""
+    life = s.commander._runner(name).life
+    [row] = await s.rows("SELECT encouragement, wait, state FROM mysis WHERE name = ?", name)
+    wait = json.loads(row["wait"]) if row["wait"] else {}
+    stored = lf.Lasting(row["encouragement"], wait.get("until"), wait.get("reason", ""))
+    assert stored == lf.lasting(life)
+    assert row["state"] == life.state
+    return stored
+
+
+async def nudged_in_vain(s: Swarm, times: int) -> None:
+    runner = s.commander._runner("alpha")
+    await s.until(lambda: runner.is_settled)
+    for turns in range(runner._live.turns + 1, runner._live.turns + times + 1):
+        s.clock.by(30)
+        await s.until(partial(_has_had, runner, turns))
+
+
+def _has_had(runner: MysisRunner, turns: int) -> bool:
+    return runner._live.turns == turns and runner.is_settled
+
+
+async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(WAIT, SILENT, SILENT, SILENT, SILENT, Answer(text="here"))) as s:
+        await s.commander.create("alpha", start=False)
+        assert await alike(s) == lf.Lasting()
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        assert await alike(s) == lf.Lasting(0, START + 60_000_000, "the ore is far")
+        s.clock.by(30)
+        await nudged_in_vain(s, 1)
+        assert await alike(s) == lf.Lasting(1)
+        await nudged_in_vain(s, 1)
+        assert await alike(s) == lf.Lasting(2)
+        await s.commander.hold(True)
+        await s.commander.send("alpha", "still there?")
+        await s.until(lambda: s.commander._runner("alpha").life.pending)
+        assert await alike(s) == lf.Lasting(0)
+        await s.commander.hold(False)
+        await s.settled()
+        await s.commander.stop("alpha")
+        assert await alike(s) == lf.Lasting()
+
+
+async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(WAIT)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+    clock = HandClock(START + 10_000_000)
+    async with swarm(tmp_path, script(Answer(text="there")), clock=clock) as s:
+        assert (await alike(s)).wait_until == START + 60_000_000
+        await s.commander.start_all()
+        view = await s.commander.mysis("alpha")
+        assert (view.waiting_until, view.waiting_for) == (START + 60_000_000, "the ore is far")
+        clock.by(49)
+        await s.settled()
+        assert s.provider.calls == 0
+        clock.by(1)
+        await s.until(lambda: s.provider.calls == 1)
+        await s.settled()
+        assert await alike(s) == lf.Lasting()
+
+
+async def nudged_at(s: Swarm, until: int) -> list[int]:
+    """At which seconds after START its model was called, the clock going on in steps of ten."""
+    runner, calls, found = s.commander._runner("alpha"), s.provider.calls, []
+    while (second := (s.clock.now() - START) // 1_000_000) < until:
+        s.clock.by(10)
+        await s.until(lambda: runner.is_settled)
+        if s.provider.calls > calls:
+            calls = s.provider.calls
+            found.append(second + 10)
+    return found
+
+
+async def test_a_long_wait_outlasts_its_nudges_and_a_restart_between_them(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(FAR, Answer(text="still on my way"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        assert await nudged_at(s, 250) == [120, 240]
+        assert await alike(s) == lf.Lasting(0, START + 420_000_000, "the ore is far")
+        view = await s.commander.mysis("alpha")
+        assert (view.activity, view.waiting_until) == (Activity.WAITING, START + 420_000_000)
+    clock = HandClock(START + 260_000_000)
+    async with swarm(tmp_path, script(Answer(text="still on my way")), clock=clock) as s:
+        await s.commander.start_all()
+        assert await nudged_at(s, 460) == [380, 420, 450]
+        assert await alike(s) == lf.Lasting()
+
+
+async def test_a_nudged_turn_shows_no_wait_and_keeps_it_over_a_crash(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(FAR, Answer(text="still on my way"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        block = s.provider.block(after=0)
+        s.clock.by(120)
+        await block.reached.wait()
+        view = await s.commander.mysis("alpha")
+        assert (view.activity, view.waiting_until) == (Activity.LLM, None)
+        assert (await alike(s)).wait_until == START + 420_000_000
+    async with swarm(tmp_path, script(Answer(text="still")), clock=HandClock(START + 130_000_000)) as s:
+        await s.commander.start_all()
+        await s.settled()
+        assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "answered"}] * 2
+        assert await alike(s) == lf.Lasting(0, START + 420_000_000, "the ore is far")
+
+
+async def test_a_steer_into_a_nudged_turn_ends_the_wait(tmp_path: Path) -> None:
+    replies = script(FAR, Answer(calls=(call("act", "one"),)), Answer(text="heard"))
+    async with swarm(tmp_path, replies) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        block = s.provider.block(after=0)
+        s.clock.by(120)
+        await block.reached.wait()
+        await s.commander.send("alpha", "come back", mode=DeliveryMode.STEER)
+        block.release()
+        await s.settled()
+        assert s.sent()[-1][-1] == ("user", "come back")
+        assert await alike(s) == lf.Lasting()
+
+
+async def test_nudges_in_vain_go_on_counting_after_a_restart_and_the_third_opens_the_breaker(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(SILENT)) as s:
+        await s.commander.create("alpha")
+        await nudged_in_vain(s, 2)
+    async with swarm(tmp_path, script(SILENT)) as s:
+        assert await alike(s) == lf.Lasting(2)
+        await s.commander.start_all()
+        await nudged_in_vain(s, 1)
+        assert s.sent()[0][-1][1].startswith("URGENT")
+        assert (s.state(), (await s.commander.mysis("alpha")).state_reason) == (MysisState.IDLE, BREAKER_OPEN)
+
+
+async def test_a_start_by_a_person_begins_anew(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(SILENT)) as s:
+        await s.commander.create("alpha")
+        await nudged_in_vain(s, 2)
+    async with swarm(tmp_path, script(SILENT)) as s:
+        await s.commander.start("alpha")
+        assert await alike(s) == lf.Lasting()
+
+
+async def test_the_nudges_of_the_last_hour_count_after_a_restart_until_a_person_stops_it(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"nudge": {"max_per_hour": 2}})
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=settings) as s:
+        await s.commander.create("alpha")
+        await nudged_in_vain(s, 2)
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=settings, clock=HandClock(START + 70_000_000)) as s:
+        await s.commander.start_all()
+        s.clock.by(30)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        assert "nudged 2 times within an hour" in (await s.commander.mysis("alpha")).state_reason
+        assert s.provider.calls == 0
+        await s.commander.stop("alpha")
+    clock = HandClock(START + 200_000_000)
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=settings, clock=clock) as s:
+        await s.commander.start("alpha")
+        await nudged_in_vain(s, 1)
+        assert s.provider.calls == 1
+
+
+async def test_the_nudges_of_the_last_hour_count_after_a_mysis_was_configured(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"nudge": {"max_per_hour": 2}})
+    async with swarm(tmp_path, script(Answer(text="yes")), settings=settings) as s:
+        await s.commander.create("alpha")
+        await nudged_in_vain(s, 2)
+        s.clock.by(30)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        before = s.commander._runner("alpha").life
+        await s.commander.configure("alpha", tags=("slow",))
+        after = s.commander._runner("alpha").life
+        assert (after.nudged_at, after.retry_at) == (before.nudged_at, before.retry_at)
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "reason"),
+    [
+        (Answer(calls=(call("act", "same"),)), MysisState.STOPPED, "loop"),
+        (ProviderError("no", kind=ErrorClass.BAD_REQUEST), MysisState.ERRORED, "The model's provider failed"),
+        (ProviderError("no", kind=ErrorClass.AUTH), MysisState.ERRORED, "The model's provider failed"),
+    ],
+    ids=["loop", "failed for good", "broke off"],
+)
+async def test_the_state_is_stored_in_the_op_that_ends_the_turn(
+    tmp_path: Path, reply: Answer | ProviderError, state: MysisState, reason: str
+) -> None:
+    async with swarm(tmp_path, script(reply)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.state() is state)
+        ended = await s.rows(
+            "SELECT created_at, id, kind FROM event WHERE kind IN ('turn.ended', 'turn.broke_off', 'mysis.state')"
+            " ORDER BY id DESC LIMIT 2"
+        )
+        assert [row["kind"].split(".")[0] for row in ended] == ["mysis", "turn"]
+        assert ended[0]["id"] == ended[1]["id"] + 1
+        assert (await s.commander.mysis("alpha")).state_reason == reason
+        await alike(s)
+
+
+async def test_a_message_that_comes_while_the_breaker_opens_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(SILENT, SILENT, SILENT, SILENT, SILENT, SILENT, Answer(text="yes"))) as s:
+        await s.commander.create("alpha")
+        await nudged_in_vain(s, 2)
+        runner = s.commander._runner("alpha")
+        saying = message_ops.Saying("are you there?", COMMANDER, DeliveryMode.QUEUE)
+        follow = runner.follow
+        waiting: list[Delivery] = []
+
+        def late(mysis: Mysis) -> None:
+            follow(mysis)
+            assert mysis.state is MysisState.IDLE
+            runner.arrived(waiting.pop())
+
+        block = s.provider.block(after=0)
+        s.clock.by(30)
+        await block.reached.wait()
+        waiting.extend((await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries)
+        monkeypatch.setattr(runner, "follow", late)
+        block.release()
+        await s.until(lambda: not waiting)
+        monkeypatch.undo()
+        await s.settled()
+        assert s.state() is MysisState.RUNNING
+        assert s.sent()[-1][-1] == ("user", "are you there?")
+        assert await s.value("SELECT count(*) FROM session WHERE ended_at IS NULL") == 1
+        await alike(s)
+
+
+async def test_a_message_from_afar_that_comes_while_a_nudge_fails_sets_the_count_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(SILENT)) as s:
+        await s.commander.create("alpha")
+        runner = s.commander._runner("alpha")
+        follow = runner.follow
+
+        def late(mysis: Mysis) -> None:
+            follow(mysis)
+            runner.tell(lf.Arrived(s.clock.now(), lf.Pending(99, DeliveryMode.QUEUE, 9, False)))
+
+        monkeypatch.setattr(runner, "follow", late)
+        await nudged_in_vain(s, 1)
+        assert await alike(s) == lf.Lasting(0)

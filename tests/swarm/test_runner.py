@@ -1,0 +1,316 @@
+"""The runner of one mysis where things fail before, around and inside a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.toolboxes import Faulty
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import DeliveryMode, ErrorClass, MysisState
+from zoea.model.errors import ProviderError, StoreError, ToolError
+from zoea.model.request import Answer, ModelInfo, ModelRequest
+from zoea.model.values import COMMANDER
+from zoea.settings import Settings
+from zoea.swarm.persistence import message_ops, mysis_ops
+from zoea.swarm.runner import MysisRunner
+from zoea.swarm.turn.turn_types import End
+
+
+class Moody(ScriptedProvider):
+    """A provider whose `info` fails or waits as a test says; nothing can be opened before it answers."""
+
+    trouble: Exception | None = None
+    gate: asyncio.Event | None = None
+    asked = 0
+
+    async def info(self, model: str) -> ModelInfo:
+        self.asked += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.trouble is not None:
+            raise self.trouble
+        return await super().info(model)
+
+
+async def errored(s: Swarm) -> str:
+    """The title of the error that alpha ended with; its message waits on."""
+    await s.until(lambda: s.state() is MysisState.ERRORED)
+    view = await s.commander.mysis("alpha")
+    assert view.failure is not None
+    return view.failure.title
+
+
+async def relaunched(s: Swarm) -> None:
+    await s.commander.start("alpha")
+    await s.settled()
+    assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "answered"}]
+    assert s.sent()[-1] == [("user", "go")]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "title"),
+    [
+        (RuntimeError("a bug"), "Zoea failed"),
+        (ToolError("something of Zoea's own"), "A tool failed"),
+        (ProviderError("no such model", kind=ErrorClass.MODEL_MISSING), "The model's provider failed"),
+    ],
+)
+async def test_what_fails_before_a_turn_is_there_makes_it_errored_and_the_prompt_waits(
+    tmp_path: Path, trouble: Exception, title: str
+) -> None:
+    provider = Moody(script(Answer(text="ok")))
+    async with swarm(tmp_path, provider=provider) as s:
+        provider.trouble = trouble
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        assert await errored(s) == title
+        assert await s.value("SELECT state FROM delivery") == "pending"
+        provider.trouble = None
+        await relaunched(s)
+
+
+async def test_a_stop_before_the_turn_is_there_leaves_its_prompts_pending(tmp_path: Path) -> None:
+    provider = Moody(script(Answer(text="ok")))
+    async with swarm(tmp_path, provider=provider) as s:
+        provider.gate = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: provider.asked)
+        assert (await s.commander.stop("alpha")).state is MysisState.STOPPED
+        assert await s.value("SELECT count(*) FROM turn") == 0
+        provider.gate.set()
+        await relaunched(s)
+
+
+async def test_an_interrupt_before_the_turn_is_there_opens_one_turn_with_both(tmp_path: Path) -> None:
+    provider = Moody(script(Answer(text="ok")))
+    async with swarm(tmp_path, provider=provider) as s:
+        provider.gate = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: provider.asked)
+        await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
+        await s.until(lambda: provider.asked == 2)
+        provider.gate.set()
+        await s.settled()
+        assert s.sent() == [[("user", "go"), ("user", "no, this")]]
+
+
+async def test_a_steer_that_comes_in_the_moment_a_turn_opens_joins_its_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Moody(script(Answer(text="ok")))
+    async with swarm(tmp_path, provider=provider) as s:
+        provider.gate = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: provider.asked)
+        saying = message_ops.Saying("hurry", COMMANDER, DeliveryMode.STEER)
+        [delivery] = (await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries
+        runner, drive = s.commander._runner("alpha"), MysisRunner._drive
+
+        async def late(runner: MysisRunner, *opened: Any) -> End:
+            # The turn is stored, its driver not there yet, and nothing hears of the message before that is.
+            runner.arrived(delivery)
+            runner.steer(delivery)
+            return await drive(runner, *opened)
+
+        monkeypatch.setattr(MysisRunner, "_drive", late)
+        provider.gate.set()
+        await s.settled()
+        assert s.sent() == [[("user", "go"), ("user", "hurry")]]
+        assert runner.life.pending == ()
+        assert await s.rows("SELECT state, turn_id FROM delivery") == [{"state": "taken", "turn_id": 1}] * 2
+
+
+async def test_an_interrupt_while_a_turn_is_being_resumed_ends_it_and_opens_the_next(tmp_path: Path) -> None:
+    answers = script(ProviderError("refused", kind=ErrorClass.AUTH), Answer(text="ok"))
+    provider = Moody(answers)
+    async with swarm(tmp_path, provider=provider) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await errored(s)
+        provider.gate = asyncio.Event()
+        asked = provider.asked
+        await s.commander.start("alpha")
+        await s.until(lambda: provider.asked > asked)
+        await s.commander.send("alpha", "no, this", mode=DeliveryMode.INTERRUPT)
+        provider.gate.set()
+        await s.settled()
+        assert [row["outcome"] for row in await s.rows("SELECT outcome FROM turn")] == ["interrupted", "answered"]
+        assert s.sent()[-1][-1] == ("user", "no, this")
+
+
+async def test_a_prompt_that_is_withdrawn_before_the_turn_is_there_opens_none(tmp_path: Path) -> None:
+    provider = Moody(script(Answer(text="ok")))
+    async with swarm(tmp_path, provider=provider) as s:
+        provider.gate = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        receipt = await s.commander.send("alpha", "go")
+        await s.until(lambda: provider.asked)
+        assert receipt.lines[0].delivery_id is not None
+        await s.commander.withdraw(receipt.lines[0].delivery_id)
+        provider.gate.set()
+        await s.settled()
+        assert await s.value("SELECT count(*) FROM turn") == 0
+        assert s.state() is MysisState.RUNNING
+        assert provider.calls == 0
+
+
+async def test_a_required_upstream_that_stays_lost_makes_it_errored_for_a_while(tmp_path: Path) -> None:
+    upstream = Faulty(tmp_path).config(mode="deny", required=True, retries=0)
+    async with swarm(tmp_path, script(Answer(text="ok")), upstreams=[upstream]) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+        view = await s.commander.mysis("alpha")
+        assert view.retry_at is not None
+        assert await s.value("SELECT state FROM delivery") == "pending"
+
+
+async def test_a_bug_inside_a_turn_leaves_it_open_and_nothing_reserved(tmp_path: Path) -> None:
+    bugs = [RuntimeError("a bug")]
+
+    def once(_: ModelRequest) -> Answer:
+        if bugs:
+            raise bugs.pop()
+        return Answer(text="ok")
+
+    async with swarm(tmp_path, once) as s:
+        await s.commander.create("alpha", start=False)
+        receipt = await s.commander.send("alpha", "go")
+        assert await errored(s) == "Zoea failed"
+        assert [row["state"] for row in await s.rows("SELECT state FROM request")] != ["reserved"]
+        assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
+        assert (await s.commander.receipt(receipt.message_id)).lines[0].status == "taken"
+        await s.commander.start("alpha")
+        await s.settled()
+        assert await s.rows("SELECT outcome, attempt FROM turn") == [{"outcome": "answered", "attempt": 2}]
+
+
+async def test_a_bug_in_carrying_out_what_its_life_wants_makes_it_errored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+
+        def broken(at: int, callback: object) -> None:
+            raise RuntimeError("a clock that fails")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(s.clock, "call_at", broken)
+            view = await s.commander.start("alpha")
+        assert view.state is MysisState.ERRORED
+        assert view.failure is not None
+        assert view.failure.title == "Zoea failed"
+        assert await s.value("SELECT state FROM mysis") == "errored"
+        await s.commander.start("alpha")
+        assert s.state() is MysisState.RUNNING
+
+
+async def test_an_error_that_cannot_be_stored_either_is_shown_and_stays_with_its_mysis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.create("beta", start=False)
+
+        def refuse(*_: object) -> None:
+            raise StoreError("the table is odd")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(mysis_ops, "set_state", refuse)
+            view = await s.commander.start("alpha")
+        assert view.state is MysisState.ERRORED
+        assert view.failure is not None
+        assert view.failure.what == "the table is odd"
+        assert await s.value("SELECT state FROM mysis WHERE name = 'alpha'") == "idle"
+        await s.commander.send("beta", "go")
+        await s.settled("beta")
+        await s.commander.start("alpha")
+        assert s.state() is MysisState.RUNNING
+
+
+async def test_an_error_of_the_toolbox_itself_is_an_error_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="hello"), Answer(calls=(call("act"),)), Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+
+        async def refuse(*_: object, **__: object) -> None:
+            raise ToolError("its shelf is empty")
+
+        session = s.commander._runner("alpha")._session
+        assert session is not None
+        monkeypatch.setattr(type(session), "call", refuse)
+        await s.commander.send("alpha", "act")
+        await s.settled()
+        assert s.sent()[-1][-1] == ("tool", "A tool failed: its shelf is empty")
+        assert await s.value("SELECT state FROM tool_call") == "error"
+
+
+async def test_a_very_long_turn_is_planned_beside_the_loop(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {"budget": {"token_budget_per_agent": 200_000}, "tool": {"max_result_chars": 10**6}}
+    )
+    look = Answer(calls=(call("look", "x" * 450_000),))
+    async with swarm(
+        tmp_path,
+        provider=ScriptedProvider(script(look, Answer(text="seen")), context_window=300_000, metered=True),
+        settings=settings,
+    ) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+@pytest.mark.parametrize("began", [False, True], ids=["first token", "between tokens"])
+async def test_a_model_that_is_silent_too_long_has_failed_for_now(tmp_path: Path, began: bool) -> None:
+    limits = {"timeout": 30, "between_tokens": 0.05} if began else {"timeout": 0.05}
+    settings = Settings.model_validate({"llm": {**limits, "retries": 0}})
+    async with swarm(tmp_path, script(Answer(text="a long answer that stops")), settings=settings) as s:
+        s.provider.block(after=int(began))
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+        view = await s.commander.mysis("alpha")
+        assert view.failure is not None
+        said = "fell silent in the middle of its answer" if began else "gave no first token"
+        assert view.failure.what == f"scripted (no model) {said} within 0.05 s"
+        assert view.retry_at is not None
+        assert await s.value("SELECT content FROM memory WHERE partial = 1") == ("a long answer th" if began else None)
+
+
+async def test_a_turn_without_progress_ends_with_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"recovery": {"delays": []}})
+    async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
+        block = s.provider.block()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        began = s.clock.now()
+        s.clock.by(299)
+        await asyncio.sleep(0.01)
+        assert s.state() is MysisState.RUNNING
+
+        def later() -> bool:
+            s.clock.by(1)
+            return s.state() is MysisState.ERRORED
+
+        await s.until(later)
+        assert s.clock.now() - began >= 300_000_000
+        view = await s.commander.mysis("alpha")
+        assert view.failure is not None
+        assert (view.failure.title, view.failure.hint) == (
+            "Its turn made no progress",
+            "look at its provider and its tools, or raise turn.timeout",
+        )
+        assert await s.value("SELECT broke_off FROM turn") == "timeout"

@@ -1,0 +1,41 @@
+"""Calls on one line: short, harmless, and never a failure whatever a model wrote."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zoea.text.call_text import MOST_CHARS, spoken, spoken_arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ('{"item": "ore", "n": 40}', 'sell(item="ore", n=40)'),
+        ("{}", "sell()"),
+        ("", "sell()"),
+        ("[1, 2]", "sell([1, 2])"),
+        ('{"item": "or', 'sell({"item": "or)'),
+        ('{"item": "a\\u001b[2Jb\\nc"}', 'sell(item="a\\u001b[2Jb\\nc")'),
+        ("[" * 60_000, f"sell({'[' * MOST_CHARS})"),
+        ('{"deep": {"er": [1]}}', 'sell(deep={"er": [1]})'),
+    ],
+)
+def test_a_call_is_said_as_people_write_it(arguments: str, said: str) -> None:
+    assert spoken("sell", arguments) == said
+
+
+def test_what_zoea_fills_in_is_left_out() -> None:
+    assert spoken("sell", '{"session_id": "‹account›", "n": 1}', hidden="‹account›") == "sell(n=1)"
+    assert spoken("scan", '{"session_id": "‹account›"}', hidden="‹account›") == "scan()"
+
+
+def test_what_is_long_is_cut_and_says_so() -> None:
+    assert spoken_arguments(json.dumps({"text": "x" * 99}), more=">") == f'text="{"x" * 59}>'
+    assert spoken_arguments(json.dumps({f"k{n}": n for n in range(999)})).endswith("…")
+    assert spoken_arguments("x" * 200_000) == "x" * MOST_CHARS + "…"
+
+
+def test_an_escape_sequence_in_a_name_does_nothing() -> None:
+    assert "\x1b" not in spoken("se\x1b[2Jll", "{}")

@@ -1,0 +1,38 @@
+"""Secrets are taken out of JSON, and it stays JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from zoea.text.redact import all_kinds, secrets
+from zoea.text.redact.json_redaction import within, within_text
+
+KEY = "sk-ant-abc123DEF456ghi789"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"password": "hunter2"}, {"password": "[REDACTED_PASSWORD]"}),
+        ({"password": 123456}, {"password": "[REDACTED_PASSWORD]"}),
+        ({"password": True, "n": 5, "x": None}, {"password": True, "n": 5, "x": None}),
+        ({"password": "none"}, {"password": "none"}),
+        ({"deep": [{"note": f"use {KEY} now"}]}, {"deep": [{"note": "use [REDACTED_API_KEY] now"}]}),
+        ({"mail": "a@b.example", "at": 4111111111111111}, {"mail": "[REDACTED_EMAIL]", "at": 4111111111111111}),
+        ([1, "plain"], [1, "plain"]),
+    ],
+)
+def test_strings_go_by_themselves_and_by_the_name_they_are_given_to(given: object, expected: object) -> None:
+    assert within(given, all_kinds) == expected
+
+
+def test_text_that_has_nothing_to_take_out_stays_as_it_was() -> None:
+    assert within_text('{ "a":1 }', secrets) == '{ "a":1 }'
+    assert json.loads(within_text('{"password":123456, "a": "b"}', secrets)) == {
+        "password": "[REDACTED_PASSWORD]",
+        "a": "b",
+    }
+    assert within_text(f"no json {KEY}", secrets) == "no json [REDACTED_API_KEY]"
+    assert within_text(f'{"[" * 5000}"{KEY}"', secrets).endswith('"[REDACTED_API_KEY]"')

@@ -1,0 +1,256 @@
+"""Accounts are made, entered and kept by Zoea; no secret of theirs reaches a mysis, a log or a repr."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.fakes.toolboxes import Faulty, asked, meta, wait_until
+from tests.tools.conftest import Opener
+from zoea.model.enums import MASK
+from zoea.model.errors import SettingsError
+from zoea.model.request import AnswerCall
+from zoea.tools import Login, Toolbox, UpstreamConfig
+
+CANARIES = ("canary-password", "canary-session")
+
+
+class Keeper:
+    """An account store that remembers the order of things."""
+
+    def __init__(self, **kept: dict[str, str]) -> None:
+        self.kept: dict[str, dict[str, str]] = dict(kept)
+        self.saves = 0
+
+    async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
+        return self.kept.get(uid)
+
+    async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
+        self.saves += 1
+        self.kept[uid] = dict(fields)
+
+
+def _world(faulty: Faulty, **more: Any) -> UpstreamConfig:
+    return faulty.config(inject={"session_id": "account"}, login=Login(), **more)
+
+
+async def test_the_model_sees_neither_the_argument_nor_the_login_tools(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
+    catalogue = await session.catalogue()
+    balance = catalogue.find("balance")
+    assert balance is not None
+    assert balance.input_schema["properties"] == {}
+    assert "required" not in balance.input_schema
+    assert catalogue.find("login") is None
+    assert catalogue.find("register") is None
+    assert (await session.call(asked("login", account="a", password="b"), meta=meta())).is_error
+
+
+async def test_the_first_call_makes_an_account_keeps_it_and_logs_in(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper()
+    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta())
+    assert json.loads(result.content) == {"account": "alpha", "credits": 7, "session_id": MASK}
+    assert keeper.kept["alpha"]["account"] == "alpha"
+    assert keeper.kept["alpha"]["password"].startswith("canary-password")
+    await session.call(asked("balance"), meta=meta())
+    assert keeper.saves == 1
+    assert len(faulty.seen("call", tool="login")) == 1
+
+
+async def test_many_first_calls_together_log_in_once(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    results = await asyncio.gather(*(session.call(asked("balance"), meta=meta()) for _ in range(8)))
+    assert not any(result.is_error for result in results)
+    assert len(faulty.seen("call", tool="register")) == 1
+    assert len(faulty.seen("call", tool="login")) == 1
+
+
+async def test_a_caller_cancelled_during_the_login_loses_no_account(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper()
+    session = open_box(_world(faulty, mode="slow"), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    first = asyncio.create_task(session.call(asked("balance"), meta=meta()))
+    await wait_until(lambda: bool(faulty.seen("call", tool="register")))
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert not (await session.call(asked("balance"), meta=meta())).is_error
+    assert len(faulty.seen("call", tool="register")) == 1
+
+
+async def test_a_lost_session_is_entered_anew_and_the_call_repeated_once(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    await session.call(asked("balance"), meta=meta())
+    await session.call(asked("lose_sessions"), meta=meta())
+    results = await asyncio.gather(*(session.call(asked("balance"), meta=meta()) for _ in range(4)))
+    assert not any(result.is_error for result in results)
+    assert len(faulty.seen("call", tool="login")) == 2
+
+
+async def test_an_account_that_the_server_has_forgotten_is_made_again(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper(alpha={"account": "alpha", "password": "canary-password-old"})
+    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    assert not (await session.call(asked("balance"), meta=meta())).is_error
+    assert keeper.kept["alpha"]["password"] != "canary-password-old"
+
+
+async def test_a_taken_name_is_numbered(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(_world(faulty), accounts=(first := Keeper()))
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    await session.call(asked("balance"), meta=meta())
+    del first.kept["alpha"]
+    identity = box._identities["faulty"]
+    identity._accounts.clear()
+    await session.call(asked("balance"), meta=meta())
+    assert first.kept["alpha"]["account"] == "alpha-2"
+
+
+async def test_a_refused_login_is_an_error_result_without_the_password(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper()
+    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    await session.call(asked("balance"), meta=meta())
+    other = Keeper(alpha={"account": "alpha", "password": "canary-password-wrong"})
+    box = session._toolbox
+    box._identities["faulty"]._keeper = other
+    box._identities["faulty"]._accounts.clear()
+    result = await session.call(asked("balance"), meta=meta())
+    assert result.content == f"faulty refused the login of alpha: wrong_password: {MASK}"
+
+
+async def test_without_a_login_the_kept_fields_are_filled_in(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper(alpha={"session_id": "canary-session-kept"})
+    config = faulty.config(inject={"session_id": "account"})
+    box = open_box(config, accounts=keeper)
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta())
+    assert result.content == f"session_lost: {MASK} is not known; log in"
+    missing = await box.session(2, "beta", "").call(asked("balance"), meta=meta("beta"))
+    assert missing.content == "beta has no account on faulty. Store one in the credentials."
+
+
+async def test_stored_arguments_say_that_an_account_was_used_and_not_which(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    await session.call(asked("balance"), meta=meta())
+    assert json.loads(session.stored_arguments(asked("balance"))) == {"session_id": MASK}
+    assert json.loads(session.stored_arguments(asked("balance", session_id="made up"))) == {"session_id": MASK}
+    assert session.stored_arguments(asked("echo", text="as it is")) == '{"text": "as it is"}'
+    assert session.stored_arguments(AnswerCall("balance", "{broken")) == "{broken"
+    assert session.stored_arguments(AnswerCall("nothing", "{}")) == "{}"
+
+
+async def test_an_argument_the_model_made_up_is_overwritten(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    assert not (await session.call(asked("balance", session_id=MASK), meta=meta())).is_error
+
+
+async def test_no_canary_reaches_results_logs_reprs_or_stored_arguments(
+    open_box: Opener, faulty: Faulty, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    box: Toolbox = open_box(_world(faulty), accounts=Keeper())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    seen = [repr(await session.call(asked("spill"), meta=meta()))]
+    await session.call(asked("lose_sessions"), meta=meta())
+    seen.append(repr(await session.call(asked("balance"), meta=meta())))
+    seen.append(repr(await session.call(asked("spill"), meta=meta())))
+    seen.append(repr(await session.call(asked("die"), meta=meta())))
+    seen.append(repr(await session.call(asked("balance"), meta=meta())))
+    login = faulty.seen("call", tool="balance")[0]["arguments"]["session_id"]
+    seen.append(session.stored_arguments(asked("echo", text=f"I heard {login}")))
+    seen += [repr(box.status()), repr(box._identities["faulty"]._accounts), caplog.text]
+    for text in seen:
+        assert not any(canary in text for canary in CANARIES), text
+    assert MASK in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("login", "message"),
+    [
+        (Login(register=""), "alpha has no account on faulty. Store one in the credentials."),
+        (Login(register="refuse"), "faulty refused refuse: out of order (code -32000)"),
+        (Login(register="garbage"), "faulty made an account for alpha but did not say which"),
+        (Login(register="fail"), 'faulty made no account for alpha: cannot do {"name": "alpha"}'),
+        (Login(login="whoami"), "faulty gave no session_id for the account of alpha"),
+        (Login(register="hang"), "balance: the login did not finish within 1 s"),
+    ],
+)
+async def test_an_account_that_cannot_be_made_says_why(
+    open_box: Opener, faulty: Faulty, login: Login, message: str
+) -> None:
+    config = faulty.config(inject={"session_id": "account"}, login=login)
+    session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta(deadline_s=1.0))
+    assert result.is_error
+    assert result.content.startswith(message)
+
+
+async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty)).session(1, "alpha", "")
+    await session.catalogue()
+    assert not (await session.call(asked("balance"), meta=meta())).is_error
+
+
+async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(open_box: Opener, faulty: Faulty) -> None:
+    class Full(Keeper):
+        async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
+            await super().save(upstream, uid, fields)
+            if self.saves == 1:
+                self.kept.clear()
+                raise OSError(28, "No space left on device")
+
+    keeper = Full()
+    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    first = await session.call(asked("balance"), meta=meta())
+    assert first.content.startswith("the account of alpha on faulty cannot be kept: No space left on device")
+    assert not (await session.call(asked("balance"), meta=meta())).is_error
+    assert keeper.kept["alpha"]["account"] == "alpha"
+    assert len(faulty.seen("call", tool="register")) == 1
+
+
+async def test_a_credentials_store_that_fails_is_an_error_result(open_box: Opener, faulty: Faulty) -> None:
+    class Broken(Keeper):
+        async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
+            raise SettingsError("credentials.toml is no TOML", hint="Mend it")
+
+    session = open_box(_world(faulty), accounts=Broken()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta())
+    assert result.content == "credentials.toml is no TOML. Mend it"
+
+
+async def test_who_is_named_like_a_deleted_mysis_gets_an_account_of_its_own(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper()
+    box = open_box(_world(faulty), accounts=keeper)
+    for uid in ("u1", "u2"):
+        session = box.session(1, "alpha", "", uid=uid)
+        await session.catalogue()
+        assert not (await session.call(asked("balance"), meta=meta())).is_error
+        box.forget(uid)
+    assert set(keeper.kept) == {"u1", "u2"}
+    assert sorted(fields["account"] for fields in keeper.kept.values()) == ["alpha", "alpha-2"]
+    assert box._identities["faulty"]._accounts == {}
+
+
+async def test_secrets_in_the_bytes_of_a_blob_are_masked_too(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("spill_bytes"), meta=meta())
+    assert result.blobs[0].data.decode() == f'session {MASK} of "alpha"'

@@ -1,0 +1,61 @@
+"""What a child writes comes in whole lines, and a line without end ends the session alone."""
+
+from __future__ import annotations
+
+import sys
+
+import anyio
+import pytest
+from anyio import BrokenResourceError, EndOfStream
+
+from tests.fakes.toolboxes import wait_until
+from tests.tools.conftest import Opener
+from zoea.tools import UpstreamConfig
+from zoea.tools.results import fields_of
+from zoea.tools.upstream import mcp_connection
+from zoea.tools.upstream.mcp_connection import Lines
+
+ENDLESS = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+
+
+async def _read(*pieces: bytes) -> list[str]:
+    send, receive = anyio.create_memory_object_stream[bytes](len(pieces))
+    for piece in pieces:
+        await send.send(piece)
+    await send.aclose()
+    reading = Lines(receive, encoding="utf-8", errors="replace")
+    found = []
+    try:
+        while True:
+            found.append(await reading.receive())
+    except EndOfStream:
+        return found
+    finally:
+        await reading.aclose()
+
+
+async def test_pieces_wait_for_their_newline() -> None:
+    assert await _read(b"on", b"e\ntw", b"o\nthree\n", b"f\xc3", b"\xbcnf") == ["one\n", "two\nthree\n", "fünf"]
+    assert await _read(b"", b"a\n") == ["a\n"]
+
+
+async def test_a_line_beyond_the_bound_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_connection, "MAX_LINE_CHARS", 10)
+    assert await _read(b"0123456789", b"\n0123456789\n") == ["0123456789\n0123456789\n"]
+    with pytest.raises(BrokenResourceError):
+        await _read(b"0123456789", b"0")
+
+
+async def test_a_server_that_writes_a_line_without_end_is_given_up_soon(
+    open_box: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a bound it would stay opening until its 300 s are over, and take all memory meanwhile.
+    monkeypatch.setattr(mcp_connection, "MAX_LINE_CHARS", 2**20)
+    box = open_box(
+        UpstreamConfig(name="endless", command=sys.executable, args=("-c", ENDLESS), start_timeout=300.0, retries=0)
+    )
+    await wait_until(lambda: box.status()[0].state == "down", within=60.0)
+
+
+def test_a_result_nested_without_end_has_no_fields() -> None:
+    assert fields_of({"content": [{"type": "text", "text": "[" * 100_000}]}) == {}

@@ -1,0 +1,111 @@
+"""Other clients' files are read as they are written, and what cannot be an upstream says why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from zoea.model.errors import SettingsError
+from zoea.tools.mcp_json import is_reference, read_servers, references, secret_arguments
+
+GIT = {"command": "uvx", "args": ["mcp-server-git", "--repository", "/r"], "env": {"LOG": "debug"}}
+WEB = {"type": "http", "url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda servers: {"mcpServers": servers},
+        lambda servers: {"servers": servers, "inputs": []},
+        lambda servers: {"mcp": {"servers": servers}, "editor.fontSize": 12},
+        lambda servers: {"context_servers": servers},
+        lambda servers: servers,
+    ],
+)
+def test_the_known_shapes_are_read(shape: Any) -> None:
+    found = read_servers(json.dumps(shape({"git": GIT, "web": WEB})))
+    git, web = (one.config for one in found.servers)
+    assert (git.command, git.args, dict(git.env)) == ("uvx", ("mcp-server-git", "--repository", "/r"), {"LOG": "debug"})
+    assert (web.url, dict(web.headers)) == ("https://mcp.example/mcp", {"Authorization": "Bearer {env:TOKEN}"})
+    assert not found.refused
+
+
+def test_comments_and_trailing_commas_are_allowed_and_strings_are_left_alone() -> None:
+    text = """{ // my servers
+      "servers": { /* two
+        lines */ "web": {"url": "http://h/mcp//x, ]", "headers": {"a": "/* no comment */",},}, // last
+      },
+    }"""
+    config = read_servers(text).servers[0].config
+    assert config.url == "http://h/mcp//x, ]"
+    assert dict(config.headers) == {"a": "/* no comment */"}
+
+
+@pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
+def test_an_address_goes_by_several_names(key: str) -> None:
+    assert (
+        read_servers(json.dumps({"mcpServers": {"a": {key: "http://h/mcp"}}})).servers[0].config.url == "http://h/mcp"
+    )
+
+
+def test_a_command_may_be_a_table() -> None:
+    entry = {"command": {"path": "node", "args": ["x.js"], "env": {"A": "1"}}}
+    config = read_servers(json.dumps({"context_servers": {"a": entry}})).servers[0].config
+    assert (config.command, config.args, dict(config.env)) == ("node", ("x.js",), {"A": "1"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (5, "is not a table of settings"),
+        ({"type": "sse", "url": "http://h/sse"}, "speaks sse, which MCP has given up"),
+        ({}, "has neither command nor url"),
+        ({"command": "x", "url": "http://h"}, "has command and url"),
+        ({"command": "x", "args": "y"}, "args is no list"),
+        ({"command": "x", "args": [{}]}, "args holds something that is no text"),
+        ({"command": "x", "env": ["A=1"]}, "env is no table"),
+        ({"command": "x", "env": {"A": True}}, "env.A holds something that is no text"),
+    ],
+)
+def test_what_cannot_be_an_upstream_says_why(entry: Any, why: str) -> None:
+    found = read_servers(json.dumps({"mcpServers": {"bad": entry, "good": GIT}}))
+    assert found.refused["bad"].startswith(why)
+    assert [one.config.name for one in found.servers] == ["good"]
+
+
+def test_names_are_made_fit_and_kept_apart() -> None:
+    found = read_servers(json.dumps({"mcpServers": {"My Server!": GIT, "My-Server": GIT, "日本": GIT}}))
+    assert [one.config.name for one in found.servers] == ["My-Server", "My-Server-2", "server"]
+    assert found.servers[0].notes == ("My Server! is named My-Server here",)
+
+
+def test_what_a_person_must_know_is_noted() -> None:
+    entry = {"command": "x", "args": ["${input:key}", "${workspaceFolder}"], "disabled": True, "env": {"A": None}}
+    notes = read_servers(json.dumps({"servers": {"a": entry}})).servers[0].notes
+    assert "it was disabled there; it is enabled here" in notes
+    assert any("asked for key" in note for note in notes)
+    assert any("placeholder" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"mcpServers": 5}', '{"a": 1}', '{"a": {"b": 1}}', "[" * 100_000]
+)
+def test_a_file_without_servers_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"the file (is no JSON|names no MCP servers)"):
+        read_servers(text)
+
+
+def test_references_of_other_clients_become_zoeas() -> None:
+    assert references("${env:TOKEN}") == references("${TOKEN}") == "env:TOKEN"
+    assert references("Bearer ${TOKEN}") == "Bearer {env:TOKEN}"
+    assert references("$HOME") == "$HOME"
+    assert is_reference("env:TOKEN")
+    assert is_reference("Bearer {file:x}")
+    assert not is_reference("environment")
+
+
+def test_arguments_that_look_secret_are_found() -> None:
+    args = ("--api-key", "abc", "--token=def", "--verbose", "--key", "--next", "x", "--keyboard=us")
+    assert list(secret_arguments(args)) == [1, 2, 7]

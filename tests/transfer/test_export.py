@@ -1,0 +1,161 @@
+"""A conversation as a file: nothing missing in JSON lines, nothing dangerous in HTML, no secret in either document."""
+
+from __future__ import annotations
+
+import json
+import stat
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import MysisMissing, ProviderError, UsageError
+from zoea.model.request import Answer
+from zoea.settings import Settings
+from zoea.transfer.export import Format, fenced, file_name, pieces, write
+
+QUIET = Settings.model_validate({"nudge": {"enabled": False}})
+SECRET = "sk-ant-abc123DEF456ghi789"
+HOSTILE = f"<script>alert(1)</script>\n``````\n\x1b[31mred [/] & {SECRET} a@b.example"
+
+
+async def spoken(folder: Path) -> Path:
+    """The database of a conversation in which everything happens."""
+    asks = Answer(text=HOSTILE, reasoning=HOSTILE, calls=(call("act", HOSTILE),))
+    fails = ProviderError("no such model", kind=ErrorClass.MODEL_MISSING)
+    async with swarm(folder, script(asks, Answer(text="done"), fails), settings=QUIET) as inner:
+        await inner.commander.create("alpha", start=True)
+        await inner.commander.send("alpha", HOSTILE)
+        await inner.settled()
+        await inner.commander.send("alpha", "again")
+        await _errored(inner)
+        return inner.path
+
+
+async def _errored(inner: Swarm) -> None:
+    await inner.until(lambda: inner.state() == "errored")
+
+
+def parts(folder: Path) -> list[Path]:
+    return list(folder.glob(".out*"))
+
+
+def written(path: Path, form: Format, **more: Any) -> str:
+    return "".join(pieces(path, 1, form, **more))
+
+
+async def test_json_lines_hold_every_row_with_every_column(tmp_path: Path) -> None:
+    path = await spoken(tmp_path)
+    lines = [json.loads(line) for line in written(path, Format.JSONL).splitlines()]
+    kinds = {line["kind"] for line in lines}
+    assert kinds == {
+        "conversation",
+        "mysis",
+        "template",
+        "tally",
+        "session",
+        "spend",
+        "catalogue",
+        "end",
+        "turn",
+        "delivery",
+        "message",
+        "request",
+        "memory",
+        "tool_call",
+    }
+    memories = [line for line in lines if line["kind"] == "memory"]
+    assert memories[0]["content"] == HOSTILE
+    assert {"native", "request_id", "partial", "seq", "redacted_at"} <= set(memories[1])
+    assert next(line for line in lines if line["kind"] == "request")["plan"]["decisions"]
+    assert next(line for line in lines if line["kind"] == "message")["of"] == "direct"
+
+
+async def test_json_lines_can_be_redacted_and_stay_json(tmp_path: Path) -> None:
+    path = await spoken(tmp_path)
+    text = written(path, Format.JSONL, redact=True)
+    assert SECRET not in text
+    assert [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("form", [Format.MARKDOWN, Format.HTML])
+async def test_documents_take_secrets_out_unless_told_otherwise(tmp_path: Path, form: Format) -> None:
+    path = await spoken(tmp_path)
+    clean = written(path, form)
+    assert SECRET not in clean
+    assert "a@b.example" not in clean
+    assert SECRET in written(path, form, redact=False)
+    assert "\x1b" not in written(path, form, redact=False)
+
+
+async def test_html_has_no_element_that_was_said(tmp_path: Path) -> None:
+    text = written(await spoken(tmp_path), Format.HTML)
+    seen: set[str] = set()
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            seen.add(tag)
+            assert not {name for name, _ in attrs} & {"src", "href", "onclick"}
+
+    Reader().feed(text)
+    assert not seen & {"script", "img", "iframe", "link", "a"}
+    assert "&lt;script&gt;" in text
+    assert "default-src 'none'" in text
+
+
+async def test_markdown_says_who_what_and_how_it_ended(tmp_path: Path) -> None:
+    text = written(await spoken(tmp_path), Format.MARKDOWN)
+    assert text.startswith("# alpha\n")
+    assert "## Turn 1" in text
+    assert "**from you**" in text
+    assert "⚙ **act**" in text
+    assert "no such model" in text
+
+
+def test_no_text_ends_its_own_code_block() -> None:
+    assert fenced("a\n`````\nb", "json") == "``````json\na\n`````\nb\n``````"
+
+
+async def test_a_file_is_its_owners_alone_and_counts_turns(tmp_path: Path) -> None:
+    path = await spoken(tmp_path)
+    target = tmp_path / "out.md"
+    assert write(path, 1, target, Format.MARKDOWN) == 2
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert not parts(tmp_path)
+
+
+async def test_a_file_that_is_there_stays_unless_replacing_was_asked_for(tmp_path: Path) -> None:
+    path = await spoken(tmp_path)
+    target = tmp_path / "out.md"
+    target.write_text("mine")
+    with pytest.raises(UsageError, match="exists"):
+        write(path, 1, target, Format.MARKDOWN)
+    assert target.read_text() == "mine"
+    write(path, 1, target, Format.MARKDOWN, replace=True)
+    assert target.read_text().startswith("# alpha")
+
+
+async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    path = await spoken(tmp_path)
+    with pytest.raises(UsageError, match="cannot be written"):
+        write(path, 1, tmp_path / "none" / "out.md", Format.MARKDOWN)
+
+
+async def test_nobody_cannot_be_exported(tmp_path: Path) -> None:
+    path = await spoken(tmp_path)
+    target = tmp_path / "out.md"
+    with pytest.raises(MysisMissing):
+        write(path, 77, target, Format.MARKDOWN)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"), [("alpha", "alpha"), ("../../etc", "etc"), ("a b/c", "a-b-c"), ("///", "mysis")]
+)
+def test_a_file_name_leads_nowhere(name: str, stem: str) -> None:
+    made = file_name(name, Format.HTML, 1_700_000_000_000_000)
+    assert made.startswith(f"{stem}-2023")
+    assert made.endswith(".html")

@@ -1,0 +1,105 @@
+"""Columns that hold JSON come in with the ids they have here, or not at all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.fakes.memory_store import memory_store
+from tests.transfer.sample_exports import SETTINGS
+from zoea.transfer import json_columns
+from zoea.transfer.conflicts import Arrivals
+from zoea.transfer.nova_turns import UNKNOWN_TOOL, calls_in
+
+PLAN = {"v": 1, "budget": {}, "decisions": [], "steps": [], "messages": []}
+
+
+def planned(*messages: Any) -> Any:
+    made = json_columns.plan({**PLAN, "messages": list(messages)}, {7: 70, 8: 80}, {3: 30})
+    assert made is not None
+    return json.loads(made)["messages"]
+
+
+def test_a_plan_names_memories_and_calls_as_they_are_here() -> None:
+    said = {
+        "t": "cut",
+        "role": "assistant",
+        "id": 8,
+        "calls": [["c3", "act", "{}"], ["c4", "act", "{}"], ["x", "y", ""]],
+    }
+    result = {"t": "ok", "role": "tool", "call_id": "c3"}
+    assert planned({"m": 7, "f": "full"}, {"m": 9, "f": "cut", "k": 4}, said, result) == [
+        {"m": 70, "f": "full"},
+        {"m": 0, "f": "cut", "k": 4},  # what is not in the file is nobody's
+        {**said, "id": 80, "calls": [["c30", "act", "{}"], ["c0", "act", "{}"], ["x", "y", ""]]},
+        {**result, "call_id": "c30"},
+    ]
+    assert json_columns.plan(None, {}, {}) is None
+    assert json_columns.plan({"zstd": "00"}, {}, {}) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {**PLAN, "v": "1"},
+        {**PLAN, "messages": [{"t": 5, "role": "user"}]},
+        {**PLAN, "messages": [{"t": "x", "role": "user", "calls": [[1, 2, 3]]}]},
+        {**PLAN, "decisions": [dict.fromkeys(("id", "section", "status", "reason", "tokens"), "x")]},
+        {**PLAN, "steps": [{}]},
+        "a plan",
+    ],
+)
+def test_a_plan_that_nobody_could_show_is_refused(wrong: Any) -> None:
+    with pytest.raises(json_columns.Misshapen):
+        json_columns.plan(wrong, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("[TOOL_CALLS]a:look", [("a", "look", "{}")]),
+        ("[TOOL_CALLS]a:look|b:see:{}", [("a", "look", "{}"), ("b", "see", "{}")]),
+        ("[TOOL_CALLS] a:look: |b:see:null", [("a", "look", "{}"), ("b", "see", "{}")]),
+        ("[TOOL_CALLS]:look:{}", [("", "look", "{}")]),
+        ("[TOOL_CALLS]a:!:{}", [("", UNKNOWN_TOOL, "a:!:{}")]),
+        ("[TOOL_CALLS]a:look{}|b:see:{}", [("", UNKNOWN_TOOL, "a:look{}"), ("b", "see", "{}")]),
+        ('[TOOL_CALLS]a:look:{"x":|b:see:{}', [("a", "look", '{"x":'), ("b", "see", "{}")]),
+        ('[TOOL_CALLS]a:look:{"x":1}}', [("a", "look", '{"x":1}')]),
+        ('[TOOL_CALLS]a:look:"{\\"x\\":1}"', [("a", "look", '{"x":1}')]),
+        ("[TOOL_CALLS]", []),
+    ],
+)
+def test_stored_calls_are_read_whatever_is_wrong_with_them(content: str, expected: list[tuple[str, str, str]]) -> None:
+    found = calls_in(content)
+    assert found is not None
+    assert [(one.id, one.name, one.arguments) for one in found] == expected
+    assert calls_in(content[1:]) is None
+
+
+def test_a_key_that_guards_another_message_here_stays_with_it() -> None:
+    conn = memory_store()
+    arrivals = Arrivals(conn, SETTINGS.swarm.max_myses)
+    said = {"kind": "direct", "sender_kind": "commander", "content": "Go", "idempotency_key": "k", "created_at": 1}
+    first = arrivals.message(said, 1)
+    second = arrivals.message({**said, "content": "Come"}, 1)
+    keys = dict(conn.execute("SELECT id, idempotency_key FROM message").fetchall())
+    assert keys == {first: "k", second: None}
+    conn.close()
+
+
+def test_a_long_name_that_is_taken_keeps_its_length() -> None:
+    conn = memory_store()
+    arrivals = Arrivals(conn, SETTINGS.swarm.max_myses)
+    name = "n" * 40
+    sender = arrivals.sender("u-1", name)
+    assert arrivals.sender("u-1", "other") == sender
+    assert arrivals.known("u-1") is None
+    conn.execute("UPDATE mysis SET state_reason = '', deleted_at = NULL")
+    again = Arrivals(conn, SETTINGS.swarm.max_myses)
+    assert again.known("u-1") == name
+    assert again.free_name(name.upper()) == "N" * 38 + "-2"
+    conn.execute("UPDATE mysis SET deleted_at = 1")
+    assert again.known("u-1") == f"{name}, which is deleted"
+    conn.close()

@@ -1,0 +1,143 @@
+"""What `zoea export` wrote, `zoea import` brings back: every row, whatever ids it has there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.memory_store import memory_store
+from tests.swarm.harness import script, swarm
+from tests.transfer.sample_exports import (
+    PICTURE,
+    brought,
+    exported,
+    lived,
+    rows,
+    schema_tables,
+    taken,
+    without_ids,
+    written,
+)
+from zoea.model.errors import SwarmFull, UsageError
+from zoea.model.request import Answer
+from zoea.queries.request_inspection import inspected
+from zoea.settings import Settings
+from zoea.store.blobs import get_blob
+from zoea.store.direct_reader import open_reader
+from zoea.transfer.export import Format, everybody, file_stem, pieces, pieces_of_swarm
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database that is only read."""
+    return asyncio.run(lived(tmp_path_factory.mktemp("source")))
+
+
+async def test_a_swarm_that_went_out_and_came_in_is_the_same_in_every_row(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target" / "zoea.db"
+    file = written(tmp_path, exported(source, 2, 1))
+    (report,) = await brought(target, file)
+    assert [(arrival.name, arrival.mended) for arrival in report.arrivals] == [("beta", {}), ("alpha", {})]
+    again = {name: mysis_id for mysis_id, name in everybody(target).items()}
+    assert without_ids(exported(target, again["beta"], again["alpha"])) == without_ids(file.read_text("utf-8"))
+    kinds = {line["kind"] for line in without_ids(file.read_text("utf-8"))}
+    assert kinds >= {"tag", "tally", "session", "spend", "catalogue", "sender", "note", "approval", "blob", "end"}
+
+    before = schema_tables(target)
+    (report,) = await brought(target, file)
+    assert set(report.skipped) == {"alpha", "beta"}
+    assert schema_tables(target) == before
+    # One broadcast, told once, however many files say it.
+    assert rows(target, "SELECT count(*) FROM message WHERE kind = 'broadcast'") == [(1,)]
+    with open_reader(target) as reader:
+        picture = reader.execute("SELECT blob_id FROM memory_blob WHERE position = 0").fetchone()[0]
+        assert get_blob(reader, picture) == PICTURE
+    # A request still shows exactly what was sent.
+    (request_id,) = rows(target, "SELECT max(id) FROM request WHERE mysis_id = ?", again["alpha"])[0]
+    assert "burn it" in [one.content for one in inspected(target, request_id).messages]
+
+
+async def test_one_file_a_mysis_joins_senders_and_broadcasts_again(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target" / "zoea.db"
+    files = []
+    for mysis_id, name in everybody(source).items():
+        files.append(tmp_path / f"{file_stem(mysis_id, name)}.jsonl")
+        files[-1].write_text("".join(pieces(source, mysis_id, Format.JSONL)), encoding="utf-8")
+    alpha, beta = files
+    await brought(target, beta)  # alpha spoke to it, and is nobody here yet but a name
+    assert everybody(target) == {1: "beta"}
+    assert everybody(target, archived=True) == {1: "beta"}
+    assert "broadcast from mysis alpha" in "".join(pieces(target, 1, Format.MARKDOWN))
+    await brought(target, alpha)
+    assert sorted(everybody(target).values()) == ["alpha", "beta"]
+    ids = {name: mysis_id for mysis_id, name in everybody(target).items()}
+    assert without_ids(exported(target, ids["alpha"], ids["beta"])) == without_ids(exported(source, 1, 2))
+
+
+async def test_an_imported_mysis_lives_on_under_a_name_that_is_free(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    settings = Settings.model_validate({"nudge": {"enabled": False}})
+    async with swarm(target, settings=settings) as inner:
+        await inner.commander.create("Alpha", start=False)
+        await inner.store.write(lambda conn: conn.execute("UPDATE mysis SET uid = 'own'"))
+    (report,) = await brought(target / "zoea.db", written(tmp_path, exported(source, 1, 2)))
+    assert [(one.name, one.wanted) for one in report.arrivals] == [("alpha-2", "alpha"), ("beta", "beta")]
+    async with swarm(target, script(Answer(text="Here again")), settings=settings) as inner:
+        await inner.commander.start("alpha-2")
+        await inner.settled("alpha-2")
+        said = await inner.rows("SELECT content FROM memory WHERE role = 'assistant' ORDER BY id DESC LIMIT 1")
+        assert said == [{"content": "Here again"}]
+        assert "wait for it" in str(inner.sent()[0])
+
+
+async def test_a_redacted_export_comes_in_as_what_is_left(source: Path, tmp_path: Path) -> None:
+    file = written(tmp_path, "".join(pieces(source, 1, Format.JSONL, redact=True)))
+    conn = memory_store()
+    (arrival,) = taken(conn, file).arrivals
+    assert "bytes that the file does not hold are kept as redacted" in arrival.mended
+    assert conn.execute("SELECT count(*) FROM blob WHERE place = 'redacted'").fetchone()[0] == 2
+    conn.close()
+
+
+async def test_more_than_may_live_here_are_refused_whole(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target" / "zoea.db"
+    file = written(tmp_path, exported(source, 1, 2))
+    with pytest.raises(SwarmFull, match="beta does not fit in"):
+        await brought(target, file, settings=Settings.model_validate({"swarm": {"max_myses": 1}}))
+    assert schema_tables(target)["mysis"] == 0
+
+
+async def test_documents_hold_whole_swarms_too(source: Path) -> None:
+    assert "".join(pieces_of_swarm(source, [1, 2], Format.MARKDOWN)).count("\n# beta\n") == 1
+    page = "".join(pieces_of_swarm(source, [1, 2], Format.HTML))
+    assert page.count("<html") == page.count("</html>") == 1
+    assert "<h1>alpha</h1>" in page
+
+
+def test_what_is_no_json_lines_is_told_from_what_was_cut_off(tmp_path: Path) -> None:
+    conn = memory_store()
+    for text, words in (
+        ("", "the file is empty"),
+        ("SQLite format 3\0", "this is a SQLite database"),
+        ("[1]\n", "no JSON object"),
+        ("{]\n", "this is no JSON"),
+        ('{"kind": "conversation", "ver', "ends in the middle of a line"),
+        ('{"kind": "conversation", "version": 1}\n', "its end is missing"),
+        ('{"kind": "conversation", "version": 9}\n', "of version 9"),
+        ('{"kind": "turn"}\n', "no export of Zoea"),
+        ('{"kind": "wish"}\n', "no kind of line 'wish'"),
+        ('{"kind": "swarm", "version": 1, "myses": 3}\n', "0 myses"),
+        (f'{{"kind": {"[" * 5000}', "ends in the middle"),
+        ('{"kind": "conversation", "version": NaN}\n', "this is no JSON"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            taken(conn, written(tmp_path, text))
+    (tmp_path / "latin.jsonl").write_bytes(b'{"kind": "\xe9"}\n')
+    with pytest.raises(UsageError, match="line 1: this is no UTF-8"):
+        taken(conn, tmp_path / "latin.jsonl")
+    with pytest.raises(UsageError, match="cannot be read"):
+        taken(conn, tmp_path / "none.jsonl")
+    conn.close()

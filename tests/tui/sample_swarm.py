@@ -1,0 +1,249 @@
+"""A swarm that has lived for a morning: five myses, each in another state, from a scripted model and a clock by hand.
+
+Everything is played one after the other, so that the database is the same on every
+machine: what pictures of the cockpit show comes from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
+
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import Peer, Swarm, swarm
+from zoea.llm.providers.scripted import Block, ScriptedProvider
+from zoea.model.enums import ErrorClass, MysisState
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.settings import Settings
+from zoea.tools import UpstreamConfig
+
+MORNING = 1_773_480_000_000_000
+"""2026-03-14, 09:20 UTC."""
+
+CREW = (("alpha", "miner"), ("beta", "miner"), ("gamma", "trader"), ("delta", "scout"), ("epsilon", "miner"))
+ORDER = "Mine iron and report every ten minutes."
+SETTINGS = Settings.model_validate(
+    {
+        "nudge": {"enabled": False},
+        # Who looks at pictures takes longer than a model may: nothing is given up meanwhile.
+        "llm": {"timeout": 3600, "between_tokens": 3600},
+        "context": {"context_window": 50_000},
+        "budget": {"swarm_per_day": 2_000_000},
+    }
+)
+
+PLAN = """\
+Belt 2 is the better one. My plan:
+
+| belt | ore | distance | price |
+|---|---|---|---|
+| belt-1 | nickel | 3 | 9 |
+| **belt-2** | **iron** | **2** | **14** |
+
+1. Fill the hold at `belt-2`.
+2. Sell at *Halcyon*, unless the price falls under 12.
+"""
+STREAMED = """\
+The hold is at 80 %. Two more loads, then I sell:
+
+- price at **Halcyon**: 14 a unit
+- price at Port Vesper: 11 a unit, 40 s further
+
+`belt-2` runs thin at the northern edge, so I move on to the"""
+
+
+@dataclass
+class Reef:
+    """The world's tools, each of which takes its time on the clock by hand."""
+
+    clock: HandClock
+    mined: int = 0
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    def server(self) -> MCPServer[Any]:
+        server: MCPServer[Any] = MCPServer("reef", log_level="ERROR")
+
+        async def scan(range: int = 3) -> str:
+            self.clock.by(0.4)
+            belts = [
+                {"name": "belt-1", "ore": "nickel", "distance": 3, "units": 900},
+                {"name": "belt-2", "ore": "iron", "distance": 2, "units": 2400},
+            ]
+            return json.dumps({"tick": 1180, "belts": belts, "stations": ["Halcyon", "Port Vesper"]})
+
+        async def get_status() -> str:
+            self.clock.by(0.1)
+            ship = {"ship": "Kestrel", "at": "belt-2", "fuel": 78, "hull": 100, "credits": 1240}
+            return json.dumps({**ship, "hold": f"{self.mined} of 60", "tick": 1186, "crew": ["Ada", "Noor"]})
+
+        async def mine(belt: str) -> str:
+            self.clock.by(1.2)
+            self.mined += 12
+            return json.dumps({"mined": 12, "hold": f"{min(100, self.mined)} %", "belt": belt})
+
+        async def travel(to: str) -> str:
+            self.clock.by(2.1)
+            return json.dumps({"arrives": "T1204", "to": to})
+
+        async def sell(item: str, n: int) -> str:
+            self.clock.by(0.3)
+            return json.dumps({"sold": n, "item": item, "credits": n * 14})
+
+        looks = ToolAnnotations(read_only_hint=True)
+        acts = ToolAnnotations(read_only_hint=False, destructive_hint=False)
+        ends = ToolAnnotations(destructive_hint=True)
+        server.add_tool(scan, description="Look for belts and stations around the ship.", annotations=looks)
+        server.add_tool(get_status, description="Your ship: where it is, fuel, hull, hold.", annotations=looks)
+        server.add_tool(mine, description="Take ore from a belt into the hold.", annotations=acts)
+        server.add_tool(travel, description="Set a course; the answer names the tick of arrival.", annotations=acts)
+        server.add_tool(sell, description="Sell from the hold at the station you are docked at.", annotations=ends)
+        return server
+
+
+@dataclass
+class Script:
+    """What each mysis answers, in order, each answer a second and a half after the question."""
+
+    clock: HandClock
+    replies: dict[str, deque[Answer | ProviderError]]
+
+    def __call__(self, request: ModelRequest) -> Answer | ProviderError:
+        self.clock.by(1.5)
+        left = self.replies.get(request.mysis)
+        return left.popleft() if left else Answer(text="Understood.")
+
+
+def calls(*named: tuple[str, dict[str, Any]], text: str = "", reasoning: str = "") -> Answer:
+    made = tuple(AnswerCall(name, json.dumps(arguments)) for name, arguments in named)
+    return Answer(text=text, reasoning=reasoning, calls=made)
+
+
+def replies() -> dict[str, deque[Answer | ProviderError]]:
+    mine = ("mine", {"belt": "belt-2"})
+    alpha: list[Answer | ProviderError] = [
+        calls(
+            ("scan", {"range": 3}),
+            reasoning="The commander wants iron. I do not know the belts yet, so I look around before I set a course.",
+        ),
+        Answer(text=PLAN),
+        calls(mine, mine, text="First load."),
+        calls(mine),
+        Answer(text="Hold at 36 %, all iron. No other ship at belt-2."),
+        calls(("get_status", {}), mine, reasoning="It is where I am."),
+        Answer(text="I am there already: 48 % now."),
+        calls(
+            ("zoea_send_message", {"to": "commander", "text": "Belt-2 holds until noon. Sell below 14?"}),
+            reasoning="The price matters to the commander.",
+        ),
+        Answer(text="Asked you about the price; mining on meanwhile."),
+        Answer(text=STREAMED + " southern one."),
+    ]
+    beta: list[Answer | ProviderError] = [
+        calls(("travel", {"to": "belt-2"})),
+        Answer(text="On my way to belt-2, there at T1190."),
+        Answer(text="Mining iron from T1190 on; I report then."),
+        calls(("travel", {"to": "Halcyon"})),
+        calls(("zoea_wait", {"seconds": 40, "reason": "arrives at Halcyon, T1204"})),
+    ]
+    gamma: list[Answer | ProviderError] = [
+        calls(("scan", {"range": 5})),
+        Answer(text="I hold 40 units from yesterday and look for the best price."),
+        Answer(text="I trade and do not mine. Bring iron to Halcyon: 14 a unit there, 11 at Port Vesper."),
+        calls(("sell", {"item": "iron ore", "n": 40}), text="Halcyon pays 14. I would sell now."),
+    ]
+    delta: list[Answer | ProviderError] = [
+        Answer(text="Scouting the north."),
+        Answer(text="No iron in the north so far; I go on looking."),
+        ProviderError(
+            "the key for ollama was refused (401)",
+            kind=ErrorClass.AUTH,
+            hint="Set the key anew in the settings, then relaunch it with r.",
+        ),
+    ]
+    epsilon: list[Answer | ProviderError] = [
+        Answer(text="Docked at Port Vesper for repairs, 20 minutes."),
+        Answer(text="I cannot mine before the repairs are done."),
+    ]
+    named = {"alpha": alpha, "beta": beta, "gamma": gamma, "delta": delta, "epsilon": epsilon}
+    return {name: deque(said) for name, said in named.items()}
+
+
+@dataclass
+class Played:
+    """The swarm at the end of the morning; `writing` is alpha's answer that is being written."""
+
+    inner: Swarm
+    writing: Block
+
+
+@asynccontextmanager
+async def played(folder: Path) -> AsyncIterator[Played]:
+    """Play the morning in `folder` and hold it there; the swarm is closed at the end."""
+    clock = HandClock(MORNING)
+    reef = Reef(clock)
+    provider = ScriptedProvider(Script(clock, replies()), name="ollama", clock=clock, metered=True)
+    upstreams = [UpstreamConfig("reef", server=reef.server())]
+    async with swarm(
+        folder, provider=provider, clock=clock, settings=SETTINGS, upstreams=upstreams, peer=Peer()
+    ) as inner:
+        yield Played(inner, await _play(inner))
+
+
+async def _play(inner: Swarm) -> Block:
+    commander, clock = inner.commander, inner.clock
+    ids = {}
+    for name, template in CREW:
+        tags = ("fleet",) if template == "miner" else ()
+        made = await commander.create(
+            name, template=template, provider="ollama", model="qwen3:8b", start=True, tags=tags
+        )
+        ids[name] = made.id
+        await inner.settled(name)
+        clock.by(2)
+    await _broadcast(inner)
+    for text in ("Begin with belt-2.", "Tell me when the belt runs thin."):
+        clock.by(300)
+        await _ask(inner, "alpha", text)
+    clock.by(240)
+    await commander.stop("epsilon")
+    clock.by(200)
+    await commander.send("delta", "Go on to the northern reef.")
+    await inner.until(lambda: inner.state("delta") is MysisState.ERRORED)
+    clock.by(45)
+    await commander.send("gamma", "What would you sell, and where?")
+    await inner.until(lambda: commander._view.row(ids["gamma"]).approvals)
+    clock.by(22)
+    await _ask(inner, "beta", "Bring the ore to Halcyon.")
+    clock.by(18)
+    writing = inner.provider.block(after=len(STREAMED) // 16, when=lambda request: request.mysis == "alpha")
+    await commander.send("alpha", "How full is the hold, and where do you sell?")
+    await asyncio.wait_for(writing.reached.wait(), 10)
+    clock.by(2)
+    await commander.view()  # what was spent today is read when somebody looks
+    return writing
+
+
+async def _ask(inner: Swarm, name: str, text: str) -> None:
+    await inner.commander.send(name, text)
+    await inner.settled(name)
+
+
+async def _broadcast(inner: Swarm) -> None:
+    """One order for all, heard one after the other, so that what is stored has one order."""
+    for name, _ in CREW:
+        await inner.commander.hold(True, ref=name)
+    await inner.commander.broadcast(ORDER)
+    for name, _ in CREW:
+        await inner.commander.hold(False, ref=name)
+        await inner.settled(name)
+        inner.clock.by(4)

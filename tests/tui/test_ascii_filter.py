@@ -1,0 +1,85 @@
+"""Terminals that show no colour, or nothing but ASCII: all states still tell apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tests.tui.cockpit import cockpit
+from tests.tui.hostile_texts import HOSTILE
+from zoea.tui.theme import themes
+from zoea.tui.theme.ascii_filter import ascii_of, speaks_utf8
+
+STATES = ("idle", "running", "stopped", "errored", "asking", "waiting")
+
+
+@pytest.mark.parametrize(
+    ("env", "can"),
+    [
+        ({}, True),
+        ({"LANG": "en_GB.UTF-8"}, True),
+        ({"LANG": "C"}, False),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, False),
+        ({"LC_ALL": "POSIX", "LANG": "en_GB.UTF-8"}, False),
+        ({"LC_CTYPE": "de_DE.utf8", "LANG": "C"}, True),
+        ({"LANG": "de_DE.ISO-8859-1"}, False),
+        ({"TERM": "dumb", "LANG": "en_GB.UTF-8"}, False),
+    ],
+)
+def test_the_locale_says_what_the_terminal_shows(env: dict[str, str], can: bool) -> None:
+    assert speaks_utf8(env) is can
+
+
+def test_the_states_of_every_theme_have_glyphs_of_their_own() -> None:
+    found, _ = themes.load(Path("nowhere"))
+    for glyphs in (*(look.glyphs for look in found.values()), themes.ASCII_GLYPHS):
+        assert len({glyphs[state] for state in STATES}) == len(STATES)
+    assert len({ascii_of(found["nova"].glyphs[state]) for state in STATES}) == len(STATES)
+
+
+@given(st.text())
+def test_any_text_becomes_ascii_of_the_same_width(text: str) -> None:
+    printable = "".join(char for char in text if char.isprintable())
+    assert ascii_of(printable).isascii()
+    assert len(ascii_of(printable)) == sum(cell_len(char) for char in printable)
+
+
+async def test_a_whole_screen_is_ascii_and_says_the_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    async with cockpit(tmp_path) as stage:
+        await stage.api.stop("beta")
+        await stage.until(lambda: stage.view("beta").state == "stopped")
+        await stage.api.send("alpha", "\n".join(HOSTILE))
+        await stage.until(lambda: stage.view("alpha").turns == 1)
+        await stage.pilot.pause()
+        assert stage.text().isascii()
+        rows = {line.split()[2]: line for line in stage.text().splitlines() if len(line.split()) > 2}
+        assert "o gamma" in rows["gamma"]
+        assert "- beta" in rows["beta"]
+        for key in ("question_mark", "comma"):
+            await stage.press(key)
+            assert stage.text().isascii()
+            await stage.press("escape")
+
+
+async def test_without_colour_a_glyph_and_a_word_tell_the_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with cockpit(tmp_path) as stage:
+        await stage.api.stop("beta")
+        await stage.until(lambda: stage.view("beta").state == "stopped")
+        await stage.pilot.pause()
+        assert stage.app.no_color
+        assert "◌ beta" in stage.text()
+        assert "⬡ gamma" in stage.text()
+        for segment in (
+            segment for strip in stage.screen._compositor.render_strips(stage.screen.size) for segment in strip
+        ):
+            colour = segment.style.color if segment.style else None
+            if colour is not None and colour.triplet is not None:
+                assert len(set(colour.triplet)) == 1

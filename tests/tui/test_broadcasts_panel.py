@@ -1,0 +1,48 @@
+"""The panel of broadcasts: what was said to many, whole where there is room, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zoea.queries.broadcasts import Broadcast
+from zoea.tui.swarm_list.broadcasts_panel import said_lines
+from zoea.tui.swarm_list.mysis_row import cells
+
+AT = 1_700_000_000_000_000
+TEXT = "Iridium worth 40 credits at p98 in s33, orbit 0; sell at p15 in s6 or at p66 in s23 (seven ticks)"
+SAID = Broadcast(1, "alpha", TEXT, AT, 4, 3, 0, 1, 0, 0, to_commander=False)
+
+
+def shown(*said: Broadcast, width: int = 40, height: int = 0) -> list[str]:
+    lines = said_lines(said, AT, width, height)
+    assert all(cells(line) <= width for line in lines)
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def test_a_text_goes_on_below_its_head_where_there_is_room_and_is_cut_visibly_where_there_is_none() -> None:
+    cut, became = shown(SAID)
+    assert cut.endswith("alpha → 4  Iridium worth 40 credi…")
+    assert became.strip() == "3 answered · 1 queued"
+    first, second, third, became = shown(SAID, height=4)
+    assert first.endswith("alpha → 4  Iridium worth 40")
+    assert (second.strip(), third.strip()) == ("credits at p98 in s33, orbit 0;", "sell at p15 in s6 or at p66 in s2…")
+    assert {len(line) - len(line.lstrip()) for line in (second, third, became)} == {6}
+
+
+def test_texts_go_on_only_as_far_as_all_of_them_fit() -> None:
+    assert len(shown(SAID, SAID, height=8)) == 8
+    assert len(shown(SAID, SAID, height=7)) == 6
+    assert len(shown(SAID, SAID, height=5)) == 4
+    short = replace(SAID, text="Go")
+    assert len(shown(SAID, short, height=6)) == 6
+    assert shown(short, height=9)[0].endswith("alpha → 4  Go")
+
+
+def test_no_text_is_lost_whatever_its_letters_and_however_narrow_the_panel() -> None:
+    wide = replace(SAID, sender="鯨" * 6, text="鉱石 " * 30)
+    assert "…" in "".join(shown(wide, width=30, height=9))
+    assert "…" in "".join(shown(wide, width=44, height=9))
+    assert shown(replace(SAID, text="x" * 200), height=9)[2].endswith("x…")
+    assert shown(replace(SAID, text="x" * 30), height=9)[1].strip() == "x" * 30
+    assert len(said_lines([SAID], AT, 12)) == 2
+    assert shown(SAID, width=80)[0].endswith("3 answered · 1 queued")

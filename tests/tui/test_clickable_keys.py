@@ -1,0 +1,60 @@
+"""What names a key can be clicked: in questions, in dialogs, at their edges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.screen import Screen
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.tui.dialogs.connect import Connect
+from zoea.tui.dialogs.new_mysis import NewMysis
+from zoea.tui.dialogs.quit import Quitting
+from zoea.tui.widgets.clickable_keys import hints, pressing
+
+
+async def click_on(stage: Stage, words: str) -> None:
+    """Click the first cell of words, wherever they stand."""
+    for row, line in enumerate(stage.text().splitlines()):
+        if words in line:
+            await stage.pilot.click(offset=(line.index(words), row))
+            await stage.pilot.pause()
+            return
+    raise AssertionError(f"{words!r} is not on the screen")
+
+
+def shows(stage: Stage, kind: type[Screen[Any]]) -> bool:
+    return isinstance(stage.screen, kind)
+
+
+@pytest.mark.parametrize("words", ["back", "leave it running", ""])
+def test_words_that_are_no_key_press_nothing(words: str) -> None:
+    assert pressing(words) is None
+
+
+def test_each_part_of_a_hint_is_a_key() -> None:
+    content = hints("enter write · ^t try · words alone · esc back")
+    assert content.plain == "enter write · ^t try · words alone · esc back"
+    assert len(content.spans) == 3
+
+
+async def test_the_words_of_a_question_are_its_keys(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("q")
+        assert shows(stage, Quitting)
+        await click_on(stage, "back")
+        await stage.until(lambda: not shows(stage, Quitting))
+
+
+async def test_the_hints_at_a_dialogs_edge_are_keys(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("n")
+        assert shows(stage, NewMysis)
+        await click_on(stage, "enter create")
+        await stage.until(lambda: len(stage.app.feed.myses) == 4 and not shows(stage, NewMysis))
+        stage.app.push_screen(Connect())
+        await stage.pilot.pause()
+        await click_on(stage, "esc back")
+        await stage.until(lambda: not shows(stage, Connect))

@@ -1,0 +1,90 @@
+"""The form that changes what a mysis is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import Input
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.runtime.mysis_options import configured
+from zoea.tui.dialogs.configure import Configuring
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.text_block import TextBlock
+
+
+async def form(stage: Stage) -> None:
+    await stage.press("c")
+    assert stage.shows(Configuring)
+    await stage.until(lambda: "as the settings say" in stage.one(Input, "#budget-mysis").placeholder)
+
+
+async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        before = stage.view()
+        await form(stage)
+        assert "CONFIGURE alpha" in stage.text()
+        stage.one(Choice, "#provider").focus()
+        stage.one(Input, "#tags").value = "deep, south deep"
+        stage.one(Input, "#budget-mysis").value = "90,000"
+        stage.one(Input, "#others").value = "nudge.enabled=false [/]"
+        await stage.press("enter")
+        await stage.until(lambda: "[/] is no setting of one mysis" in stage.one(TextBlock, "#error").plain)
+        stage.one(Input, "#others").value = "nudge.enabled=false"
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: set(stage.view().tags) == {"deep", "south"})
+        after = stage.view()
+        assert (after.model, after.provider, after.template) == (before.model, before.provider, before.template)
+        found = configured(None, stage.swarm.path, [after.id], stage.clock.now())
+        assert found.own == {"budget.mysis": 90_000, "nudge.enabled": False}
+        await form(stage)
+        assert stage.one(Input, "#budget-mysis").value == "90000"
+        stage.one(Input, "#budget-mysis").value = ""
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(Dashboard))
+        found = configured(None, stage.swarm.path, [after.id], stage.clock.now())
+        assert found.own == {"nudge.enabled": False}
+
+
+async def test_what_cannot_be_is_said_in_place(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await form(stage)
+        stage.one(Input, "#budget-mysis").value = "many"
+        await stage.press("enter")
+        await stage.until(lambda: "'many' is no number" in stage.one(TextBlock, "#error").plain)
+        stage.one(Input, "#budget-mysis").value = ""
+        stage.one(Input, "#others").value = "nudge.idle_interval=never"
+        await stage.press("enter")
+        await stage.until(lambda: "idle_interval" in stage.one(TextBlock, "#error").plain)
+        await stage.press("escape")
+        assert stage.shows(Dashboard)
+
+
+async def test_a_running_mysis_is_stopped_first(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("c")
+        assert "stop it first" in stage.notices[-1]
+
+
+async def test_the_marked_are_configured_together_and_keep_what_is_their_own(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        ids = [view.id for view in (await stage.api.view()).myses][:2]
+        await stage.api.configure(f"#{ids[0]}", tags=("deep",), settings={"budget.mysis": 5000, "loop.same_call": 4})
+        await stage.api.configure(f"#{ids[1]}", tags=("south",), settings={"budget.mysis": 5000})
+        await stage.press("space", "space")
+        await form(stage)
+        assert "CONFIGURE 2 myses" in stage.text()
+        assert stage.one(Input, "#budget-mysis").value == "5000"
+        assert (stage.one(Input, "#tags").value, stage.one(Input, "#tags").placeholder) == ("", "as they are")
+        stage.one(Input, "#model").value = "another"
+        stage.one(Input, "#budget-mysis").value = "7000"
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(Dashboard))
+        assert "2 myses are configured" in stage.notices[-1]
+        found = {view.id: view for view in (await stage.api.view()).myses}
+        assert [(found[one].model, found[one].tags) for one in ids] == [("another", ("deep",)), ("another", ("south",))]
+        assert [found[one].model == "another" for one in found if one not in ids] == [False]
+        own = [configured(None, stage.swarm.path, [one], stage.clock.now()).own for one in ids]
+        assert own == [{"budget.mysis": 7000, "loop.same_call": 4}, {"budget.mysis": 7000}]

@@ -1,0 +1,128 @@
+"""Who needs the commander: what the panel says, which keys it names, and whom its words mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tui.cockpit import Stage, asks_when_told, cockpit
+from tests.tui.test_approvals import ask
+from tests.tui.test_clickable_keys import click_on
+from tests.tui.test_dashboard_actions import errored, refusing
+from zoea.llm.providers.scripted import Rule
+from zoea.model.enums import MysisState
+from zoea.model.values import Failure, SwarmView
+from zoea.tui.dialogs.approvals import ApprovalPanel
+from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.swarm_list.needs_you_panel import next_in_need
+from zoea.tui.widgets.swarm_table import SwarmTable
+from zoea.tui.widgets.text_block import TextBlock
+
+
+def faulty(key_is_wrong: list[bool]) -> list[Rule]:
+    """A model that refuses `go` while the key is wrong."""
+    return [lambda r: refusing(r) if r.messages[-1].content == "go" and key_is_wrong else None, asks_when_told]
+
+
+def panel(stage: Stage) -> list[str]:
+    return stage.one(TextBlock, "#needs").plain.splitlines()
+
+
+def cursor(stage: Stage) -> str:
+    view = stage.one(SwarmTable).cursor
+    return view.name if view is not None else ""
+
+
+async def crowd(stage: Stage, many: int) -> None:
+    """So many whose model refused, made of the first; the cursor on the first."""
+    first = replace(stage.view(), state=MysisState.ERRORED, failure=Failure("auth", "The key fails", "401 from ollama"))
+    views = tuple(replace(first, id=number, name=f"m{number}") for number in range(1, many + 1))
+    stage.app.feed.take(SwarmView(1, False, "", views))
+    await stage.pilot.pause()
+
+
+def test_the_next_in_need_comes_after_the_cursor_and_goes_round() -> None:
+    assert [next_in_need([3, 1, 2], at) for at in (None, 7, 3, 1, 2)] == [3, 3, 1, 2, 3]
+    assert next_in_need([], 1) is None
+    assert next_in_need([1], 1) is None
+
+
+async def test_words_beside_a_mysis_mean_it_and_keys_are_named_only_where_they_do(tmp_path: Path) -> None:
+    key_is_wrong = [True]
+    async with cockpit(tmp_path, faulty(key_is_wrong), size=(160, 40)) as stage:
+        await stage.api.stop("alpha")
+        await errored(tmp_path, stage, "beta")
+        await stage.until(lambda: "beta" in "".join(panel(stage)))
+        assert cursor(stage) == "alpha"
+        assert panel(stage)[-1] == "  relaunch  dismiss   w goes to it"
+        await click_on(stage, "dismiss")
+        await stage.until(lambda: stage.view("beta").failure is None)
+        assert cursor(stage) == "alpha"
+        assert stage.view("alpha").state is MysisState.STOPPED
+
+        await errored(tmp_path, stage, "gamma")
+        await stage.until(lambda: "gamma" in "".join(panel(stage)))
+        await stage.press("w", "w")
+        assert cursor(stage) == "gamma"
+        assert panel(stage)[-1] == "  r relaunch  . dismiss"
+        await stage.press("k", "space")
+        await stage.until(lambda: "relaunch" in panel(stage)[-1])
+        assert cursor(stage) == "gamma"
+        assert panel(stage)[-1] == "  relaunch  dismiss   esc unmarks"
+        key_is_wrong.clear()
+        await click_on(stage, "relaunch  dismiss")
+        await stage.until(lambda: stage.view("gamma").state is not MysisState.ERRORED)
+        assert stage.view("alpha").state is MysisState.STOPPED
+        assert stage.app.marks == {stage.view("beta").id}
+
+
+async def test_an_answer_is_for_the_one_that_was_clicked_and_its_key_for_the_oldest(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told, size=(160, 40)) as stage:
+        await ask(stage, "alpha")
+        await ask(stage, "gamma")
+        await stage.until(lambda: [line for line in panel(stage) if "answer" in line] == ["  o answer", "  answer"])
+        row = next(y for y, line in enumerate(stage.text().splitlines()) if "answer" in line and "o ans" not in line)
+        await stage.pilot.click(offset=(stage.text().splitlines()[row].index("  answer") + 3, row))
+        await stage.until(lambda: stage.shows(ApprovalPanel) and "gamma asks" in stage.text())
+
+
+async def test_a_click_on_a_name_goes_to_its_row_through_the_filter(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, faulty([True]), size=(80, 24)) as stage:
+        await errored(tmp_path, stage, "beta")
+        await stage.press("slash")
+        await stage.write("gamma")
+        await stage.press("enter")
+        await stage.until(lambda: any("✖ beta" in line for line in panel(stage)))
+        await click_on(stage, "✖ beta")
+        await stage.until(lambda: cursor(stage) == "beta")
+        assert stage.one(SwarmTable).count == 3
+
+
+async def test_as_many_as_fit_have_a_line_and_the_rest_is_counted(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",), size=(80, 24)) as stage:
+        await crowd(stage, 30)
+        for size in ((80, 24), (120, 40), (160, 40)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
+            lines = panel(stage)
+            assert all("401 from olla" in line for line in lines[:-1])  # the first names keys, and may be cut for them
+            assert lines[-1] == f"and {30 - len(lines) + 1} more: a shows them first"
+            assert "r relaunch" in lines[0]
+            assert "r relaunch" not in lines[1]
+
+
+async def test_a_size_that_changed_below_a_box_counts_once_the_box_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dashboard, "tick", lambda screen: None)
+    async with cockpit(tmp_path, names=("alpha",), size=(80, 24)) as stage:
+        await crowd(stage, 30)
+        await stage.press("q")
+        await stage.until(lambda: not stage.shows(Dashboard))
+        await stage.pilot.resize_terminal(160, 40)
+        await stage.press("escape")
+        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
+        assert {len(line) for line in panel(stage)[:-1]} == {stage.one(TextBlock, "#needs").content_size.width}

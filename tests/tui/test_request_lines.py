@@ -1,0 +1,177 @@
+"""What the inspector says of a plan: every pack and every step in words, every share in the bar."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from zoea.context import Budget, Decision, Plan, Priority, Reason, Status, Step, StepKind, Truncation, Variant
+from zoea.model.enums import Role
+from zoea.model.request import RequestCall, RequestMessage
+from zoea.model.values import Native, Usage
+from zoea.queries.request_inspection import Inspection, Request, Sent
+from zoea.tui.conversation.blocks import ASCII, Marks
+from zoea.tui.conversation.request_lines import (
+    form_words,
+    head_lines,
+    message_items,
+    pack_bar,
+    plan_lines,
+    request_line,
+)
+from zoea.tui.widgets.line_list import Piece
+
+REQUEST = Request(
+    id=7,
+    mysis_id=1,
+    mysis="alpha",
+    turn_number=3,
+    opened_by="prompt",
+    purpose="turn",
+    iteration=2,
+    attempt=1,
+    provider="ollama",
+    model="qwen3:8b",
+    catalogue_hash="",
+    estimated_tokens=1_030,
+    planned_tokens=1_030,
+    calibration=1.0,
+    reserved_tokens=5_000,
+    state="settled",
+    usage=Usage(1_000, 200, 50, 20, 1_500_000),
+    error_class="",
+    finish_reason="stop",
+    first_token_us=400_000,
+    duration_us=2_100_000,
+    created_at=1_700_000_000_000_000,
+    has_plan=True,
+)
+
+KEPT = Decision("turn", "turn", Priority.REQUIRED, Status.INCLUDED, Variant.FULL, Reason.REQUIRED, 400, 100)
+COMPACT = Decision(
+    "history",
+    "history",
+    Priority.HIGH,
+    Status.INCLUDED,
+    Variant.COMPACT,
+    Reason.BUDGET,
+    40,
+    10,
+    truncated=True,
+    wanted_tokens=900,
+    setting="budget.token_budget_per_agent = 2000",
+)
+OUT = Decision("said", "said", Priority.LOW, Status.SKIPPED, None, Reason.BUDGET, wanted_tokens=3_000)
+EMPTY = Decision("situation", "situation", Priority.LOW, Status.SKIPPED, None, Reason.EMPTY)
+PLAN = Plan(
+    decisions=(KEPT, COMPACT, OUT, EMPTY),
+    budget=Budget(1_000, 0, 25, 1_025),
+    truncation=Truncation(False, 0, 0),
+    messages=(),
+    steps=(Step(StepKind.CUT, 12, 182_000, 4_000),),
+)
+
+
+def words(lines: list[list[Piece]]) -> str:
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def test_estimates_are_told_apart_from_what_calibration_makes_of_them() -> None:
+    request = replace(REQUEST, estimated_tokens=2_700, planned_tokens=808, calibration=0.3, usage=Usage(800))
+    assert request.off_by == pytest.approx(0.01)
+    assert "~808 tokens estimated  800 actual  estimate +1 %" in words(head_lines(request, request.created_at))
+    said = words(plan_lines(Inspection(request, PLAN, (), ()), 70))
+    assert "~2.7k by characters, before calibration ×0.30" in said
+    assert "calibration" not in words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
+
+
+def test_each_pack_says_what_became_of_it_and_what_would_have_kept_it() -> None:
+    narrow = words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 46))
+    assert "nothing to show" in narrow, "whole also beside the messages of a terminal of 120 columns"
+    said = words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
+    for expected in (
+        "1k of 1k tokens",
+        "25 over: what is required is larger than the budget",
+        "must be there",
+        "compact",
+        "parts of it cut",
+        "budget.token_budget_per_agent = 2000 would have kept it whole",
+        "left out",
+        "wants 3k",
+        "empty",
+        "cut to head and tail (182.0 kB → 4.0 kB)",
+    ):
+        assert expected in said, expected
+
+
+def test_the_bar_is_as_wide_as_it_may_be_and_shows_every_pack_that_is_there() -> None:
+    for width in (5, 20, 80):
+        bar = pack_bar(PLAN, width)
+        assert cell_len("".join(text for text, _ in bar)) == width
+        assert [role for text, role in bar if text.startswith("━")] == ["llm", "running"]
+
+
+def test_estimate_and_actual_stand_beside_each_other() -> None:
+    said = words(head_lines(REQUEST, REQUEST.created_at))
+    for expected in (
+        "ended: stop",
+        "~1k tokens estimated",
+        "1k actual",
+        "estimate +3 %",
+        "200 cached",
+        "20 reasoning",
+        "$1.50",
+    ):
+        assert expected in said, expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"error_class": "transient", "attempt": 2}, "failed: transient  attempt 2"),
+        ({"state": "released", "error_class": "cancelled"}, "was never sent"),
+        ({"state": "refused"}, "refused: over a budget"),
+        ({"state": "reserved", "duration_us": None, "finish_reason": ""}, "under way"),
+        ({"state": "estimated"}, "usage is an estimate"),
+        ({"usage": Usage()}, "the provider did not say"),
+    ],
+)
+def test_how_a_request_ended_is_said(changed: dict[str, object], said: str) -> None:
+    request = replace(REQUEST, **changed)  # type: ignore[arg-type]  # fields by name
+    assert said in words(head_lines(request, REQUEST.created_at))
+    assert request_line(request, 34, ASCII)
+
+
+@pytest.mark.parametrize(
+    ("form", "kept", "memory", "said"),
+    [
+        ("", 0, None, ""),
+        ("", 0, 5, "cut as a message"),
+        ("full", 0, 5, "verbatim"),
+        ("bare", 0, 5, "without its reasoning"),
+        ("cut", 4_000, 5, "cut to 4.0 kB"),
+        ("tail", 900, 5, "its last 900 B"),
+        ("superseded", 0, 5, "superseded by a later call"),
+        ("order", 0, 5, "shown again as data"),
+    ],
+)
+def test_the_form_of_a_message_is_said(form: str, kept: int, memory: int | None, said: str) -> None:
+    assert form_words(Sent(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
+
+
+def test_everything_that_was_sent_of_a_message_is_below_it() -> None:
+    message = RequestMessage(
+        Role.ASSISTANT,
+        "text",
+        calls=(RequestCall("c1", "look", '{"a": 1}'),),
+        reasoning="thought",
+        native=Native("anthropic", "claude", "[signed]"),
+    )
+    result = RequestMessage(Role.TOOL, "no", call_id="c1", name="look", is_error=True)
+    first, second = message_items((Sent(message, "full", 0, 9), Sent(result, "cut", 10, 2)), Marks())
+    below = "\n".join(text for text, _ in first.body)
+    for part in ("thought", "[signed]", "text", 'look({"a": 1})  c1'):
+        assert part in below
+    assert "failed" in "".join(text for text, _ in second.head)

@@ -1,0 +1,110 @@
+"""The first and the last line of every screen: what they say however little room there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.model.enums import MysisState
+from zoea.model.values import Failure, SwarmView
+from zoea.tui.commands.typed_keys import TypedKey
+from zoea.tui.screens.focus import Focus
+from zoea.tui.widgets.status_bars import KeyLine, Line, fitted
+
+DISK_FULL = "disk full or failing: nothing can be stored"
+
+
+def top(stage: Stage) -> str:
+    return stage.text().splitlines()[0]
+
+
+def keys(stage: Stage) -> str:
+    return stage.one(KeyLine).text.strip()
+
+
+async def hold(stage: Stage, reason: str, errored: int = 0) -> None:
+    """The swarm on hold, with so many of its myses errored."""
+    views = list(stage.app.feed.in_order())
+    fault = Failure("auth", "The key fails", "401")
+    views[:errored] = [replace(view, state=MysisState.ERRORED, failure=fault) for view in views[:errored]]
+    stage.app.feed.take(SwarmView(9, bool(reason), reason, tuple(views), tokens_today=12_000, cost_today_micros=30_000))
+    await stage.pilot.pause()
+
+
+def test_what_is_urgent_stays_and_the_rest_is_cut_from_its_end() -> None:
+    line = [("brand ", "title"), ("HOLD ", "asking"), ("a long sentence", "quiet"), (" over", "errored")]
+    assert fitted(line, 40) == line
+    assert fitted(line, 26) == [*line[:2], ("a long se…", "quiet"), line[3]]
+    assert fitted(line, 20) == [*line[:2], ("", "quiet"), line[3]]
+    assert fitted(line, 12) == [("", "title"), line[1], ("", "quiet"), line[3]]
+    assert fitted(line, 5) == [("", "title"), line[1], ("", "quiet"), ("", "errored")]
+    assert fitted([("x" * 40, "asking")], 12) == [("x" * 11 + "…", "asking")]
+
+
+async def test_no_key_loses_its_title_to_what_stands_at_the_right(tmp_path: Path) -> None:
+    typed = [TypedKey("question_mark", "help", ""), TypedKey("q", "quit", "")]
+    badge = "attached "
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        line = stage.one(KeyLine)
+
+        def is_wide(width: int) -> bool:
+            return line.size.width == width
+
+        for width in range(len(" ? help  q quit ") + len(badge) - 1, 30):
+            line.styles.width = width
+            await stage.until(partial(is_wide, width))
+            line.describe_typed(typed, badge)
+            drawn = line.render_line(0).text
+            assert drawn.startswith(" ? help ")
+            assert ("q quit" in drawn) == ("q" in drawn)
+            assert drawn.endswith(f" {badge}")
+
+
+async def test_at_eighty_columns_a_hold_an_end_and_who_needs_you_are_never_left_out(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await hold(stage, DISK_FULL)
+        assert "ON HOLD   3 myses · 0 running  disk full or failing: nothing can b…" in top(stage)
+        await hold(stage, "you put the swarm on hold", errored=1)
+        assert "ON HOLD   3 myses · 0 running · 1 needs you: alpha" in top(stage)
+        stage.app.push_screen(Focus(stage.view("beta").id))
+        await stage.until(lambda: stage.shows(Focus) and "beta" in stage.text())
+        assert "ON HOLD" in top(stage)
+        assert " · 1 needs you: alpha" in top(stage)
+        assert "x resume" in keys(stage)
+        assert "? help" in keys(stage)
+        stage.app.feed.lost = "it went"
+        await hold(stage, "", errored=2)
+        assert "the swarm has ended" in top(stage)
+        assert "2 need you" in top(stage)
+        assert "beta" in top(stage)
+
+
+async def test_while_letters_are_text_only_keys_that_are_not_are_named(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("ctrl+f")
+        assert keys(stage) == "enter open  esc back  ^p palette"
+        await stage.press("escape", "question_mark")
+        assert keys(stage) == "enter do it  esc back  ^p palette"
+        await stage.press("escape", "slash")
+        assert keys(stage) == "enter to the list  esc no filter  ^p palette"
+        await stage.press("escape")
+        assert "o approvals" in keys(stage)
+        await stage.press("m")
+        assert keys(stage) == "enter send  ^j new line  tab delivery mode  esc back  ^o editor  ^p palette"
+        await stage.press("escape", "l", "slash")
+        assert keys(stage) == "enter to the lines  esc back  ^p palette"
+        await stage.pilot.click(KeyLine, offset=(keys(stage).index("esc"), 0))
+        await stage.until(lambda: ": cmd" in keys(stage))
+
+
+async def test_what_was_cut_keeps_a_blank_before_what_stands_right(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        line = Line()
+        await stage.app.screen.mount(line)
+        for right, said in ((), "x…"), ([("$1", "quiet")], "x… $1"), ([("  $1", "quiet")], "x…  $1"):
+            line.put([("x" * 200, "quiet")], right)
+            await stage.pilot.pause()
+            drawn = line.render_line(0).text
+            assert (drawn.endswith(said), len(drawn)) == (True, 80), drawn

@@ -1,0 +1,55 @@
+"""The feed goes on, whatever a screen or the swarm raises, and the person is told."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.swarm import FakeSwarm
+from tests.tui.cockpit import cockpit
+from zoea.model.errors import StoreError
+from zoea.tui.state import swarm_feed
+from zoea.tui.state.swarm_feed import Feed
+
+
+async def test_a_screen_that_fails_is_said_once_and_logged_and_the_feed_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cockpit(tmp_path) as stage:
+        real = stage.screen.feed_changed  # type: ignore[attr-defined]  # the dashboard has it
+        before = len(stage.notices)
+
+        def fails(ids: frozenset[int]) -> None:
+            real(ids)
+            raise LookupError("no such column [/]")
+
+        stage.screen.feed_changed = fails  # type: ignore[attr-defined]  # a defect by hand
+        await stage.api.create("delta", start=False)
+        await stage.until(lambda: stage.has("delta"))
+        await stage.api.create("eta", start=False)
+        await stage.until(lambda: stage.has("eta"))
+        said = [notice for notice in stage.notices[before:] if "LookupError: no such column [/]" in notice]
+        assert len(said) == 1
+        assert "no such column" in caplog.text
+        stage.app.complaints.clear()
+
+
+async def test_a_swarm_that_fails_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(swarm_feed, "AGAIN_S", 0.0)
+    swarm, seen, failures = FakeSwarm(), asyncio.Event(), list[Exception]()
+    real = swarm.view
+
+    async def view() -> object:
+        if not failures:
+            raise StoreError("the disk is slow")
+        seen.set()
+        return await real()
+
+    monkeypatch.setattr(swarm, "view", view)
+    following = asyncio.create_task(Feed(lambda ids: None, lambda event: None, failures.append).follow(swarm))
+    async with asyncio.timeout(10):
+        await seen.wait()
+    following.cancel()
+    assert [str(one) for one in failures] == ["the disk is slow"]

@@ -1,0 +1,83 @@
+"""Themes as files: all shipped ones are whole and readable; a wrong one says everything that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zoea.model.errors import SettingsError
+from zoea.tui.theme import themes
+
+SHIPPED = ("abyss", "ansi", "deuteranopia", "high-contrast", "nova", "tide")
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, themes.Look]:
+    found, errors = themes.load(Path("nowhere"))
+    assert errors == []
+    return found
+
+
+def test_six_themes_are_shipped(shipped: dict[str, themes.Look]) -> None:
+    assert tuple(sorted(shipped)) == SHIPPED
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name != "ansi"])
+def test_every_text_role_is_readable_on_every_ground(shipped: dict[str, themes.Look], name: str) -> None:
+    look = shipped[name]
+    least = 4.5 if name == "high-contrast" else 3.0
+    texts = {role: look.roles[role] for role in themes.TEXT_ROLES}
+    texts |= {"text": look.colours["text"], "muted": look.colours["muted"]}
+    grounds = [look.colours[ground] for ground in ("background", "surface", "panel")]
+    poor = {role: min(contrast(colour, ground) for ground in grounds) for role, colour in texts.items()}
+    assert {role: ratio for role, ratio in poor.items() if ratio < least} == {}
+
+
+def test_a_theme_of_the_persons_own_wins_over_a_shipped_one_of_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "themes"
+    folder.mkdir()
+    nova = (themes.folders(tmp_path)[0] / "nova.toml").read_text()
+    (folder / "mine.toml").write_text(nova.replace("#0A0A12", "#000000"))
+    found, errors = themes.load(tmp_path)
+    assert errors == []
+    assert found["nova"].colours["background"] == "#000000"
+
+
+def test_all_errors_of_a_file_come_in_one_message(tmp_path: Path) -> None:
+    nova = (themes.folders(tmp_path)[0] / "nova.toml").read_text()
+    file = tmp_path / "bad.toml"
+    file.write_text(
+        nova.replace('background = "#0A0A12"', 'background = "black"')
+        .replace('idle = "muted"', 'idle = "grey"', 1)
+        .replace("dark = true", "dark = 3")
+    )
+    with pytest.raises(SettingsError) as wrong:
+        themes.read(file)
+    for part in ("colours.background", "'grey' is no colour", "dark must be true or false", str(file)):
+        assert part in wrong.value.what
+
+
+def test_a_file_that_is_no_toml_is_one_error_and_the_others_still_load(tmp_path: Path) -> None:
+    (tmp_path / "themes").mkdir()
+    (tmp_path / "themes" / "broken.toml").write_text("name = ")
+    found, errors = themes.load(tmp_path)
+    assert len(errors) == 1
+    assert tuple(sorted(found)) == SHIPPED
+
+
+def test_every_theme_has_each_variable_that_style_files_may_name(shipped: dict[str, themes.Look]) -> None:
+    known = {name: look.theme() for name, look in shipped.items()}
+    given = {name: {**theme.to_color_system().generate(), **theme.variables} for name, theme in known.items()}
+    assert [name for name, variables in given.items() if given["nova"].keys() - variables.keys()] == []

@@ -1,0 +1,1 @@
+"""The commands of `zoea`, one module for each group."""

@@ -1,0 +1,142 @@
+"""`zoea config`: write, read and check the settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoea.cli.options import AsJson, Workspace
+from zoea.model.errors import UsageError
+from zoea.settings.closed_file import write_closed
+from zoea.settings.layers import Loaded, load, problems, project_file
+from zoea.settings.origin import Layer, SettingsInvalid
+from zoea.settings.paths import places
+from zoea.settings.reference import sample
+from zoea.settings.schema import Settings
+from zoea.settings.show import Row, printable, rows
+from zoea.settings.template import Template
+
+app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)
+
+_UNTRUSTED = "Without effect until `zoea trust`:"
+
+
+@app.command()
+def init(
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+) -> None:
+    """Write a config.toml in which every key is explained."""
+    where = places(configured=False)
+    if where.config_file.exists() and not force:
+        raise UsageError(f"{where.config_file} is there already", hint="Edit it, or replace it with --force.")
+    write_closed(where.config_file, sample())
+    typer.echo(f"Wrote {where.config_file}")
+
+
+@app.command()
+def show(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="Show only this key or section, as in swarm.max_myses.")
+    ] = "",
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each value came from.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Show the settings that hold, keys and other secrets left out."""
+    loaded = load(places(workspace))
+    shown = [row for row in rows(loaded) if not key or row.key == key or row.key.startswith(f"{key}.")]
+    if not shown:
+        raise UsageError(f"there is no setting {key}", hint="Run `zoea config show` for all of them.")
+    if as_json:
+        typer.echo(json.dumps(_as_json(loaded, shown, origin), ensure_ascii=False, default=str))
+        return
+    width = max(len(row.key) for row in shown)
+    for row in shown:
+        line = f"{printable(row.key):<{width}} = {row.text}"
+        typer.echo(f"{line}  # {printable(str(row.origin))}" if origin else line)
+    _say_untrusted(loaded)
+
+
+@app.command()
+def check(as_json: AsJson = False) -> None:
+    """Check settings, project file and templates; every error is listed, and the exit code is 3."""
+    where = places(configured=False)
+    found = problems(where)
+    if as_json:
+        typer.echo(json.dumps({"problems": [problem.as_dict() for problem in found]}, ensure_ascii=False))
+    if found:
+        raise SettingsInvalid(found)
+    if not as_json:
+        loaded = load(where)
+        typer.echo(f"All is well: {len(loaded.templates.files())} templates, {_files(loaded)}.")
+        _say_untrusted(loaded)
+
+
+@app.command()
+def path(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Say where settings, templates and data lie."""
+    where = places(workspace)
+    found = {
+        "config": where.config_file,
+        "templates": where.templates,
+        "project": project_file(Path.cwd()),
+        "data": where.data,
+        "database": where.database,
+        "log": where.log,
+        "credentials": where.credentials,
+        "trusted": where.trusted,
+        "socket": where.socket,
+    }
+    if as_json:
+        typer.echo(json.dumps({name: str(file) if file else None for name, file in found.items()}))
+        return
+    for name, file in found.items():
+        typer.echo(f"{name:<11} {file or 'none'}")
+
+
+@app.command()
+def schema(
+    template: Annotated[bool, typer.Option("--template", help="The schema of a template instead.")] = False,
+) -> None:
+    """Write the JSON Schema of the settings, for editors."""
+    model = Template if template else Settings
+    made = model.model_json_schema()
+    if template:
+        made["properties"]["extends"] = {
+            "type": "string",
+            "title": "Extends",
+            "description": "A template to start from.",
+        }
+    typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
+
+
+def _as_json(loaded: Loaded, shown: list[Row], origin: bool) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for row in shown:
+        values[row.key] = (
+            {
+                "value": row.value,
+                "layer": str(row.origin.layer),
+                "file": row.origin.file,
+                "line": row.origin.line,
+            }
+            if origin
+            else row.value
+        )
+    return {"settings": values, "untrusted": list(loaded.untrusted)}
+
+
+def _files(loaded: Loaded) -> str:
+    layers = {origin.layer for origin in loaded.origins.values()}
+    said = [str(layer) for layer in Layer if layer in layers and layer is not Layer.DEFAULT]
+    return f"settings from {', '.join(said)}" if said else "all settings at their defaults"
+
+
+def _say_untrusted(loaded: Loaded) -> None:
+    if loaded.untrusted:
+        typer.echo(_UNTRUSTED, err=True)
+        for key in loaded.untrusted:
+            typer.echo(f"  {printable(key)}", err=True)

@@ -1,0 +1,140 @@
+"""Commands that keep the swarm in hand: hold, approvals, approve, deny, grants, revoke."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from zoea.cli.options import AsJson, Workspace, row_ids, write_json
+from zoea.cli.swarm_access import ask, command
+from zoea.cli.terminal_rows import moment
+from zoea.model.enums import ApprovalAnswer
+from zoea.model.errors import StoreMissing
+from zoea.model.ports import SwarmApi
+from zoea.model.values import ApprovalView, GrantView
+from zoea.queries.phrases import question_of
+from zoea.queries.stored_swarm import grants as stored_grants
+from zoea.queries.stored_swarm import open_approvals
+from zoea.settings.paths import Places
+from zoea.text.control_characters import strip
+
+ApprovalId = Annotated[int, typer.Argument(metavar="ID", callback=row_ids, help="As `zoea approvals` shows it.")]
+Sentence = Annotated[str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads.")]
+
+
+def hold(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One mysis; the whole swarm if not given.")] = "",
+    lift: Annotated[bool, typer.Option("--lift", help="Lift it: go on where it was.")] = False,
+    reason: Annotated[str, typer.Option(help="Shown to everybody who looks.")] = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Hold the swarm or one mysis: nothing new starts, nothing is lost."""
+    command(workspace, lambda swarm: swarm.hold(not lift, ref=name, reason=reason))
+    if as_json:
+        write_json({"held": not lift, "mysis": name or None})
+    else:
+        typer.echo(f"{name or 'The swarm'} {'goes on' if lift else 'is on hold'}")
+
+
+def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """What waits for your answer: questions, tool calls, spent budgets."""
+    waiting = ask(workspace, lambda swarm: swarm.approvals(), _stored)
+    if as_json:
+        write_json(waiting)
+        return
+    if not waiting:
+        typer.echo("Nothing waits for your answer")
+    for asked in waiting:
+        question = question_of(asked)
+        what, how = (question, "answer") if question else (f"{asked.tool}({asked.arguments})", "approve or deny")
+        typer.echo(strip(f"{asked.id}  {asked.mysis} asks: {what}  until {moment(asked.expires_at)}  ({how})"))
+
+
+def _stored(where: Places) -> tuple[ApprovalView, ...]:
+    try:
+        return open_approvals(where.database)
+    except StoreMissing:
+        return ()
+
+
+def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Tools that the myses of a template call without asking, since you approved one with --template."""
+    held = ask(workspace, lambda swarm: swarm.grants(), _stored_grants)
+    if as_json:
+        write_json(held)
+        return
+    if not held:
+        typer.echo("Nothing is allowed for a whole template")
+    for grant in held:
+        typer.echo(strip(f"{grant.id}  {grant.template}: {_whose(grant)}  since {moment(grant.granted_at)}"))
+
+
+def revoke(
+    grant: Annotated[int, typer.Argument(metavar="ID", callback=row_ids, help="As `zoea grants` shows it.")],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Take back what you allowed for a template: the next call of that tool asks again."""
+    gone = command(workspace, lambda swarm: swarm.revoke(grant))
+    if as_json:
+        write_json(gone)
+    else:
+        typer.echo(strip(f"{_whose(gone)} asks again for the myses of {gone.template}"))
+
+
+def _whose(grant: GrantView) -> str:
+    return f"{grant.upstream}/{grant.tool}" if grant.upstream else grant.tool
+
+
+def _stored_grants(where: Places) -> tuple[GrantView, ...]:
+    try:
+        return stored_grants(where.database)
+    except StoreMissing:
+        return ()
+
+
+def approve(
+    approval: ApprovalId,
+    session: Annotated[bool, typer.Option("--session", help="And the same tool until this mysis is stopped.")] = False,
+    template: Annotated[
+        bool, typer.Option("--template", help="And the same tool for every mysis of its template.")
+    ] = False,
+    sentence: Sentence = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Allow a tool call, or going on beyond a budget: once, or for more."""
+    answer = ApprovalAnswer.ONCE
+    if session:
+        answer = ApprovalAnswer.SESSION
+    if template:
+        answer = ApprovalAnswer.TEMPLATE
+    _answer(workspace, approval, answer, sentence, as_json)
+
+
+def answer(
+    approval: ApprovalId,
+    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What the mysis is told.")],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Answer the question of a mysis, in words."""
+    _answer(workspace, approval, ApprovalAnswer.ONCE, " ".join(text), as_json)
+
+
+def deny(approval: ApprovalId, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Refuse what a mysis asks for; it goes on without it."""
+    _answer(workspace, approval, ApprovalAnswer.DENIED, sentence, as_json)
+
+
+def _answer(workspace: str, approval: int, answer: ApprovalAnswer, sentence: str, as_json: bool) -> None:
+    async def work(swarm: SwarmApi) -> None:
+        await swarm.answer(approval, answer, sentence=sentence)
+
+    command(workspace, work)
+    if as_json:
+        write_json({"approval": approval, "answer": answer})
+    else:
+        typer.echo(f"{approval} is {'denied' if answer is ApprovalAnswer.DENIED else f'allowed ({answer})'}")

@@ -1,0 +1,109 @@
+"""`zoea run`: own the workspace and run its swarm, or attach to the one that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Annotated
+
+import typer
+
+from zoea.cli import cockpit_start
+from zoea.cli.options import Workspace
+from zoea.model.errors import UsageError, WorkspaceHeld
+from zoea.process.lock import holder
+from zoea.runtime.run_options import RunOptions
+from zoea.settings.paths import Places, places
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def run(
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Own the workspace without a screen; implies --start-swarm.")
+    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Events line by line, for screen readers and pipes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines, a summary as the last.")] = False,
+    myses: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=cockpit_start.MOST_MYSES, metavar="N", help="N myses in total; missing ones are created."
+        ),
+    ] = None,
+    template: Annotated[str, typer.Option(help="What new myses are.")] = "",
+    provider: Annotated[str, typer.Option(help="Where the model of new myses is.")] = "",
+    model: Annotated[str, typer.Option(help="The model of new myses.")] = "",
+    world: Annotated[str, typer.Option(metavar="reef", help="Run the sandbox world beside the swarm.")] = "",
+    duration: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="End after this time: 500ms, 60s, 10m, 2h.")
+    ] = "",
+    turns: Annotated[int | None, typer.Option(min=1, metavar="N", help="End once the swarm has ended N turns.")] = None,
+    start_swarm: Annotated[bool, typer.Option("--start-swarm", help="Start every idle mysis.")] = False,
+    go_on: Annotated[
+        bool, typer.Option("--go-on", help="Start those that ran when the swarm ended; with --headless, only those.")
+    ] = False,
+    calm: Annotated[
+        bool, typer.Option("--no-animation", help="In the cockpit nothing blinks and nothing moves, this time.")
+    ] = False,
+    workspace: Workspace = "",
+) -> int:
+    """Run the swarm here, or attach to the one that runs.
+
+    In a terminal this opens the cockpit, unless --plain, --json, --headless, --for or --turns
+    ask for something else. Beside a running swarm this attaches to it, and quitting leaves it running.
+    SIGINT and SIGTERM end a swarm cleanly; SIGHUP leaves it running without a screen.
+    """
+    if plain and as_json:
+        raise UsageError("--plain and --json are two ways to show the same", hint="Give one of them.")
+    if world not in ("", cockpit_start.WORLD):
+        raise UsageError(f"there is no world {world!r}", hint=f"The world's name is {cockpit_start.WORLD}.")
+    options = RunOptions(
+        headless=headless,
+        as_json=as_json,
+        myses=myses,
+        template=template,
+        provider=provider,
+        model=model,
+        world=world,
+        seconds=seconds_of(duration) if duration else None,
+        turns=turns,
+        plain=plain,
+        start_swarm=start_swarm or (headless and not go_on),
+        go_on=go_on,
+        workspace=workspace,
+        calm=calm,
+    )
+    if options.wants_screen and cockpit_start.open_screen is not None:
+        return cockpit_start.open_screen(options, places(workspace))
+    return run_or_attach(options, places(workspace))
+
+
+def run_or_attach(options: RunOptions, where: Places) -> int:
+    """Own the workspace if nobody does, else attach to whoever does.
+
+    Raises:
+        WorkspaceHeld: where `--headless` asks to own what another process owns.
+    """
+    from zoea.cli.run_session import attached, owned
+
+    if options.headless or holder(where.data) is None:
+        try:
+            return asyncio.run(owned(options, where))
+        except WorkspaceHeld:
+            if options.headless:
+                raise
+    return asyncio.run(attached(options, where))
+
+
+def seconds_of(text: str) -> float:
+    """`60s`, `500ms`, `10m`, `2h` or a bare number, in seconds.
+
+    Raises:
+        UsageError: where it is none of these, or nothing.
+    """
+    found = _DURATION.fullmatch(text.strip().lower())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if not 0 < seconds < 10**9:
+        raise UsageError(f"{text!r} is no time", hint="Write 500ms, 60s, 10m or 2h.")
+    return seconds

@@ -1,0 +1,226 @@
+"""`zoea search`: what was ever said in the swarm, by words, with or without a running swarm."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.terminal_rows import moment
+from zoea.model.enums import Role, SenderKind, Source
+from zoea.model.errors import StoreError, UsageError
+from zoea.queries.stored_swarm import stored_mysis
+from zoea.queries.swarm_search import is_any_case, moment_of
+from zoea.settings.paths import places
+from zoea.store.direct_reader import open_reader
+from zoea.store.search import (
+    LIMIT_RANGE,
+    BroadcastHit,
+    BroadcastHits,
+    BroadcastQuery,
+    Column,
+    Excerpt,
+    Hit,
+    Hits,
+    Match,
+    Query,
+    Spot,
+    search_broadcasts,
+    search_memories,
+)
+from zoea.text.control_characters import strip
+
+SHOWN = 300
+"""Characters around a hit, for reading; JSON has more."""
+_SHOWN_JSON = 2_000
+_BOLD, _PLAIN = "\x1b[1;7m", "\x1b[0m"
+_WHEN = "2h or 30m ago, 10:30 today, or 2026-01-31."
+
+
+class Part(StrEnum):
+    """Where is looked."""
+
+    ALL = "all"
+    CONTENT = "content"
+    REASONING = "reasoning"
+    BROADCASTS = "broadcasts"
+
+
+class Said(StrEnum):
+    """Whose words: the roles of a memory."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class From(StrEnum):
+    """Where a memory came from."""
+
+    DIRECT = "direct"
+    BROADCAST = "broadcast"
+    TOPIC = "topic"
+    TOOL = "tool"
+    LLM = "llm"
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="What was said; small letters find any case.")],
+    mysis: Annotated[
+        list[str], typer.Option("--mysis", "-m", metavar="NAME", help="Only of this mysis; as often as you like.")
+    ] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    part: Annotated[Part, typer.Option("--in", help="Where to look.")] = Part.ALL,
+    role: Annotated[Said | None, typer.Option(help="Only prompts, answers or results.")] = None,
+    source: Annotated[From | None, typer.Option(help="Only what came from there.")] = None,
+    since: Annotated[str, typer.Option(metavar="WHEN", help=f"Not before {_WHEN}")] = "",
+    until: Annotated[str, typer.Option(metavar="WHEN", help=f"Before {_WHEN}")] = "",
+    exact: Annotated[bool, typer.Option("--exact", help="Upper and lower case as given.")] = False,
+    ranked: Annotated[bool, typer.Option("--ranked", help="Any of the words in any form, the best first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=LIMIT_RANGE[0], max=LIMIT_RANGE[1])] = 20,
+    before: Annotated[
+        int | None,
+        typer.Option("--before", metavar="ID", min=1, max=2**62, help="Only older than this memory: the next page."),
+    ] = None,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Find what was said, newest first: in messages, tool calls, results and reasoning."""
+    if exact and ranked:
+        raise UsageError("--exact and --ranked exclude each other", hint="words are ranked whatever their case")
+    database = places(workspace).database
+    text = " ".join(words)
+    asked: dict[str, Any] = {
+        "text": text,
+        "match": Match.RANKED if ranked else Match.EXACT,
+        "fold": not exact and is_any_case(text),
+        "since": _moment("--since", since),
+        "until": _moment("--until", until),
+        "before_id": before,
+        "limit": limit,
+        "max_chars": _SHOWN_JSON if as_json else SHOWN,
+    }
+    owners = tuple(stored_mysis(database, name).id for name in mysis)
+    if part is Part.BROADCASTS:
+        if role or source or len(owners) > 1:
+            raise UsageError("broadcasts have no role and no source, and are those of one --mysis at most")
+        query = BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
+        _write(_asked(database, query), as_json)
+        return
+    column = Column.ANY if part is Part.ALL else Column(part.value)
+    _write(
+        _asked(
+            database,
+            Query(
+                **asked,
+                column=column,
+                mysis_ids=owners or None,
+                role=Role(role) if role else None,
+                source=Source(source) if source else None,
+            ),
+        ),
+        as_json,
+    )
+
+
+def _asked(database: Path, query: Query | BroadcastQuery) -> Hits | BroadcastHits:
+    try:
+        with closing(open_reader(database)) as reader:
+            if isinstance(query, Query):
+                return search_memories(reader, query)
+            return search_broadcasts(reader, query)
+    except sqlite3.Error as problem:
+        raise StoreError(f"{database} cannot be searched: {problem}", hint="Run `zoea doctor`.") from problem
+
+
+def _moment(option: str, text: str) -> int | None:
+    if not text:
+        return None
+    found = moment_of(text, time.time_ns() // 1000)
+    if found is None:
+        raise UsageError(f"{option} {text} is no time", hint=f"Give {_WHEN}")
+    return found
+
+
+def _write(page: Hits | BroadcastHits, as_json: bool) -> None:
+    if as_json:
+        rows = [_said_row(hit) if isinstance(hit, BroadcastHit) else _row(hit) for hit in page.hits]
+        write_json({"results": rows, "next_before_id": page.before_id, "note": page.note})
+        return
+    bright = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for hit in page.hits:
+        typer.echo(f"{_title(hit)}\n{_indented(_shown(hit.excerpt, bright))}")
+    if not page.hits:
+        typer.echo("Nothing was found" + ("" if page.note else "; try fewer words, or --ranked"))
+    if page.note:
+        typer.echo(page.note[:1].upper() + page.note[1:])
+    if page.hits and isinstance(page.hits[0], Hit):
+        first = page.hits[0]
+        typer.echo(f"`zoea log {strip(first.mysis)} --turn {first.turn_number}` shows the turn of the first one")
+    if page.before_id is not None:
+        typer.echo(f"{'There is more' if page.hits else 'To look further'}: --before {page.before_id}")
+
+
+def _title(hit: Hit | BroadcastHit) -> str:
+    if isinstance(hit, BroadcastHit):
+        return strip(f"{moment(hit.created_at)}  {hit.sender or 'you'} to all  #{hit.message_id}")
+    who = {Role.USER: "", Role.ASSISTANT: "answers", Role.TOOL: f"⚙ {hit.tool}"}.get(hit.role, hit.role)
+    if hit.role is Role.USER:
+        who = "you say" if hit.sender_kind in (None, SenderKind.COMMANDER) else f"{hit.sender} says"
+    if hit.spot is Spot.CALL:
+        who = f"calls ⚙ {hit.tool}"
+    if hit.spot is Spot.REASONING:
+        who = "thinks"
+    gone = " (archived)" if hit.is_deleted else ""
+    return strip(f"{moment(hit.created_at)}  {hit.mysis}{gone}  turn {hit.turn_number}  {who}  #{hit.memory_id}")
+
+
+def _shown(excerpt: Excerpt, bright: bool) -> str:
+    """The excerpt with its hits made to stand out, where the terminal can do that."""
+    parts, at = ["… " if excerpt.start else ""], 0
+    for start, length in excerpt.marks if bright else ():
+        parts += [strip(excerpt.text[at:start]), _BOLD, strip(excerpt.text[start : start + length]), _PLAIN]
+        at = start + length
+    parts.append(strip(excerpt.text[at:]))
+    parts.append(" …" if excerpt.start + len(excerpt.text) < excerpt.total else "")
+    return "".join(parts)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _row(hit: Hit) -> dict[str, Any]:
+    return {
+        "id": hit.memory_id,
+        "mysis": hit.mysis,
+        "mysis_id": hit.mysis_id,
+        "turn": hit.turn_number,
+        "role": hit.role.value,
+        "source": hit.source.value,
+        "sender": hit.sender,
+        "tool": hit.tool,
+        "found_in": hit.spot.value,
+        **_excerpt_row(hit.excerpt),
+        "created_at": hit.created_at,
+    }
+
+
+def _said_row(hit: BroadcastHit) -> dict[str, Any]:
+    return {"id": hit.message_id, "sender": hit.sender, **_excerpt_row(hit.excerpt), "created_at": hit.created_at}
+
+
+def _excerpt_row(excerpt: Excerpt) -> dict[str, Any]:
+    return {
+        "text": excerpt.text,
+        "from_char": excerpt.start,
+        "total_chars": excerpt.total,
+        "marks": [list(mark) for mark in excerpt.marks],
+    }

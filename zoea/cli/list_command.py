@@ -1,0 +1,62 @@
+"""`zoea list`, the command that is asked most: it loads no option parser and, alone, no event loop."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from zoea.cli.terminal_rows import table
+from zoea.ipc.codec import encode
+from zoea.model.errors import StoreMissing
+from zoea.model.values import SwarmView
+from zoea.process.lock import holder
+from zoea.queries.stored_swarm import stored_view
+from zoea.settings.paths import Places, places
+
+
+def plain_arguments(arguments: list[str]) -> tuple[bool, str] | None:
+    """`(as_json, workspace)` of a plain `list` line; None where the option parser is needed."""
+    as_json, workspace, rest = False, "", list(arguments)
+    while rest:
+        match rest:
+            case ["--json", *rest]:
+                as_json = True
+            case ["--workspace" | "-w", str(workspace), *rest] if not workspace.startswith("-"):
+                continue
+            case _:
+                return None
+    return as_json, workspace
+
+
+def write_list(as_json: bool, workspace: str) -> None:
+    """All myses and their states on stdout, from the running swarm or as stored.
+
+    Raises:
+        StoreError: where what is stored cannot be read.
+        OwnerError: where the running swarm does not answer.
+    """
+    view = _view(places(workspace))
+    if as_json:
+        text = json.dumps(encode(view.myses), ensure_ascii=False)
+    elif not view.myses:
+        text = "No mysis yet. `zoea run --world reef --myses 5` makes five and puts them to work."
+    else:
+        text = table(view.myses)
+        if view.held:
+            text += f"\nThe swarm is on hold: {view.hold_reason}. `zoea hold --lift` lifts it."
+    sys.stdout.write(text + "\n")
+
+
+def _view(where: Places) -> SwarmView:
+    if holder(where.data) is None:
+        return _stored(where)
+    from zoea.cli.swarm_access import ask_at  # asyncio is a third of this command's time, and only needed here
+
+    return ask_at(where, lambda swarm: swarm.view(), _stored)
+
+
+def _stored(where: Places) -> SwarmView:
+    try:
+        return stored_view(where.database)
+    except StoreMissing:
+        return SwarmView(0, False, "", ())

@@ -1,0 +1,164 @@
+"""One run of `zoea run`: the swarm, its front, and why it ends.
+
+A run ends by whichever comes first: its time, its turns, a signal, the person, or
+somebody else's `zoea stop --swarm`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from zoea.cli import notices
+from zoea.cli.plain_fronts import Front, JsonFront, PlainFront
+from zoea.cli.typed_commands import Parting, converse
+from zoea.model.errors import NoRunningSwarm
+from zoea.model.ports import SwarmApi
+from zoea.model.values import Event, MysisView
+from zoea.process.hangup import go_dark
+from zoea.queries.stored_swarm import newest_event
+from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare, prepare_own
+from zoea.settings.paths import Places
+
+
+async def owned(options: RunOptions, where: Places) -> int:
+    """Own the workspace, run its swarm, show it, and end it cleanly. The exit code.
+
+    Raises:
+        WorkspaceHeld: where another process owns it.
+        ZoeaError: where it cannot be opened.
+    """
+    from zoea.runtime.compose import Wishes, running_swarm
+    from zoea.runtime.model_discovery import best_overrides
+    from zoea.runtime.owner import own
+    from zoea.runtime.world_scores import credits_earned
+
+    front = _front(options, where)
+    parting = Parting.QUIT
+    wishes = Wishes(world=options.world, overrides={} if options.provider else await best_overrides(where))
+    swarm_of = partial(running_swarm, wishes=wishes)
+    async with _until_open(own(where, swarm_of)) as owner:
+        owner.be_the_process(on_hangup=go_dark)
+        swarm = owner.api
+        after = await asyncio.to_thread(newest_event, where.database)
+        await prepare_own(swarm, options, where)
+        if options.is_interactive:
+            await front.say("Type help for what can be said; quit ends the swarm.")
+        parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
+        # The front shows nothing of the end itself, so that the summary is the last line.
+        myses = (await swarm.view()).myses
+        earned = await asyncio.to_thread(credits_earned, where, myses)
+        # A world that did not get as far as its own file has paid nobody.
+        await front.summary(summary(myses, {} if earned is None and options.world else earned))
+    if parting is Parting.LEAVE:
+        await leave_running(options, where)
+        sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
+    return 0
+
+
+async def attached(options: RunOptions, where: Places) -> int:
+    """Show the swarm that another process owns. Leaving it changes nothing there."""
+    from zoea.runtime.world_scores import credits_earned
+
+    front = _front(options, where)
+    ending = asyncio.Event()
+    async with await attach(where) as swarm:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, ending.set)
+        if options.world:
+            sys.stderr.write("zoea: attached to a running swarm; --world counts only where one is started\n")
+        after = (await swarm.view()).event_id
+        await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
+        await prepare(swarm, options)
+        try:
+            await _show(swarm, front, options, after, ending=ending, is_owner=False)
+            if options.as_json:  # a machine that reads to the last line finds there what an own run ends with
+                myses = (await swarm.view()).myses
+                await front.summary(summary(myses, await asyncio.to_thread(credits_earned, where, myses)))
+        except NoRunningSwarm:
+            await front.say("The running swarm has ended")
+    return 0
+
+
+def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None) -> list[dict[str, Any]]:
+    """One object per mysis, as the last line of `--json` holds them. All counts are of all time."""
+    return [
+        {
+            "name": view.name,
+            "turns": view.turns,
+            "tool_calls": view.tool_calls,
+            "errors": view.errors,
+            "tokens": view.tokens,
+            "credits_earned": None if credits_by_name is None else credits_by_name.get(view.name, 0),
+        }
+        for view in myses
+    ]
+
+
+async def _show(
+    swarm: SwarmApi, front: Front, options: RunOptions, after: int, *, ending: asyncio.Event, is_owner: bool
+) -> Parting:
+    """Show the swarm until the first reason to end; errors of the front are the run's."""
+    turns = _Turns(options.turns)
+    reasons: list[Coroutine[Any, Any, Any]] = [
+        front.show(swarm, after, turns.seen),
+        _wait(ending),
+        _wait(turns.are_enough),
+    ]
+    if options.seconds is not None:
+        reasons.append(asyncio.sleep(options.seconds))
+    if options.is_interactive:
+        reasons.append(converse(swarm, front.say, is_owner=is_owner))
+    tasks = [asyncio.create_task(reason) for reason in reasons]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1.0)
+    for task in done:
+        if isinstance(parting := task.result(), Parting):
+            return parting
+    return Parting.QUIT
+
+
+async def _wait(reason: asyncio.Event) -> None:
+    await reason.wait()
+
+
+class _Turns:
+    """Counts the turns that were shown to have ended, and says when enough are."""
+
+    def __init__(self, wanted: int | None) -> None:
+        self.are_enough = asyncio.Event()
+        self._left = wanted
+
+    def seen(self, event: Event) -> None:
+        if self._left is None or event.kind != "turn.ended":
+            return
+        self._left -= 1
+        if self._left <= 0:
+            self.are_enough.set()
+
+
+def _front(options: RunOptions, where: Places) -> Front:
+    return JsonFront() if options.as_json else PlainFront(where.database)
+
+
+@asynccontextmanager
+async def _until_open(opening: Any) -> AsyncIterator[Any]:
+    """Say on stderr that the swarm is opening, where that takes over a second."""
+    notice = notices.soon("opening the swarm")
+    try:
+        async with opening as opened:
+            notice.cancel()
+            yield opened
+            notice = notices.soon("ending the swarm")
+    finally:
+        notice.cancel()

@@ -1,0 +1,112 @@
+"""Myses as text for a terminal. Nothing that an agent said can move the cursor here."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+
+from zoea.model.enums import MysisState
+from zoea.model.values import MysisView, ReceiptLine
+from zoea.text.control_characters import strip
+
+TEXT_WIDTH = 60
+TEXT_MOST = 2_000
+LEAST_TEXT = 10
+"""A text that has less room than this in a line of the terminal goes on in the next one."""
+_WAITING = ("delivered", "started", "waiting")
+
+
+def state_word(view: MysisView) -> str:
+    """The state, and what stands in its way."""
+    if view.held:
+        return f"{view.state} (held)"
+    return view.state.value
+
+
+def table(myses: Iterable[MysisView]) -> str:
+    """One line per mysis under a head, columns aligned."""
+    rows = [("NAME", "STATE", "PROVIDER", "TURNS", "TOOLS", "TOKENS", "LAST")]
+    rows += [
+        (
+            strip(view.name),
+            state_word(view),
+            provider_label(view),
+            str(view.turns),
+            str(view.tool_calls),
+            f"{view.tokens:,}",
+            _last(view),
+        )
+        for view in myses
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    room = _terminal_width() - sum(widths) - 2 * len(widths)
+    lines = [(*row[:-1], one_line(row[-1], room if room >= LEAST_TEXT else TEXT_WIDTH)) for row in rows]
+    return "\n".join(_line(row, widths) for row in lines)
+
+
+def _terminal_width() -> int:
+    """The columns of the terminal that is written to; 0 where it is none."""
+    return shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() else 0
+
+
+def provider_label(view: MysisView) -> str:
+    """Provider and model as a person reads them."""
+    if view.provider == "autopilot":
+        return "autopilot (no model)"
+    return strip(f"{view.provider}/{view.model}" if view.model else view.provider)
+
+
+def details(view: MysisView) -> str:
+    """Everything known of one mysis, a line each."""
+    lines = [
+        ("name", strip(view.name)),
+        ("id", f"#{view.id}"),
+        ("state", state_word(view) + (f": {strip(view.state_reason)}" if view.state_reason else "")),
+        ("since", moment(view.state_at)),
+        ("activity", view.activity.value),
+        ("template", strip(view.template)),
+        ("provider", provider_label(view)),
+        ("tags", ", ".join(map(strip, view.tags))),
+        ("turns", f"{view.turns}, {view.requests} requests, {view.tool_calls} tool calls, {view.errors} errors"),
+        ("tokens", f"{view.tokens:,}"),
+        ("context", f"{view.context_used:,} of {view.context_limit:,}" if view.context_limit else ""),
+        ("turn", f"{view.turn_tokens:,} of {view.turn_limit:,} tokens" if view.turn_limit and view.turn_tokens else ""),
+        ("pending", str(view.pending or "")),
+        ("approvals", str(view.approvals or "")),
+    ]
+    if view.failure is not None:
+        lines.append(("error", strip(f"{view.failure.title}: {view.failure.what}")))
+        lines.append(("do", strip(view.failure.hint)))
+    if view.text:
+        lines.append(("last", strip(view.text)))
+    return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def receipt_line(line: ReceiptLine) -> str:
+    """What became of a message for one; behind what may still wait, the id by which it can be withdrawn."""
+    number = f" ({line.delivery_id})" if line.delivery_id and line.status in _WAITING else ""
+    return strip(f"{line.mysis}  {line.status}{number}" + (f": {line.reason}" if line.reason else ""))
+
+
+def moment(at: int) -> str:
+    """Local date and time of µs UTC; empty for never."""
+    return datetime.fromtimestamp(at / 1_000_000).strftime("%Y-%m-%d %H:%M:%S") if at else ""
+
+
+def one_line(text: str, width: int = TEXT_WIDTH) -> str:
+    """The text on one line, cut at `width` characters."""
+    flat = " ".join(strip(text).split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def _last(view: MysisView) -> str:
+    if view.failure is not None and view.state is not MysisState.RUNNING:
+        return view.failure.title
+    return (view.text or view.state_reason)[:TEXT_MOST]
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+    return "  ".join([*cells, row[-1]]).rstrip()

@@ -1,0 +1,165 @@
+"""A pack on its way into a request: measured, then decided, then maybe cut.
+
+Selection, guard and the turn's replay all work on these; `assemble` makes the plan of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from zoea.context.forms import Form
+from zoea.context.measure import Counter, TextCounter, message_chars
+from zoea.context.plan_values import Body, Budget, Decision, Pack, Plan, Priority, Reason, Status, Truncation, Variant
+from zoea.model.enums import Role
+from zoea.model.errors import SettingsError
+from zoea.model.request import RequestMessage
+from zoea.text.estimate import tokens as text_tokens
+
+_RANK = {priority: rank for rank, priority in enumerate(Priority)}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    chars: int
+    tokens: int
+
+
+NOTHING = Size(0, 0)
+
+
+class Scale:
+    """Measures packs with one counter.
+
+    A counter of texts sees of messages only their text; a `Counter` sees all that a request carries.
+    """
+
+    __slots__ = ("_count", "_whole")
+
+    def __init__(self, count: TextCounter | None) -> None:
+        self._count: TextCounter = text_tokens if count is None else count
+        self._whole = count if isinstance(count, Counter) else None
+
+    def body(self, body: Body | None) -> Size:
+        if not body:
+            return NOTHING
+        if isinstance(body, str):
+            if self._whole is not None:
+                return Size(len(body), self._whole.message(as_message(body, "")))
+            return Size(len(body), self._count(body))
+        if self._whole is not None:
+            return Size(sum(map(message_chars, body)), self._whole.messages(body))
+        text = "".join([message.content for message in body])
+        return Size(len(text), self._count(text) if text else 0)
+
+    def pack(self, pack: Pack) -> Size:
+        """The size of a pack's full form."""
+        if pack.counted is not None:
+            return Size(pack.counted * 4, self._whole.scale(pack.counted) if self._whole else pack.counted)
+        return self.body(pack.full)
+
+
+@dataclass(slots=True)
+class Choice:
+    """What is decided of one pack so far. `body` is what goes in, `size` its measure, `forms` how it was made."""
+
+    pack: Pack
+    index: int
+    priority: Priority
+    full: Size
+    compact: Size
+    status: Status = Status.SKIPPED
+    variant: Variant | None = None
+    reason: Reason = Reason.BUDGET
+    body: Body = ""
+    size: Size = NOTHING
+    forms: Mapping[int, Form] = field(default_factory=dict)
+    truncated: bool = False
+    setting: str = ""
+
+    @property
+    def is_required(self) -> bool:
+        return self.priority is Priority.REQUIRED
+
+    @property
+    def has_compact(self) -> bool:
+        return bool(self.pack.compact)
+
+    def take(self, variant: Variant, reason: Reason) -> None:
+        self.status, self.variant, self.reason = Status.INCLUDED, variant, reason
+        if variant is Variant.FULL:
+            self.body, self.size, self.forms = self.pack.full, self.full, self.pack.full_forms
+        else:
+            self.body, self.size, self.forms = self.pack.compact or "", self.compact, self.pack.compact_forms
+
+    def skip(self, reason: Reason) -> None:
+        self.status, self.variant, self.reason = Status.SKIPPED, None, reason
+        self.body, self.size, self.forms = "", NOTHING, {}
+
+    def cut_to(self, body: Body, size: Size, reason: Reason) -> None:
+        """Take a body that was cut as such: its messages are no forms of memories any more."""
+        self.body, self.size, self.forms = body, size, {}
+        self.reason, self.truncated = reason, True
+
+    def decision(self) -> Decision:
+        return Decision(
+            self.pack.id,
+            self.pack.section,
+            self.priority,
+            self.status,
+            self.variant,
+            self.reason,
+            self.size.chars,
+            self.size.tokens,
+            self.truncated,
+            self.full.tokens,
+            self.setting,
+        )
+
+
+def prepare(packs: Sequence[Pack], scale: Scale) -> list[Choice]:
+    """Every pack measured, in declaration order, nothing chosen yet."""
+    choices = []
+    for index, pack in enumerate(packs):
+        try:
+            priority = Priority(pack.priority)
+        except ValueError:
+            allowed = ", ".join(Priority)
+            raise SettingsError(
+                f"The pack {pack.id} has the priority {pack.priority!r}.", hint=f"Use one of {allowed}."
+            ) from None
+        compact = scale.body(pack.compact) if pack.compact else NOTHING
+        choices.append(Choice(pack, index, priority, scale.pack(pack), compact))
+    return choices
+
+
+def in_order_of_choice(choices: Sequence[Choice]) -> list[Choice]:
+    """Rule 1: by priority, then by declaration."""
+    return sorted(choices, key=lambda one: (_RANK[one.priority], one.index))
+
+
+def assemble(choices: Sequence[Choice], max_tokens: int, truncation: Truncation) -> Plan:
+    """The plan of decided choices, in declaration order."""
+    messages: list[RequestMessage] = []
+    forms: dict[int, Form] = {}
+    for choice in choices:
+        if choice.status is Status.SKIPPED or not choice.body:
+            continue
+        if isinstance(choice.body, str):
+            messages.append(as_message(choice.body, choice.pack.section))
+        else:
+            messages += choice.body
+            forms.update(choice.forms)
+    final = sum(choice.size.tokens for choice in choices)
+    return Plan(
+        tuple([choice.decision() for choice in choices]),
+        Budget.of(max_tokens, final),
+        truncation,
+        tuple(messages),
+        forms=forms,
+    )
+
+
+def as_message(text: str, section: str) -> RequestMessage:
+    """A pack of text as a message: the system message in section `system`, else a user message."""
+    return RequestMessage(Role.SYSTEM if section == "system" else Role.USER, text)

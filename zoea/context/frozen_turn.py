@@ -1,0 +1,126 @@
+"""What every plan of one turn needs besides its own memories, fixed when the turn opens.
+
+The turn's row keeps it as JSON, so that the last request of a turn, also after
+a restart or an update, is planned by the same values as the first.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from math import ceil
+from typing import Any
+
+from zoea.model.enums import OpenedBy
+from zoea.model.errors import PlanError
+
+PLAN_VERSION = 1
+"""Of the rules that plan: a turn ends under those it was opened with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The inputs of a turn's plans.
+
+    `system` is the template's prompt; its JSON holds only `template_hash` (hex).
+    `before` is the newest memory id of this mysis before the turn, 0 if there is
+    none. `max_tokens` is the budget of each request, in calibrated tokens;
+    `context_window` the model's, where known; `max_output_tokens` is always
+    sent and counts against the window alone. `tools_tokens` is the base
+    estimate of the tool schemas' JSON. `snapshot_tools` and `keep_tools` are globs.
+    """
+
+    mysis_id: int
+    turn_id: int
+    turn_number: int
+    strategy: str = "turns"
+    plan_version: int = PLAN_VERSION
+    system: str = ""
+    template_hash: str = ""
+    opened_by: OpenedBy = OpenedBy.PROMPT
+    nudge_level: int = 0
+    nudge_text: str = ""
+    before: int = 0
+    scan_window: int = 20
+    keep_answer: bool = True
+    situation: str = ""
+    calibration: float = 1.0
+    max_tokens: int = 50_000
+    max_chars: int = 500_000
+    max_output_tokens: int = 4096
+    context_window: int | None = None
+    tools_tokens: int = 0
+    snapshot_tools: tuple[str, ...] = ("get_*",)
+    keep_tools: tuple[str, ...] = ("login", "register", "*_login")
+    max_result_chars: int = 100_000
+
+    @property
+    def is_nudged(self) -> bool:
+        return self.opened_by is OpenedBy.NUDGE
+
+    def tightened(self, share: float) -> Frozen:
+        """The same turn under a share of its budget: what follows a provider's context-length error (0.75)."""
+        return replace(self, max_tokens=max(1, int(limit(self).tokens * share)))
+
+    def to_json(self) -> str:
+        """JSON without the prompt's text; `from_json` gets that handed back."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "system"}
+        return json.dumps(values, ensure_ascii=False, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str, *, system: str) -> Frozen:
+        """The value that `to_json` wrote.
+
+        Raises:
+            PlanError: the text is no frozen turn of this Zoea or an older one.
+        """
+        try:
+            values = json.loads(text)
+            if not isinstance(values, dict):
+                raise ValueError("it is no JSON object")
+            known = {f.name for f in fields(cls)}
+            if unknown := sorted(set(values) - known):
+                raise ValueError(f"it has the unknown field {unknown[0]}")
+            values["opened_by"] = OpenedBy(values.get("opened_by", OpenedBy.PROMPT))
+            for globs in ("snapshot_tools", "keep_tools"):
+                if globs in values:
+                    values[globs] = tuple(values[globs])
+            values["system"] = system
+            return cls(**values)
+        except (ValueError, TypeError) as error:
+            raise PlanError(
+                f"What the turn froze when it opened cannot be read: {error}.",
+                hint="A newer Zoea wrote it, or its row is damaged; open the workspace with that version.",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The tokens a request of the turn may take, and the setting that says so."""
+
+    tokens: int
+    setting: str
+
+
+def limit(frozen: Frozen) -> Limit:
+    """The effective budget: the least of budget, window without the answer, and what max_chars can hold.
+
+    A message never costs fewer tokens than a quarter of its characters, so the
+    last bound keeps every request within `max_chars` without a second count.
+    """
+    limits = [Limit(frozen.max_tokens, "token_budget_per_agent")]
+    if frozen.context_window is not None:
+        limits.append(Limit(frozen.context_window - frozen.max_output_tokens, "context_window"))
+    limits.append(Limit(int(frozen.max_chars / 4 * frozen.calibration), "max_chars"))
+    return min(limits, key=lambda one: one.tokens)
+
+
+def raised(bound: Limit, frozen: Frozen, tokens: int) -> int:
+    """The value of the binding setting at which a request may take `tokens`."""
+    match bound.setting:
+        case "context_window":
+            return tokens + frozen.max_output_tokens
+        case "max_chars":
+            return ceil(tokens / frozen.calibration) * 4
+        case _:
+            return tokens

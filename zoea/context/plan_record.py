@@ -1,0 +1,98 @@
+"""A plan as a row keeps it: each message as memory and form, or as its literal text.
+
+`rebuild` gives back exactly the messages that were sent, years later, from the
+row and the memories it names. `{"m": 7, "f": "cut", "k": 4000}` is memory 7 in the
+form CUT(4000); `{"t": …, "role": …}` exists in no memory, or was cut as a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zoea.context.forms import FORMS_VERSION, Form, FormKind, show
+from zoea.context.plan_values import Plan
+from zoea.model.enums import Role, Source
+from zoea.model.errors import PlanError
+from zoea.model.request import RequestCall, RequestMessage
+from zoea.model.values import Memory, Native
+
+
+def encode(plan: Plan) -> dict[str, Any]:
+    """What the `request` row keeps of a plan, ready for JSON; `rebuild` makes the messages of it again."""
+    return {
+        "v": FORMS_VERSION,
+        "decisions": [decision.as_dict() for decision in plan.decisions],
+        "steps": [step.as_dict() for step in plan.steps],
+        "budget": plan.budget.as_dict(),
+        "messages": [_encode_message(message, plan.forms) for message in plan.messages],
+    }
+
+
+def rebuild(encoded: Mapping[str, Any], memories: Mapping[int, Memory]) -> tuple[RequestMessage, ...]:
+    """The messages of an encoded plan.
+
+    Args:
+        encoded: What `encode` gave, maybe through JSON.
+        memories: At least those that `memories_of(encoded)` names, by id.
+
+    Raises:
+        PlanError: a version this Zoea cannot read, or a memory that is gone.
+    """
+    if encoded.get("v") != FORMS_VERSION:
+        raise PlanError(
+            f"The plan is of version {encoded.get('v')}; this Zoea reads {FORMS_VERSION}.",
+            hint="Open the workspace with the Zoea that wrote it.",
+        )
+    return tuple([_decode_message(entry, memories) for entry in encoded["messages"]])
+
+
+def memories_of(encoded: Mapping[str, Any]) -> tuple[int, ...]:
+    """The ids of the memories that `rebuild` needs, in the order of their messages."""
+    return tuple([entry["m"] for entry in encoded["messages"] if "m" in entry])
+
+
+def _encode_message(message: RequestMessage, forms: Mapping[int, Form]) -> dict[str, Any]:
+    form = forms.get(message.memory_id) if message.memory_id is not None else None
+    if form is not None:
+        entry: dict[str, Any] = {"m": message.memory_id, "f": form.kind.value}
+        if form.keep:
+            entry["k"] = form.keep
+        return entry
+    entry = {"t": message.content, "role": message.role.value}
+    if message.source is not Source.SYSTEM:
+        entry["source"] = message.source.value
+    if message.calls:
+        entry["calls"] = [[call.id, call.name, call.arguments] for call in message.calls]
+    if message.native is not None:
+        entry["native"] = [message.native.provider, message.native.model, message.native.blocks]
+    for name in ("call_id", "name", "is_error", "reasoning"):
+        if value := getattr(message, name):
+            entry[name] = value
+    if message.memory_id is not None:
+        entry["id"] = message.memory_id
+    return entry
+
+
+def _decode_message(entry: Mapping[str, Any], memories: Mapping[int, Memory]) -> RequestMessage:
+    if "m" in entry:
+        memory = memories.get(entry["m"])
+        if memory is None:
+            raise PlanError(
+                f"Memory {entry['m']}, which the request held, is gone.",
+                hint="It was purged; the request's numbers are still there.",
+            )
+        return show(memory, Form(FormKind(entry["f"]), entry.get("k", 0)))
+    native = entry.get("native")
+    return RequestMessage(
+        Role(entry["role"]),
+        entry["t"],
+        Source(entry.get("source", Source.SYSTEM)),
+        calls=tuple([RequestCall(*call) for call in entry.get("calls", ())]),
+        call_id=entry.get("call_id", ""),
+        name=entry.get("name", ""),
+        is_error=entry.get("is_error", False),
+        reasoning=entry.get("reasoning", ""),
+        native=Native(*native) if native is not None else None,
+        memory_id=entry.get("id"),
+    )

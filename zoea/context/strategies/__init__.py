@@ -1,0 +1,1 @@
+"""Strategies: how the packs of a request are made."""

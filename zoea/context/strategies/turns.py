@@ -1,0 +1,137 @@
+"""Strategy `turns`: the order of turns.md, "Composition", made from frozen values and answers.
+
+A pack of a later kind (`inherited`, from a fork) is one more function in the
+list of `packs`, between the system prompt and the standing order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zoea.context.forms import BARE, ORDER, Form, FormKind, data, note, show
+from zoea.context.frozen_turn import Frozen
+from zoea.context.needs import Answer, LastAnswer, LatestSlice, Need, StandingOrder, TurnRecord, TurnSoFar
+from zoea.context.plan_values import Pack, Priority
+from zoea.context.slices import latest_slice
+from zoea.context.turn_packs import first_form, tools_pack, turn_pack, turn_units
+from zoea.model.enums import Role
+from zoea.model.request import RequestMessage
+from zoea.model.values import Memory
+
+SAID_COMPACT = 400
+HISTORY_COMPACT = 1000
+SITUATION_COMPACT = 200
+
+
+def needs(frozen: Frozen) -> tuple[Need, ...]:
+    """What the strategy reads: the turn, and of the past a slice, an answer, in a nudged turn the standing order."""
+    wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
+    if frozen.before:
+        wanted.append(LatestSlice(frozen.before, frozen.scan_window))
+        if frozen.keep_answer:
+            wanted.append(LastAnswer(frozen.before))
+        if frozen.is_nudged:
+            wanted.append(StandingOrder(frozen.before))
+    return tuple(wanted)
+
+
+def packs(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[Pack, ...]:
+    """The packs of a request, in the order in which they stand."""
+    made = [_system(frozen), _order(frozen, answers), _history(frozen, answers), _said(frozen, answers)]
+    units, _ = turn_units(frozen, answers)
+    made += [_situation(frozen), turn_pack(frozen, units), tools_pack(frozen)]
+    return tuple(pack for pack in made if pack is not None)
+
+
+def _system(frozen: Frozen) -> Pack:
+    return Pack("system", "system", Priority.REQUIRED, frozen.system)
+
+
+def _order(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack | None:
+    """The standing order: only a nudged turn, which has no prompt of its own, needs it."""
+    if not frozen.is_nudged:
+        return None
+    found = _memories(answers, StandingOrder(frozen.before)) if frozen.before else ()
+    prompt = max((one for one in found if one.role is Role.USER), key=lambda one: one.id, default=None)
+    if prompt is None:
+        return Pack("order", "order", Priority.REQUIRED, (), preserve=True)
+    full = (show(prompt, ORDER),)
+    return Pack("order", "order", Priority.REQUIRED, full, preserve=True, full_forms={prompt.id: ORDER})
+
+
+def _history(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack:
+    window = frozen.scan_window
+    found = _memories(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
+    unit = latest_slice((one for one in found if one.id <= frozen.before), window)
+    if unit is None:
+        return Pack("history", "history", Priority.HIGH, ())
+    full = {memory.id: _past_form(memory, frozen.max_result_chars) for memory in unit.memories}
+    least = min(HISTORY_COMPACT, frozen.max_result_chars)
+    compact = {memory.id: _elided_form(memory, least) for memory in unit.memories}
+    shown = _shown(unit.memories, compact)
+    full_shown = _shown(unit.memories, full)
+    return Pack(
+        "history",
+        "history",
+        Priority.HIGH,
+        full_shown,
+        shown if shown != full_shown else None,
+        full_forms=full,
+        compact_forms=compact,
+    )
+
+
+def _said(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack | None:
+    """The final answer of the turn before: what the mysis said it would do is not lost with its turn."""
+    if not frozen.keep_answer:
+        return None
+    found = _memories(answers, LastAnswer(frozen.before)) if frozen.before else ()
+    finals = [one for one in found if _is_final(one, frozen)]
+    if not finals:
+        return Pack("said", "said", Priority.MEDIUM, ())
+    answer = finals[-1]
+    tail = Form(FormKind.TAIL, SAID_COMPACT)
+    compact = (show(answer, tail),) if len(answer.content) > SAID_COMPACT else None
+    return Pack(
+        "said",
+        "said",
+        Priority.MEDIUM,
+        (show(answer, BARE),),
+        compact,
+        full_forms={answer.id: BARE},
+        compact_forms={answer.id: tail},
+    )
+
+
+def _is_final(memory: Memory, frozen: Frozen) -> bool:
+    """An answer ends its turn if it has no calls; one that was cut off is no answer."""
+    is_answer = memory.role is Role.ASSISTANT and not memory.calls and not memory.partial
+    return is_answer and bool(memory.content) and memory.turn_number == frozen.turn_number - 1
+
+
+def _situation(frozen: Frozen) -> Pack:
+    if not frozen.situation:
+        return Pack("situation", "situation", Priority.MEDIUM, ())
+    line = " ".join(frozen.situation[: 4 * SITUATION_COMPACT].split())[:SITUATION_COMPACT]
+    compact = note(data("situation", line))
+    full = note(data("situation", frozen.situation))
+    shorter = (compact,) if len(compact.content) < len(full.content) else None
+    return Pack("situation", "situation", Priority.MEDIUM, (full,), shorter)
+
+
+def _past_form(memory: Memory, max_result_chars: int) -> Form:
+    """A memory of an earlier turn: its reasoning is not replayed."""
+    return BARE if memory.role is Role.ASSISTANT else first_form(memory, max_result_chars)
+
+
+def _elided_form(memory: Memory, keep: int) -> Form:
+    return Form(FormKind.CUT, keep) if memory.role is Role.ASSISTANT else first_form(memory, keep)
+
+
+def _shown(memories: tuple[Memory, ...], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
+    return tuple([show(memory, forms[memory.id]) for memory in memories])
+
+
+def _memories(answers: Mapping[Need, Answer], need: Need) -> tuple[Memory, ...]:
+    answer = answers[need]
+    return answer.memories if isinstance(answer, TurnRecord) else answer

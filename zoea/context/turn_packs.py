@@ -1,0 +1,60 @@
+"""The current turn and the tools as packs: the same in every strategy, and never left out (planner.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zoea.context.forms import FULL, Form, FormKind, note, show
+from zoea.context.frozen_turn import Frozen
+from zoea.context.needs import Answer, Need, TurnRecord, TurnSoFar
+from zoea.context.plan_values import Pack, Priority
+from zoea.context.slices import LeftOut, Unit, UnitKind, read, with_notes, without_last_answer
+from zoea.model.enums import Role
+from zoea.model.errors import PlanError
+from zoea.model.request import RequestMessage
+from zoea.model.values import Memory
+
+
+def turn_units(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[list[Unit], list[LeftOut]]:
+    """The turn's parts in order (a nudge first where one opened it, notes where Zoea put them), and what is no part.
+
+    Raises:
+        PlanError: nothing asks for an answer: no prompt, no nudge.
+    """
+    answer = answers[TurnSoFar(frozen.turn_id)]
+    record = answer if isinstance(answer, TurnRecord) else TurnRecord(answer)
+    units, left_out = read(record.memories)
+    units, trailing = without_last_answer(with_notes(units, record.notes))
+    if frozen.is_nudged:
+        units.insert(0, Unit(UnitKind.NOTE, -1, -1, text=frozen.nudge_text))
+    elif not any(unit.kind is UnitKind.PROMPT for unit in units):
+        raise PlanError(
+            f"Turn {frozen.turn_number} holds no prompt and was not opened by a nudge, so there is nothing to answer.",
+            hint="Send the message again; if this happens twice, the workspace's database is damaged.",
+        )
+    return units, left_out + trailing
+
+
+def turn_pack(frozen: Frozen, units: list[Unit]) -> Pack:
+    """The current turn, complete: the last pack of messages."""
+    messages: list[RequestMessage] = []
+    forms: dict[int, Form] = {}
+    for unit in units:
+        if not unit.memories:
+            messages.append(note(unit.text))
+        for memory in unit.memories:
+            forms[memory.id] = first_form(memory, frozen.max_result_chars)
+            messages.append(show(memory, forms[memory.id]))
+    return Pack("turn", "turn", Priority.REQUIRED, tuple(messages), preserve=True, full_forms=forms)
+
+
+def tools_pack(frozen: Frozen) -> Pack:
+    """The tool schemas: counted, shown to the person, no message."""
+    return Pack("tools", "tools", Priority.REQUIRED, (), preserve=True, counted=frozen.tools_tokens)
+
+
+def first_form(memory: Memory, max_result_chars: int) -> Form:
+    """How a memory of the current turn goes in before any compaction."""
+    if memory.role is Role.TOOL and len(memory.content) > max_result_chars:
+        return Form(FormKind.CUT, max_result_chars)
+    return FULL

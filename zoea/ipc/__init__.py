@@ -1,0 +1,1 @@
+"""`SwarmApi` over a Unix socket: protocol, server, client."""

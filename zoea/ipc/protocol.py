@@ -1,0 +1,131 @@
+"""The wire between a swarm's owner and its fronts: JSON lines over a local socket.
+
+    -> {"id": 1, "method": "hello", "args": {"protocol": 1, "version": "0.1.0"}}
+    <- {"id": 1, "result": {"protocol": 1, "version": "0.1.0", "pid": 4711, "started_at": …}}
+    -> {"id": 2, "method": "send", "args": {"ref": "alpha", "text": "Mine"}}
+    <- {"id": 2, "result": {"message_id": 7, "lines": […]}}
+    -> {"id": 3, "method": "events", "args": {"after": 0}}
+    <- {"id": 3, "item": {…}}            as often as there is one
+    <- {"id": 3, "end": true}            when the stream is over
+    -> {"id": 4, "method": "cancel", "args": {"request": 3}}
+    <- {"id": 9, "error": {"class", "title", "what", "hint"}}
+
+`hello` may name a `client`: then all that is said over the connection is said by it
+(spec memory.md); without one the commander speaks.
+
+The methods and the types of their arguments are those of `SwarmApi`: its
+signatures are the schema, so the two bodies cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from zoea.ipc.codec import Mismatch, decode, encode
+from zoea.model import errors
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.ports import SwarmApi
+
+PROTOCOL = 1
+REQUEST_LIMIT = 4 * 1024 * 1024
+REPLY_LIMIT = 32 * 1024 * 1024
+"""Longest frames in bytes: what a front may ask, what an owner may answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of `SwarmApi`: the types of its arguments and of its answer.
+
+    `sender` is no argument here: who speaks is decided by the owner. `speaks` is
+    True where it has to say so.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+    required: frozenset[str]
+    result: Any
+    streams: bool
+    speaks: bool = False
+
+    def read(self, args: Any) -> dict[str, Any]:
+        """Arguments from the wire, checked.
+
+        Raises:
+            UsageError: naming the argument that is wrong, missing or unknown.
+        """
+        if not isinstance(args, dict):
+            raise UsageError(f"{self.name}: args must be an object")
+        for name in args:
+            if name not in self.arguments:
+                raise UsageError(f"{self.name}: no argument {name!r}")
+        missing = sorted(self.required - args.keys())
+        if missing:
+            raise UsageError(f"{self.name}: {missing[0]!r} is missing")
+        try:
+            return {name: decode(self.arguments[name], value, name) for name, value in args.items()}
+        except Mismatch as mismatch:
+            raise UsageError(f"{self.name}: {mismatch}") from None
+
+
+@cache
+def methods() -> dict[str, Method]:
+    """Every method of `SwarmApi`, by name."""
+    return {
+        name: _method(name, function)
+        for name, function in vars(SwarmApi).items()
+        if inspect.isfunction(function) and not name.startswith("_")
+    }
+
+
+def _method(name: str, function: Any) -> Method:
+    hints = get_type_hints(function)
+    result = hints.pop("return")
+    speaks = hints.pop("sender", None) is not None
+    parameters = inspect.signature(function).parameters
+    required = frozenset(key for key in hints if parameters[key].default is inspect.Parameter.empty)
+    streams = not inspect.iscoroutinefunction(function)
+    return Method(name, hints, required, get_args(result)[0] if streams else result, streams, speaks)
+
+
+def frame(**parts: Any) -> bytes:
+    """One line of the wire."""
+    return json.dumps(encode(parts), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """One line as an object.
+
+    Raises:
+        UsageError: where it is no JSON object.
+    """
+    try:
+        value = json.loads(line, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise UsageError("a frame must be one JSON object on one line") from None
+    if not isinstance(value, dict):
+        raise UsageError("a frame must be one JSON object on one line")
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def revive(error: dict[str, Any]) -> ZoeaError:
+    """An error of the other side as the same class here; an unknown class as the root."""
+    kind = getattr(errors, str(error.get("class", "")), ZoeaError)
+    what, hint = str(error.get("what", "")), str(error.get("hint", ""))
+    revived: ZoeaError
+    if kind is errors.ProviderError:
+        # What it means for a turn is the owner's business; a front shows it, under its exit code.
+        revived = errors.ProviderError(what, kind=ErrorClass.BAD_REQUEST, hint=hint)
+    else:
+        is_ours = isinstance(kind, type) and issubclass(kind, ZoeaError)
+        revived = (kind if is_ours else ZoeaError)(what, hint=hint)
+    revived.title = str(error.get("title", revived.title))
+    return revived

@@ -1,0 +1,252 @@
+"""The owner's door for local fronts: `SwarmApi` over a Unix socket.
+
+Only the same user may come in: the socket is 0600 and the peer's uid is checked.
+A bad frame is answered and forgotten. A front that does not read is waited for
+by its own streams only, which the swarm's bounded queues turn into `Lagged`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+from zoea import __version__
+from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, Method, frame, methods, parse
+from zoea.model.enums import SenderKind
+from zoea.model.errors import OwnerError, UsageError, ZoeaError
+from zoea.model.ports import SwarmApi
+from zoea.model.values import COMMANDER, Sender, SwarmView, check_client_name
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 128
+MAX_REQUESTS = 64
+"""Requests of one front that may be under way at once."""
+LARGE_SWARM = 100
+"""From this many myses on, a view is written to JSON in a thread."""
+
+
+class SocketServer:
+    """Serves one `SwarmApi` to local fronts.
+
+    Args:
+        api: The swarm.
+        path: Where to listen, at most 107 bytes long.
+        started_at: µs UTC; told to fronts.
+    """
+
+    def __init__(self, api: SwarmApi, path: Path, *, started_at: int = 0) -> None:
+        self.path = path
+        self._api = api
+        self._started_at = started_at
+        self._server: asyncio.Server | None = None
+        self._fronts: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Listen. A socket left by a dead owner is replaced: the caller holds the lock.
+
+        Raises:
+            OwnerError: where the path is too long or cannot be used.
+        """
+        if len(os.fsencode(self.path)) > 107:
+            raise OwnerError(
+                f"the socket's path is too long: {self.path}", hint="Set XDG_RUNTIME_DIR to a shorter one."
+            )
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.unlink(missing_ok=True)
+            before = os.umask(0o177)
+            try:
+                self._server = await asyncio.start_unix_server(self._come_in, self.path, limit=REQUEST_LIMIT)
+            finally:
+                os.umask(before)
+        except OSError as problem:
+            raise OwnerError(f"cannot listen at {self.path}: {problem.strerror}") from problem
+
+    async def close(self) -> None:
+        """Stop listening and end every front's connection."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in tuple(self._fronts):
+            task.cancel()
+        await asyncio.gather(*self._fronts, return_exceptions=True)
+        self._server = None
+        self.path.unlink(missing_ok=True)
+
+    def _come_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._fronts) >= MAX_CONNECTIONS or not _is_same_user(writer):
+            writer.transport.abort()
+            return
+        front = _Front(self._api, reader, writer, self._started_at)
+        task = asyncio.create_task(front.serve(), name="front")
+        self._fronts.add(task)
+        task.add_done_callback(self._fronts.discard)
+
+
+class _Front:
+    """One connection: reads requests, runs each as a task, writes whole frames."""
+
+    def __init__(
+        self,
+        api: SwarmApi,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        started_at: int,
+    ) -> None:
+        self._api = api
+        self._reader = reader
+        self._writer = writer
+        self._started_at = started_at
+        self._greeted = False
+        self._speaker = COMMANDER
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    async def serve(self) -> None:
+        try:
+            while (line := await self._line()) is not None:
+                await self._take(line)
+        except (ConnectionError, TimeoutError):
+            log.debug("a front went away")
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Let the last frames out, for a second at most."""
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self._writer.wait_closed(), timeout=1.0)
+        except (ConnectionError, TimeoutError):
+            self._writer.transport.abort()
+
+    async def _line(self) -> bytes | None:
+        """The next line; None at the end. A line over the limit is answered and skipped."""
+        skipped = False
+        while True:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError as overrun:
+                await self._reader.readexactly(overrun.consumed)
+                skipped = True
+                continue
+            except asyncio.IncompleteReadError:
+                return None
+            if not skipped:
+                return line
+            skipped = False
+            await self._refuse(None, UsageError(f"a frame may hold {REQUEST_LIMIT:,} bytes"))
+
+    async def _take(self, line: bytes) -> None:
+        request: int | None = None
+        try:
+            message = parse(line)
+            request = _request_id(message)
+            name = message.get("method")
+            args = message.get("args", {})
+            if not self._greeted or name == "hello":
+                await self._greet(request, name, args)
+                return
+            if name == "cancel":
+                await self._cancel(request, args)
+                return
+            method = methods().get(name) if isinstance(name, str) else None
+            if method is None:
+                raise UsageError(f"no method {name!r}")
+            if request in self._running:
+                raise UsageError(f"request {request} is still running")
+            if len(self._running) >= MAX_REQUESTS:
+                raise UsageError(f"at most {MAX_REQUESTS} requests at once")
+            arguments = method.read(args)
+            if method.speaks:
+                arguments["sender"] = self._speaker
+        except ZoeaError as error:
+            await self._refuse(request, error)
+            return
+        task = asyncio.create_task(self._answer(request, method, arguments), name=f"front {method.name}")
+        self._running[request] = task
+        task.add_done_callback(lambda _done: self._running.pop(request, None))
+
+    async def _greet(self, request: int, name: Any, args: Any) -> None:
+        if name != "hello":
+            raise UsageError("the first request must be hello")
+        theirs = args.get("protocol") if isinstance(args, dict) else None
+        if theirs != PROTOCOL:
+            raise OwnerError(
+                f"the running swarm is Zoea {__version__} (protocol {PROTOCOL}), this front speaks {theirs}",
+                hint="Use the same version, or end the running one.",
+            )
+        if client := args.get("client"):
+            self._speaker = Sender(SenderKind.CLIENT, None, check_client_name(str(client)))
+        self._greeted = True
+        await self._write(
+            id=request,
+            result={
+                "protocol": PROTOCOL,
+                "version": __version__,
+                "pid": os.getpid(),
+                "started_at": self._started_at,
+            },
+        )
+
+    async def _cancel(self, request: int, args: Any) -> None:
+        task = self._running.get(args.get("request", -1)) if isinstance(args, dict) else None
+        if task is not None:
+            task.cancel()
+        await self._write(id=request, result=task is not None)
+
+    async def _answer(self, request: int, method: Method, arguments: dict[str, Any]) -> None:
+        try:
+            if method.streams:
+                async with contextlib.aclosing(getattr(self._api, method.name)(**arguments)) as items:
+                    async for item in items:
+                        await self._write(id=request, item=item)
+                await self._write(id=request, end=True)
+            else:
+                await self._write(id=request, result=await getattr(self._api, method.name)(**arguments))
+        except asyncio.CancelledError:
+            with contextlib.suppress(ConnectionError):
+                self._writer.write(frame(id=request, end=True))
+            raise
+        except ZoeaError as error:
+            await self._refuse(request, error)
+        except ConnectionError:
+            log.debug("a front went away")
+        except Exception:
+            log.exception("a front's %s failed", method.name)
+            await self._refuse(request, ZoeaError(f"{method.name} failed inside Zoea", hint="See zoea.log."))
+
+    async def _refuse(self, request: int | None, error: ZoeaError) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self._write(id=request, error=error.as_dict())
+
+    async def _write(self, **parts: Any) -> None:
+        """One whole frame. Waiting for a slow front blocks this request alone."""
+        is_large = any(isinstance(part, SwarmView) and len(part.myses) > LARGE_SWARM for part in parts.values())
+        self._writer.write(await asyncio.to_thread(frame, **parts) if is_large else frame(**parts))
+        await self._writer.drain()
+
+
+def _request_id(message: dict[str, Any]) -> int:
+    request = message.get("id")
+    if type(request) is not int:
+        raise UsageError("a frame needs an integer id")
+    return request
+
+
+def _is_same_user(writer: asyncio.StreamWriter) -> bool:
+    """Whether the peer runs under our uid; where the system cannot tell, the 0600 socket decides."""
+    peer: socket.socket = writer.get_extra_info("socket")
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    size = struct.calcsize("3i")
+    _pid, uid, _gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return bool(uid == os.getuid())

@@ -1,0 +1,1 @@
+"""Local models: model files, the llama.cpp server, the embedded provider."""

@@ -1,0 +1,219 @@
+"""The embedded provider: any GGUF file on the shelf of local models, served by llama.cpp.
+
+A model is loaded when it is first wanted, once for all myses, into a server of
+its own that only this process can talk to; what goes over that wire is what the
+`openai` provider speaks to any llama.cpp server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from zoea.llm.local.llama_server import LlamaServer, ServerOptions, engine_is_installed, missing_extra
+from zoea.llm.local.model_files import LocalModel, LocalModels
+from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.registry import make_openai
+from zoea.llm.transport.cached_json import fetch
+from zoea.llm.transport.http_client import Http
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import ProviderError, UsageError
+from zoea.model.ports import Clock, Provider
+from zoea.model.request import Held, ModelInfo, ModelRequest, Sent, StreamItem
+
+FIRST_S = 900.0
+_SERVER_OPTIONS = frozenset({"context", "threads", "parallel"})
+
+MakeServer = Callable[[LocalModel, ServerOptions], LlamaServer]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model in memory: its server, who speaks to it, and what the server says of it."""
+
+    server: LlamaServer
+    provider: Provider
+    info: ModelInfo
+
+
+class EmbeddedProvider:
+    """Implements `zoea.model.ports.Provider`.
+
+    `config.options` may hold `context` (tokens), `threads` and `parallel`; all else
+    in it goes into the body of each request. `config.context_window` stands for
+    `context` where that is not given. With `tool_mode` auto, a model whose chat
+    template knows tools calls them natively; any other answers by JSON schema,
+    which llama.cpp's grammar enforces, and is shown examples unless `config.examples` is False.
+    """
+
+    kind = "embedded"
+
+    def __init__(
+        self,
+        name: str,
+        config: ProviderConfig,
+        clock: Clock,
+        shelf: LocalModels,
+        make_server: MakeServer = lambda model, options: LlamaServer(model.path, model.name, options),
+    ) -> None:
+        self.name = name
+        self.label = config.label or "embedded (llama.cpp)"
+        self.metered = config.metered
+        self._config = config
+        self._clock = clock
+        self._shelf = shelf
+        self._make_server = make_server
+        self._loading: dict[str, asyncio.Task[Loaded]] = {}
+        self._is_closed = False
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        """See the port. Says `Held` while the model loads, then `Sent`; a process that ended is a transient failure."""
+        model = self._local(request.model)
+        task = self._task(model)
+        if not task.done():
+            yield Held(f"loading {model.name}")
+            await asyncio.shield(task)
+            yield Sent()
+        loaded = await asyncio.shield(task)
+        named = replace(request, model=model.name)
+        try:
+            async with aclosing(cast("AsyncGenerator[StreamItem]", loaded.provider.stream(named))) as items:
+                async for item in items:
+                    yield item
+        except ProviderError as error:
+            if loaded.server.is_running:
+                raise
+            raise loaded.server.lost() from error
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models on the shelf. Loads none: what only a loaded model tells is None.
+
+        Raises ProviderError where the engine is not installed.
+        """
+        if not engine_is_installed():
+            raise missing_extra()
+        return tuple(self._known(model) for model in self._shelf.list() if not model.is_missing)
+
+    async def info(self, model: str) -> ModelInfo:
+        """What the served model says of itself. Loads it."""
+        return (await asyncio.shield(self._task(self._local(model)))).info
+
+    async def close(self) -> None:
+        """End all models' processes."""
+        self._is_closed = True
+        tasks, self._loading = list(self._loading.values()), {}
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(_end(result) for result in results if isinstance(result, Loaded)))
+
+    def _local(self, name: str) -> LocalModel:
+        name = name or self._config.model or self._only_one()
+        try:
+            return self._shelf.get(name)
+        except UsageError as error:
+            raise ProviderError(
+                error.what, kind=ErrorClass.MODEL_MISSING, hint=error.hint, title="No such local model"
+            ) from error
+
+    def _only_one(self) -> str:
+        names = [model.name for model in self._shelf.list()]
+        if len(names) > 1:
+            raise ProviderError(
+                f"no model is named, and there are {len(names)} local ones",
+                kind=ErrorClass.MODEL_MISSING,
+                title="No model chosen",
+                hint=f"Name one of them as the provider's model: {', '.join(names)}",
+            )
+        return names[0] if names else "a model"
+
+    def _known(self, model: LocalModel) -> ModelInfo:
+        task = self._loading.get(model.name)
+        if task is not None and task.done() and not task.cancelled() and task.exception() is None:
+            return task.result().info
+        return ModelInfo(model.name)
+
+    def _task(self, model: LocalModel) -> asyncio.Task[Loaded]:
+        """The one loading of a model that all who want it wait for; a new one where the last is of no use."""
+        if self._is_closed:
+            raise ProviderError("the embedded provider is closed", kind=ErrorClass.CANCELLED)
+        task = self._loading.get(model.name)
+        if task is None or _is_spent(task):
+            previous = task
+            task = self._loading[model.name] = asyncio.create_task(self._load(model, previous))
+            task.add_done_callback(_retrieve)
+        return task
+
+    async def _load(self, model: LocalModel, previous: asyncio.Task[Loaded] | None) -> Loaded:
+        if previous is not None and not previous.cancelled() and previous.exception() is None:
+            await _end(previous.result())
+        options = ServerOptions.of(self._server_options())
+        server = self._make_server(model, options)
+        await server.start()
+        try:
+            props = await self._props(server)
+            inner = make_openai(self.name, self._inner_config(server, options, props), self._clock)
+        except BaseException:
+            await server.close()
+            raise
+        window = (props.get("default_generation_settings") or {}).get("n_ctx")
+        info = ModelInfo(model.name, context_window=window if isinstance(window, int) else None, tools=True)
+        return Loaded(server, inner, info)
+
+    def _server_options(self) -> dict[str, Any]:
+        given = {name: value for name, value in self._config.options.items() if name in _SERVER_OPTIONS}
+        if self._config.context_window is not None:
+            given.setdefault("context", self._config.context_window)
+        return given
+
+    async def _props(self, server: LlamaServer) -> dict[str, Any]:
+        key = {"authorization": f"Bearer {server.key}"}
+        http = Http(server.address, name=self.name, headers=key, timeouts=self._config.timeouts)
+        try:
+            props = await fetch(http, "GET", "/props", provider=self.name, clock=self._clock, secrets=(server.key,))
+        finally:
+            await http.close()
+        return props if isinstance(props, dict) else {}
+
+    def _inner_config(self, server: LlamaServer, options: ServerOptions, props: dict[str, Any]) -> ProviderConfig:
+        """What speaks to the server. Requests beyond what it answers at once wait here, at the gate, not in it."""
+        caps = props.get("chat_template_caps") or {}
+        mode = self._config.tool_mode
+        if mode is ToolMode.AUTO:
+            mode = ToolMode.NATIVE if caps.get("supports_tools") else ToolMode.JSON_SCHEMA
+        own = self._config.timeouts
+        return replace(
+            self._config,
+            type="openai",
+            base_url=f"{server.address}/v1",
+            api_key=server.key,
+            model=server.alias,
+            headers={"connection": "close"},  # llama.cpp ends each streamed connection, and says that it keeps it
+            concurrency=max(options.parallel, 1),
+            context_window=None,
+            tool_mode=mode,
+            examples=self._config.examples is not False,
+            options={name: value for name, value in self._config.options.items() if name not in _SERVER_OPTIONS},
+            timeouts=replace(own, first=max(own.first, FIRST_S)),
+            label=self.label,
+        )
+
+
+async def _end(loaded: Loaded) -> None:
+    await loaded.provider.close()
+    await loaded.server.close()
+
+
+def _is_spent(task: asyncio.Task[Loaded]) -> bool:
+    if not task.done():
+        return False
+    return task.cancelled() or task.exception() is not None or not task.result().server.is_running
+
+
+def _retrieve(task: asyncio.Task[Loaded]) -> None:
+    """Whoever waits for the task raises its failure; nobody may be left to, and that is no news."""
+    if not task.cancelled():
+        task.exception()

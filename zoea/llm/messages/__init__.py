@@ -1,0 +1,1 @@
+"""Message and answer rules that providers share, whatever their wire format."""

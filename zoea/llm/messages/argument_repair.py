@@ -1,0 +1,133 @@
+"""Tool arguments as models write them: mended where only one reading exists.
+
+What cannot be mended is told to the model, with the place, so that it can write
+the call again; it is never guessed into a call that someone pays for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from zoea.llm.transport.json_safety import TOO_DEEP, is_deep, parse
+
+_FENCE = re.compile(r"^```[a-zA-Z]*\s*\n?(.*?)\n?```$", re.DOTALL)
+MAX_REPAIR = 200_000
+
+
+def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
+    """Arguments as compact JSON text, and why they are broken (empty where they are not).
+
+    Broken arguments come back unchanged, so that what the model wrote is kept.
+    `is_cut` says that the model was stopped at its output limit: nothing is mended
+    then, as nobody knows what was to follow.
+    """
+    stripped = text.strip()
+    if not stripped:
+        return "{}", ""
+    try:
+        value = parse(stripped, constant=_no_constant)
+    except ValueError as error:
+        reason = _reason(error)
+        return (text, f"{reason} (the output limit was reached)") if is_cut else _mend(text, stripped, reason)
+    return _object(text, value)
+
+
+def _object(text: str, value: Any) -> tuple[str, str]:
+    if value is None:
+        return "{}", ""
+    if isinstance(value, str):  # some models encode the object twice
+        try:
+            inner = parse(value, constant=_no_constant)
+        except ValueError:
+            inner = None
+        if isinstance(inner, dict):
+            value = inner
+    if not isinstance(value, dict):
+        return text, f"the arguments must be one JSON object, not {_kind(value)}"
+    try:
+        return _compact(value), ""
+    except ValueError:  # as 1e999 is
+        return text, "the arguments are not valid JSON: a number is beyond all bounds"
+
+
+def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
+    fenced = _FENCE.match(stripped)
+    if fenced:
+        stripped = fenced.group(1).strip()
+    if len(stripped) > MAX_REPAIR or not stripped.startswith("{") or _is_cut(stripped):
+        return text, reason
+    from json_repair import loads  # slow to import, and rarely needed
+
+    try:
+        value = loads(stripped)
+    except (ValueError, RecursionError):  # nested too deeply for it
+        return text, reason
+    if is_deep(value):
+        return text, f"the arguments are not valid JSON: {TOO_DEEP}"
+    if not isinstance(value, dict) or not value or not _keeps(stripped, value):
+        return text, reason
+    try:
+        return _compact(value), ""
+    except ValueError:  # not a number, or infinite
+        return text, reason
+
+
+def _is_cut(text: str) -> bool:
+    """True where the text ends inside a string or before a value: what was to follow, nobody knows."""
+    if text[-1] in ":,":
+        return True
+    inside = False
+    quote = ""
+    escaped = False
+    for char in text:
+        if escaped:
+            escaped = False
+        elif inside:
+            if char == "\\":
+                escaped = True
+            elif char == quote:
+                inside = False
+        elif char == '"':
+            inside, quote = True, char
+    return inside
+
+
+def _keeps(text: str, value: Any) -> bool:
+    """True where every word and number of the repaired value stands in the text, and none is lost."""
+    words = _words(json.dumps(value, ensure_ascii=False))
+    return words == _words(text)
+
+
+def _words(text: str) -> list[str]:
+    plain = {"True": "true", "False": "false", "None": "null"}
+    text = re.sub(r"\\(u[0-9a-fA-F]{4}|.)", " ", text)
+    return [plain.get(word, word) for word in re.findall(r"[^\W_]+", text)]
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _compact(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        what = error.msg[:1].lower() + error.msg[1:]
+        return f"the arguments are not valid JSON: {what} at line {error.lineno}, column {error.colno}"
+    return f"the arguments are not valid JSON: {error}"
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case _:
+            return "a list"

@@ -1,0 +1,72 @@
+"""What a provider is made from: plain values, secrets already resolved.
+
+`runtime/` fills it from the settings, so that nothing here depends on their form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class ToolMode(StrEnum):
+    """How tools are offered: by the provider's own means, or as a JSON schema for the answer.
+
+    `AUTO` begins with the former and changes over for a model whose server refuses tools.
+    """
+
+    AUTO = "auto"
+    NATIVE = "native"
+    JSON_SCHEMA = "json_schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Deadlines in seconds. `first` counts from sending to the first byte of the body."""
+
+    connect: float = 10.0
+    first: float = 120.0
+    between: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    """One provider of the settings.
+
+    Args:
+        type: What it speaks: `openai`, `anthropic`, `ollama`, or a name whose maker `runtime/` hands in.
+        base_url: With the version part where the vendor has one (`https://api.openai.com/v1`);
+            empty for the vendor's own.
+        api_key: The secret itself; never shown, never logged.
+        model: Used where a request names none.
+        headers: Sent with every request, after Zoea's own.
+        concurrency: Requests under way at once; also the most that start within 100 ms.
+        rate: Requests a second, or None.
+        context_window: Wins over what the provider says.
+        thinking: None leaves it to the model; a bool, a word (`low`, `adaptive`, …) or a number of tokens.
+        tool_mode: See `ToolMode`.
+        examples: Whether a model whose answers are held to a schema is shown how its tools are called;
+            None is what suits the type: yes for `embedded`, no for all others.
+        options: Merged into the body of every request, as they are.
+        label: What fronts show; the name by default.
+        metered: False where its tokens count against no budget.
+    """
+
+    type: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    model: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    concurrency: int = 32
+    rate: float | None = None
+    context_window: int | None = None
+    temperature: float | None = None
+    thinking: bool | int | str | None = None
+    tool_mode: ToolMode = ToolMode.AUTO
+    examples: bool | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    timeouts: Timeouts = Timeouts()
+    label: str = ""
+    metered: bool = True

@@ -1,0 +1,1 @@
+"""Model providers, each an implementation of `zoea.model.ports.Provider`."""

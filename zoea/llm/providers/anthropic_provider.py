@@ -1,0 +1,104 @@
+"""Anthropic's messages API: prompt caching marks, signed thinking, its own roles."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from zoea.llm.messages.message_rules import encode
+from zoea.llm.model_table import known
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.providers.anthropic_request import Quirk, Quirks, body_of
+from zoea.llm.providers.anthropic_stream import MessageFold
+from zoea.llm.providers.http_provider import Fold, HttpProvider
+from zoea.llm.providers.openai_stream import whole_number
+from zoea.llm.transport.admission_gate import Gate
+from zoea.llm.transport.cached_json import UNLISTED_FOR_US, Remembered, fetch, is_absent
+from zoea.llm.transport.http_client import Http
+from zoea.model.errors import ProviderError
+from zoea.model.ports import Clock
+from zoea.model.request import ModelInfo, ModelRequest
+
+BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+_UNSUPPORTED = re.compile(r"not supported|does not support|unsupported|not permitted|not available", re.IGNORECASE)
+
+
+class AnthropicProvider(HttpProvider):
+    kind = "anthropic"
+    path = "/v1/messages"
+
+    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
+        super().__init__(name, config, gate, http, clock)
+        self._quirks: dict[str, Quirks] = {}
+        self._listed = Remembered(clock, self._list, absent_us=UNLISTED_FOR_US)
+
+    def _form(self, request: ModelRequest, plain: bool) -> bytes:
+        quirks = self._quirks.get(self._model(request), frozenset())
+        return encode(body_of(request, self._config, provider=self.name, quirks=quirks, plain=plain))
+
+    def _fold(self, request: ModelRequest) -> Fold:
+        return MessageFold(self.name, self._model(request), secrets=self._secrets)
+
+    def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
+        if status != 400:
+            return False
+        if "temperature" in text.lower():
+            return self._remember(request, Quirk.NO_TEMPERATURE)
+        return False
+
+    def _refused_thinking(self, request: ModelRequest, text: str) -> None:
+        """A model that cannot think at all is not asked again; a lost signature is of one request only."""
+        if _UNSUPPORTED.search(text):
+            self._remember(request, Quirk.NO_THINKING)
+
+    def _remember(self, request: ModelRequest, quirk: Quirk) -> bool:
+        model = self._model(request)
+        quirks = self._quirks.get(model, frozenset())
+        self._quirks[model] = quirks | {quirk}
+        return quirk not in quirks
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The vendor's list, asked anew each time."""
+        asked = Remembered(self._clock, self._list, absent_us=UNLISTED_FOR_US)
+        listed = await asked.get()
+        self._listed = asked
+        return tuple(listed.values())
+
+    async def _list(self) -> dict[str, ModelInfo]:
+        told = await fetch(
+            self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self._secrets
+        )
+        entries = told.get("data") if isinstance(told, dict) else None
+        found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        infos = (_read(entry) for entry in found if entry.get("id"))
+        return {info.name: info for info in infos}
+
+    async def info(self, model: str) -> ModelInfo:
+        """What the settings, the vendor or the table of well-known models say, in that order.
+
+        A compatible server that keeps no list says nothing; one that refuses the key, or is not there, raises.
+        """
+        try:
+            listed = (await self._listed.get()).get(model, ModelInfo(model))
+        except ProviderError as error:
+            if not is_absent(error):
+                raise
+            listed = ModelInfo(model)
+        table = known(model)
+        window = self._config.context_window or listed.context_window or (table.context_window if table else None)
+        output = listed.max_output or (table.max_output if table else None)
+        return ModelInfo(model, window, output, listed.tools)
+
+
+def _read(entry: dict[str, Any]) -> ModelInfo:
+    window, output = whole_number(entry.get("max_input_tokens")), whole_number(entry.get("max_tokens"))
+    return ModelInfo(str(entry["id"]), window, output, True)
+
+
+def headers(config: ProviderConfig) -> dict[str, str]:
+    """What every request to this provider carries."""
+    own = {"anthropic-version": VERSION}
+    if config.api_key:
+        own["x-api-key"] = config.api_key
+    return {**own, **config.headers}

@@ -1,0 +1,136 @@
+"""From a `ModelRequest` to the JSON of the messages API. Pure.
+
+Sources: https://platform.claude.com/docs/en/api/messages,
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
+https://platform.claude.com/docs/en/build-with-claude/extended-thinking.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any
+
+from zoea.llm.messages.message_rules import arguments_object, settle, user_first
+from zoea.llm.messages.reasoning_replay import native_for
+from zoea.llm.provider_config import ProviderConfig
+from zoea.model.enums import Role
+from zoea.model.request import ModelRequest, RequestMessage
+
+MIN_THINKING = 1024
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_MARK = {"type": "ephemeral"}
+_SIGNED = ("thinking", "redacted_thinking")
+
+
+class Quirk(StrEnum):
+    """What a model was found not to take; found by its refusal, once, and remembered."""
+
+    NO_THINKING = "no_thinking"
+    NO_TEMPERATURE = "no_temperature"
+
+
+Quirks = frozenset[Quirk]
+
+
+def body_of(
+    request: ModelRequest, config: ProviderConfig, *, provider: str, quirks: Quirks = frozenset(), plain: bool = False
+) -> dict[str, Any]:
+    """The request's body. `plain` leaves out thinking: the setting and every signed block."""
+    system, messages = settle(request.messages)
+    model = request.model or config.model
+    body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}
+    thinking = {} if plain or Quirk.NO_THINKING in quirks else thinking_of(config.thinking, request.max_output_tokens)
+    body.update(thinking)
+    temperature = config.temperature if request.temperature is None else request.temperature
+    if temperature is not None and Quirk.NO_TEMPERATURE not in quirks and not _thinks(thinking):
+        body["temperature"] = temperature
+    if request.tools:
+        body["tools"] = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema or {"type": "object"},
+            }
+            for tool in request.tools
+        ]
+        body["tools"][-1]["cache_control"] = _MARK
+    if system:
+        body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
+    body["messages"] = _alternating(user_first(messages), provider, model, plain)
+    _mark_newest(body["messages"])
+    body.update(config.options)
+    body.update(request.options)
+    return body
+
+
+def thinking_of(setting: bool | int | str | None, max_output: int) -> dict[str, Any]:
+    """The setting as the API's `thinking` (and effort). A budget is kept below the output limit."""
+    match setting:
+        case None:
+            return {}
+        case False | "off":
+            return {"thinking": {"type": "disabled"}}
+        case True | "on" | "adaptive":
+            return {"thinking": {"type": "adaptive"}}
+        case str() if setting in EFFORTS:
+            return {"thinking": {"type": "adaptive"}, "output_config": {"effort": setting}}
+        case int():
+            budget = min(setting, max_output - MIN_THINKING)
+            return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= MIN_THINKING else {}
+        case _:
+            return {"thinking": {"type": setting}}
+
+
+def _thinks(thinking: dict[str, Any]) -> bool:
+    return bool(thinking) and thinking["thinking"]["type"] != "disabled"
+
+
+def _alternating(messages: list[RequestMessage], provider: str, model: str, plain: bool) -> list[dict[str, Any]]:
+    """User and assistant in turn: neighbours of one role are one message with their blocks in order."""
+    wire: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role is Role.ASSISTANT:
+            role, blocks = "assistant", _assistant(message, provider, model, plain)
+        else:
+            role, blocks = "user", [_user(message)]
+        if wire and wire[-1]["role"] == role:
+            wire[-1]["content"].extend(blocks)
+        else:
+            wire.append({"role": role, "content": blocks})
+    return wire
+
+
+def _user(message: RequestMessage) -> dict[str, Any]:
+    if message.role is not Role.TOOL:
+        return {"type": "text", "text": message.content}
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}
+    if message.is_error:
+        result["is_error"] = True
+    return result
+
+
+def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) -> list[dict[str, Any]]:
+    uses = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)}
+        for call in message.calls
+    ]
+    text = [{"type": "text", "text": message.content}] if message.content.strip() else []
+    native = None if plain else native_for(message, provider, model)
+    if native is None:
+        return [*text, *uses]
+    blocks: list[dict[str, Any]] = json.loads(native.blocks)
+    said = "".join(block["text"] for block in blocks if block["type"] == "text")
+    places = sum(1 for block in blocks if block["type"] == "tool_use")
+    if places != len(uses) or said.strip() != message.content.strip():  # compacted since: signed blocks go first
+        return [*(block for block in blocks if block["type"] in _SIGNED), *text, *uses]
+    left = iter(uses)
+    kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+    return [next(left) if block["type"] == "tool_use" else block for block in kept]
+
+
+def _mark_newest(messages: list[dict[str, Any]]) -> None:
+    """Within a turn each request extends the one before, so its last block is what the next one finds cached."""
+    block = messages[-1]["content"][-1]
+    if block["type"] not in _SIGNED:
+        block["cache_control"] = _MARK

@@ -1,0 +1,197 @@
+"""From the events of the messages API to deltas and an `Answer`.
+
+Source: https://platform.claude.com/docs/en/build-with-claude/streaming. Unknown
+events and block types are passed over, as the vendor asks of its clients.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from zoea.llm.messages.argument_repair import repair
+from zoea.llm.providers.openai_stream import whole_number
+from zoea.llm.transport.event_stream import EventReader
+from zoea.llm.transport.json_safety import mapping, mappings, named, parse, words
+from zoea.llm.transport.provider_errors import failure, from_stream, said
+from zoea.model.enums import ErrorClass, Finish
+from zoea.model.request import Answer, AnswerCall, Delta
+from zoea.model.values import Native, Usage
+
+_FINISH: dict[str, Finish] = {
+    "end_turn": Finish.STOP,
+    "stop_sequence": Finish.STOP,
+    "pause_turn": Finish.STOP,
+    "tool_use": Finish.CALLS,
+    "max_tokens": Finish.LENGTH,
+    "model_context_window_exceeded": Finish.LENGTH,
+    "refusal": Finish.FILTER,
+}
+_SIGNED = ("thinking", "redacted_thinking")
+_TEXTS = ("text", "thinking", "signature", "id", "name")
+
+
+class MessageFold:
+    """Feed it the body's bytes; it gives progress, and the answer in the end."""
+
+    def __init__(self, provider: str, model: str, *, secrets: tuple[str, ...] = ()) -> None:
+        self._provider = provider
+        self._model = model
+        self._secrets = secrets
+        self._reader = EventReader()
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, list[str]] = {}
+        self._usage: dict[str, Any] = {}
+        self._stop = ""
+        self._named = ""
+        self._new: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self.is_done = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_done or bool(self._stop)
+
+    def feed(self, data: bytes) -> Delta | None:
+        return self._take(self._reader.feed(data))
+
+    def end(self) -> Delta | None:
+        return self._take(self._reader.end())
+
+    def whole(self, body: bytes) -> None:
+        """An answer that was not streamed although that was asked for."""
+        try:
+            message = parse(body)
+        except ValueError:
+            message = None
+        if isinstance(message, dict) and message.get("type") == "error":
+            raise from_stream(message, provider=self._provider, secrets=self._secrets)
+        if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+            raise failure(
+                ErrorClass.BAD_REQUEST,
+                f"{self._provider} sent {said(body)[0] or 'nothing'}",
+                secrets=self._secrets,
+                title="The provider sent no answer",
+                hint="Check the provider's base_url in the settings.",
+            )
+        self._start(message)
+        for index, block in enumerate(mappings(message["content"])):
+            self._begin(index, block)
+        self._stop = str(message.get("stop_reason") or "end_turn")
+
+    def answer(self) -> Answer:
+        """Raises ProviderError (content filter) where a refusal left nothing."""
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        text = "".join(block.get("text", "") for block in blocks if block["type"] == "text")
+        finish = _FINISH.get(self._stop, Finish.UNKNOWN)
+        calls = tuple(self._call(index) for index in sorted(self._inputs))
+        if finish is Finish.FILTER and not text.strip() and not calls:
+            raise failure(ErrorClass.CONTENT_FILTER, f"{self._provider} refused to answer")
+        return Answer(
+            text=text,
+            reasoning="".join(block.get("thinking", "") for block in blocks if block["type"] == "thinking"),
+            calls=calls,
+            native=self._native(blocks),
+            usage=usage_of(self._usage),
+            finish=Finish.CALLS if calls and finish is not Finish.LENGTH else finish,
+            model=self._named or self._model,
+        )
+
+    def _call(self, index: int) -> AnswerCall:
+        block = self._blocks[index]
+        is_cut = _FINISH.get(self._stop) is Finish.LENGTH and index == max(self._blocks)
+        arguments, broken = repair("".join(self._inputs[index]), is_cut=is_cut)
+        return AnswerCall(named(block.get("name", "")), arguments, block.get("id", ""), broken)
+
+    def _native(self, blocks: list[dict[str, Any]]) -> Native | None:
+        """The layout of the message: signed blocks and text as they are, a placeholder for each call."""
+        if not any(block["type"] in _SIGNED for block in blocks):
+            return None
+        kept = [
+            {"type": "tool_use"} if block["type"] == "tool_use" else block
+            for block in blocks
+            if block["type"] in (*_SIGNED, "tool_use") or (block["type"] == "text" and block.get("text", "").strip())
+        ]
+        return Native(self._provider, self._model, json.dumps(kept, ensure_ascii=False))
+
+    def _take(self, events: list[tuple[str, str]]) -> Delta | None:
+        self._new = ([], [], [])
+        for _, data in events:
+            try:
+                event = parse(data)
+            except ValueError:
+                continue  # nothing the vendor sends; a stream of nothing else is found incomplete
+            if isinstance(event, dict):
+                self._event(event)
+        text, reasoning, call = map("".join, self._new)
+        return Delta(text, reasoning, call) if text or reasoning or call else None
+
+    def _event(self, event: dict[str, Any]) -> None:
+        match event.get("type"):
+            case "content_block_delta":
+                self._delta(_index(event), mapping(event.get("delta")))
+            case "content_block_start":
+                self._begin(_index(event), mapping(event.get("content_block")))
+            case "message_start":
+                self._start(mapping(event.get("message")))
+            case "message_delta":
+                self._usage.update({k: v for k, v in mapping(event.get("usage")).items() if v is not None})
+                self._stop = words(mapping(event.get("delta")).get("stop_reason")) or self._stop
+            case "message_stop":
+                self.is_done = True
+            case "error":
+                raise from_stream(event, provider=self._provider, secrets=self._secrets)
+
+    def _start(self, message: dict[str, Any]) -> None:
+        self._usage.update(mapping(message.get("usage")))
+        self._named = words(message.get("model"))
+
+    def _begin(self, index: int, block: dict[str, Any]) -> None:
+        kind = words(block.get("type"))
+        if not kind:
+            return
+        block = {**block, **{key: words(block[key]) for key in _TEXTS if key in block}}
+        self._blocks[index] = block
+        self._inputs.pop(index, None)
+        if kind == "tool_use":
+            given = block.get("input")
+            self._inputs[index] = [json.dumps(given)] if given else []
+            self._new[2].append(f"{block.get('name', '')} ")
+        elif kind == "text":
+            self._new[0].append(block.setdefault("text", ""))
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> None:
+        block = self._blocks.get(index)
+        if block is None:
+            return
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                block["text"] = block.get("text", "") + text
+                self._new[0].append(text)
+            case {"type": "thinking_delta", "thinking": str(thinking)}:
+                block["thinking"] = block.get("thinking", "") + thinking
+                self._new[1].append(thinking)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                block["signature"] = block.get("signature", "") + signature
+            case {"type": "input_json_delta", "partial_json": str(piece)} if index in self._inputs:
+                self._inputs[index].append(piece)
+                self._new[2].append(piece)
+
+
+def _index(event: dict[str, Any]) -> int:
+    """Which block of the message an event is about."""
+    index = event.get("index", 0)
+    return index if isinstance(index, int) else 0
+
+
+def usage_of(usage: dict[str, Any]) -> Usage:
+    """Tokens as reported. The API counts cached input apart; here `input_tokens` holds all of it."""
+    fresh = whole_number(usage.get("input_tokens"))
+    read = whole_number(usage.get("cache_read_input_tokens"))
+    written = whole_number(usage.get("cache_creation_input_tokens"))
+    details = mapping(usage.get("output_tokens_details"))
+    return Usage(
+        input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
+        cached_tokens=read,
+        output_tokens=whole_number(usage.get("output_tokens")),
+        reasoning_tokens=whole_number(details.get("thinking_tokens", details.get("reasoning_tokens"))),
+    )

@@ -1,0 +1,203 @@
+"""One attempt at a model, as every HTTP provider makes it.
+
+Through the gate, out, and back as a stream; what is particular to a vendor is its
+`Wire`. No retries live here but those that send the request in another form: a
+server that refuses an option is asked again without it, once, and that is kept in
+mind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.transport.admission_gate import Gate, Place
+from zoea.llm.transport.http_client import Http, Reply
+from zoea.llm.transport.provider_errors import failure, from_status, said
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import ProviderError
+from zoea.model.ports import Clock
+from zoea.model.request import Answer, Delta, ModelRequest, Sent, StreamItem
+
+MAX_FORMS = 6
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""With all its framing: several times what any model can say in one answer."""
+MAX_SILENCE_S = 600.0
+"""How long signs of life alone keep a request going: a server that says only that it lives has lost it."""
+_TOO_MUCH = (429, 503, 529)
+
+
+class Fold(Protocol):
+    """Bytes of a body in, progress and an answer out."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    def feed(self, data: bytes) -> Delta | None: ...
+
+    def end(self) -> Delta | None: ...
+
+    def whole(self, body: bytes) -> None: ...
+
+    def answer(self) -> Answer: ...
+
+
+class HttpProvider:
+    """The common part of the providers that speak HTTP.
+
+    Subclasses say how a request looks (`_form`), what reads its answer (`_fold`),
+    where it goes (`path`, `stream_type`), what must be known first (`_prepare`), and
+    what a refusal teaches (`_learn`).
+    """
+
+    kind = ""
+    path = ""
+    stream_type = "text/event-stream"
+
+    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
+        self.name = name
+        self.label = config.label or name
+        self.metered = config.metered
+        self._config = config
+        self._gate = gate
+        self._http = http
+        self._clock = clock
+        self._silence = max(MAX_SILENCE_S, config.timeouts.first)
+        self._secrets = (config.api_key,) if config.api_key else ()
+
+    def _model(self, request: ModelRequest) -> str:
+        return request.model or self._config.model
+
+    async def _prepare(self, request: ModelRequest) -> None:
+        """Find out what the request's form depends on. Never fails: the request itself will tell."""
+
+    def _form(self, request: ModelRequest, plain: bool) -> bytes:
+        """The body. `plain` without thinking."""
+        raise NotImplementedError
+
+    def _fold(self, request: ModelRequest) -> Fold:
+        raise NotImplementedError
+
+    def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
+        """True where the refusal taught something, so that another form is worth sending."""
+        return False
+
+    def _refused_thinking(self, request: ModelRequest, text: str) -> None:
+        """A 400 spoke of thinking; the request is sent again without it."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        """See `Provider.stream`. Closing it closes the connection."""
+        place = self._gate.arrive()
+        reply: Reply | None = None
+        try:
+            has_waited = False
+            while not place.is_in:
+                has_waited = True
+                yield place.held()
+                await place.moved()
+            if has_waited:
+                yield Sent()
+            await self._prepare(request)
+            reply = await self._open(request, place)
+            fold = self._fold(request)
+            if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
+                fold.whole(await reply.body(16 * 1024 * 1024))
+            else:
+                bound = _Bound(self.name, self._silence)
+                while (data := await self._next(reply, fold)) is not None:
+                    delta = fold.feed(data)
+                    bound.came(len(data), said=delta is not None)
+                    if delta is not None:
+                        yield delta
+                    if fold.is_done:
+                        await reply.drain()
+                        break
+            if (delta := fold.end()) is not None:
+                yield delta
+            if not fold.is_complete:
+                raise failure(
+                    ErrorClass.TRANSIENT,
+                    f"{self.name} ended its answer in the middle",
+                    title="The connection to the provider broke",
+                )
+            yield fold.answer()
+        finally:
+            if reply is not None:
+                await reply.close()
+            place.leave()
+
+    async def _next(self, reply: Reply, fold: Fold) -> bytes | None:
+        try:
+            return await reply.read()
+        except ProviderError:
+            if fold.is_complete:  # all was said; only the end of the stream is missing
+                return None
+            raise
+
+    async def _open(self, request: ModelRequest, place: Place) -> Reply:
+        plain = False
+        for _ in range(MAX_FORMS):
+            reply = await self._http.open("POST", self.path, self._form(request, plain))
+            if reply.status < 300:
+                place.answered()
+                return reply
+            try:
+                body = await reply.body()
+            finally:
+                await reply.close()
+            error = from_status(
+                reply.status,
+                reply.headers,
+                body,
+                now_us=self._clock.now(),
+                provider=self.name,
+                secrets=self._secrets,
+            )
+            if error.names_thinking and not plain:
+                self._refused_thinking(request, error.what)
+                plain = True
+            elif not self._learn(request, plain, reply.status, said(body)[0]):
+                break
+        if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
+            place.refused(error.retry_after)
+        raise error
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+class _Bound:
+    """An answer has an end: so many bytes, and so many seconds of nothing but signs of life."""
+
+    __slots__ = ("_bytes", "_name", "_said_at", "_silence")
+
+    def __init__(self, name: str, silence: float) -> None:
+        self._name = name
+        self._silence = silence
+        self._bytes = 0
+        self._said_at = asyncio.get_running_loop().time()
+
+    def came(self, count: int, *, said: bool) -> None:
+        """Raises ProviderError once it is too much."""
+        self._bytes += count
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise failure(
+                ErrorClass.BAD_REQUEST,
+                f"{self._name} sent more than {MAX_ANSWER_BYTES // 2**20} MiB for one answer, and did not end",
+                title="The provider's answer has no end",
+                hint="Look at the provider: no model says so much at once. A lower output limit may help.",
+            )
+        now = asyncio.get_running_loop().time()
+        if said:
+            self._said_at = now
+        elif now - self._said_at > self._silence:
+            raise failure(
+                ErrorClass.TRANSIENT,
+                f"{self._name} gave signs of life for {self._silence:g} s, and no word",
+                title="The provider fell silent",
+            )

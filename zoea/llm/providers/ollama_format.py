@@ -1,0 +1,210 @@
+"""To and from the JSON of Ollama's native chat. Pure.
+
+Source: https://docs.ollama.com/api/chat. Native, because the compatible address
+of the same server has no way to say how large the window shall be.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from zoea.llm.messages import json_schema_tools
+from zoea.llm.messages.argument_repair import repair
+from zoea.llm.messages.message_rules import arguments_object, merge_users, result_text, settle
+from zoea.llm.messages.reasoning_replay import Replay, replay_of
+from zoea.llm.messages.think_splitter import ThinkSplitter
+from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.providers.openai_request import tool_wire
+from zoea.llm.providers.openai_stream import whole_number
+from zoea.llm.transport.event_stream import LineReader
+from zoea.llm.transport.json_safety import mapping, mappings, named, parse, words
+from zoea.llm.transport.provider_errors import failure, from_stream, said
+from zoea.model.enums import ErrorClass, Finish, Role
+from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
+from zoea.model.values import Usage
+
+WINDOW = 8192
+
+
+def uses_schema(request: ModelRequest, config: ProviderConfig, without_tools: bool) -> bool:
+    """True where the tools go out as a schema for the answer."""
+    if not request.tools or config.tool_mode is ToolMode.NATIVE:
+        return False
+    return config.tool_mode is ToolMode.JSON_SCHEMA or without_tools
+
+
+def body_of(
+    request: ModelRequest, config: ProviderConfig, *, plain: bool = False, without_tools: bool = False
+) -> dict[str, Any]:
+    """The request's body; `num_ctx` and `num_predict` are always sent. `plain` is without thinking."""
+    system, messages = settle(request.messages)
+    model = request.model or config.model
+    schema = uses_schema(request, config, without_tools)
+    if schema:
+        system, messages = json_schema_tools.as_text(
+            system, messages, request.tools, with_examples=bool(config.examples)
+        )
+        messages = merge_users(messages)
+    wire = [{"role": "system", "content": system}] if system else []
+    wire.extend(_message(message, model, plain) for message in messages)
+    options: dict[str, Any] = {
+        "num_ctx": request.context_window or config.context_window or WINDOW,
+        "num_predict": request.max_output_tokens,
+    }
+    temperature = config.temperature if request.temperature is None else request.temperature
+    if temperature is not None:
+        options["temperature"] = temperature
+    body: dict[str, Any] = {"model": model, "messages": wire, "stream": True}
+    if schema:
+        body["format"] = json_schema_tools.schema(request.tools)
+    elif request.tools:
+        body["tools"] = [tool_wire(tool) for tool in request.tools]
+    if config.thinking is not None and not plain:
+        body["think"] = think_of(config.thinking)
+    for given in (config.options, request.options):
+        rest = dict(given)
+        options.update(rest.pop("options", {}))
+        body.update(rest)
+    body["options"] = options
+    return body
+
+
+def think_of(setting: bool | int | str) -> bool | str:
+    """The setting as Ollama's `think`: on, off, or a level where the model knows levels."""
+    match setting:
+        case bool():
+            return setting
+        case "off":
+            return False
+        case "low" | "medium" | "high":
+            return setting
+        case _:
+            return True
+
+
+def _message(message: RequestMessage, model: str, plain: bool) -> dict[str, Any]:
+    match message.role:
+        case Role.TOOL:
+            return {
+                "role": "tool",
+                "content": result_text(message),
+                "tool_name": message.name,
+                "tool_call_id": message.call_id,
+            }
+        case Role.ASSISTANT:
+            wire: dict[str, Any] = {"role": "assistant", "content": message.content}
+            if message.calls:
+                wire["tool_calls"] = [
+                    {
+                        "id": call.id,
+                        "function": {"name": call.name, "arguments": arguments_object(call.arguments)},
+                    }
+                    for call in message.calls
+                ]
+                if message.reasoning and not plain and replay_of(model) is not Replay.NONE:
+                    wire["thinking"] = message.reasoning
+            return wire
+        case _:
+            return {"role": "user", "content": message.content}
+
+
+class LineFold:
+    """Feed it the body's bytes; it gives progress, and the answer in the end."""
+
+    def __init__(
+        self, provider: str, model: str, *, is_structured: bool = False, secrets: tuple[str, ...] = ()
+    ) -> None:
+        self._provider = provider
+        self._model = model
+        self._structured = is_structured
+        self._secrets = secrets
+        self._reader = LineReader()
+        self._think = ThinkSplitter()
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[AnswerCall] = []
+        self._last: dict[str, Any] = {}
+        self.is_done = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_done
+
+    def feed(self, data: bytes) -> Delta | None:
+        return self._take(self._reader.feed(data))
+
+    def end(self) -> Delta | None:
+        delta = self._take(self._reader.end()) or Delta()
+        text, reasoning = self._think.end()
+        self._text.append(text)
+        self._reasoning.append(reasoning)
+        delta = Delta(delta.text + text, delta.reasoning + reasoning, delta.call)
+        return delta if delta != Delta() else None
+
+    def whole(self, body: bytes) -> None:
+        """An answer in one piece: a server that does not stream, or a web page."""
+        self.feed(body + b"\n")
+        if not self.is_done:
+            raise failure(
+                ErrorClass.BAD_REQUEST,
+                f"{self._provider} sent {said(body)[0] or 'nothing'}",
+                secrets=self._secrets,
+                title="The provider sent no answer",
+                hint="Check the provider's base_url: Ollama's is usually http://127.0.0.1:11434.",
+            )
+
+    def answer(self) -> Answer:
+        text, orphan = self._think.orphan("".join(self._text))
+        reasoning = f"{''.join(self._reasoning)}{orphan}".strip()
+        calls = tuple(self._calls)
+        reason = words(self._last.get("done_reason")) or "stop"
+        finish = {"stop": Finish.STOP, "length": Finish.LENGTH}.get(reason, Finish.UNKNOWN)
+        if self._structured and not calls:
+            text, calls = json_schema_tools.read(text, is_cut=finish is Finish.LENGTH)
+        return Answer(
+            text=text.strip("\n") if reasoning else text,
+            reasoning=reasoning,
+            calls=calls,
+            usage=Usage(
+                input_tokens=whole_number(self._last.get("prompt_eval_count")),
+                output_tokens=whole_number(self._last.get("eval_count")),
+            ),
+            finish=Finish.CALLS if calls else finish,
+            model=str(self._last.get("model") or self._model),
+        )
+
+    def _take(self, lines: list[str]) -> Delta | None:
+        new: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for line in lines:
+            try:
+                payload = parse(line)
+            except ValueError:
+                continue  # no line of Ollama's; a stream of nothing else is found incomplete
+            if not isinstance(payload, dict):
+                continue
+            if payload.get("error"):
+                raise from_stream(payload, provider=self._provider, secrets=self._secrets)
+            self._message(mapping(payload.get("message")), new)
+            if payload.get("done"):
+                self._last = payload
+                self.is_done = True
+        text, reasoning, call = map("".join, new)
+        return Delta(text, reasoning, call) if text or reasoning or call else None
+
+    def _message(self, message: dict[str, Any], new: tuple[list[str], list[str], list[str]]) -> None:
+        text, reasoning = self._think.feed(words(message.get("content")))
+        reasoning = words(message.get("thinking")) + reasoning
+        if text:
+            self._text.append(text)
+            new[2 if self._structured else 0].append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
+            new[1].append(reasoning)
+        for call in mappings(message.get("tool_calls")):
+            function = mapping(call.get("function"))
+            given = function.get("arguments")
+            arguments, broken = repair(given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False))
+            name = named(function.get("name"))
+            self._calls.append(AnswerCall(name, arguments, str(call.get("id") or ""), broken))
+            new[2].append(f"{name} {arguments}")

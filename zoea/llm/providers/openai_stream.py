@@ -1,0 +1,289 @@
+"""From the events of a chat completion to deltas and an `Answer`.
+
+It takes what compatible servers really send: calls without index or id, all with
+index 0, names in every piece, arguments as objects, content as parts, usage in
+any chunk or none, no `[DONE]`, and answers that were never streamed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from zoea.llm.messages import json_schema_tools
+from zoea.llm.messages.argument_repair import repair
+from zoea.llm.messages.think_splitter import ThinkSplitter
+from zoea.llm.transport.event_stream import EventReader
+from zoea.llm.transport.json_safety import mapping, mappings, named, parse, words
+from zoea.llm.transport.provider_errors import failure, from_stream, said
+from zoea.model.enums import ErrorClass, Finish
+from zoea.model.request import Answer, AnswerCall, Delta
+from zoea.model.values import Native, Usage
+
+MOST_TOKENS = 10**12
+MOST_MONEY = 10**6
+"""What one request can have used or cost, with room to spare: what is beyond does not fit into a database's sums."""
+
+_FINISH: dict[str, Finish] = {
+    "stop": Finish.STOP,
+    "eos": Finish.STOP,
+    "tool_calls": Finish.CALLS,
+    "function_call": Finish.CALLS,
+    "length": Finish.LENGTH,
+    "max_tokens": Finish.LENGTH,
+    "content_filter": Finish.FILTER,
+}
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    extra: Any = None
+
+
+class ChatFold:
+    """Feed it the body's bytes; it gives progress, and the answer in the end."""
+
+    def __init__(
+        self, provider: str, model: str, *, is_structured: bool = False, secrets: tuple[str, ...] = ()
+    ) -> None:
+        self._provider = provider
+        self._model = model
+        self._structured = is_structured
+        self._secrets = secrets
+        self._reader = EventReader()
+        self._think = ThinkSplitter()
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._details: list[dict[str, Any]] = []
+        self._usage: dict[str, Any] | None = None
+        self._finish = ""
+        self._named = ""
+        self._new: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self.is_done = False
+
+    @property
+    def is_complete(self) -> bool:
+        """True where the model said that it has ended, whatever becomes of the connection."""
+        return self.is_done or bool(self._finish)
+
+    def feed(self, data: bytes) -> Delta | None:
+        return self._take(self._reader.feed(data))
+
+    def end(self) -> Delta | None:
+        """The connection has ended: what was held back."""
+        delta = self._take(self._reader.end())
+        text, reasoning = self._think.end()
+        self._text.append(text)
+        self._reasoning.append(reasoning)
+        if text or reasoning:
+            delta = delta or Delta()
+            return Delta(delta.text + text, delta.reasoning + reasoning, delta.call)
+        return delta
+
+    def whole(self, body: bytes) -> None:
+        """An answer that was not streamed although that was asked for."""
+        try:
+            payload = parse(body)
+        except ValueError:
+            raise _no_answer(self._provider, said(body)[0], self._secrets) from None
+        self._payload(payload)
+
+    def answer(self) -> Answer:
+        """Raises ProviderError (content filter) where a filter left nothing."""
+        text = "".join(self._text)
+        reasoning = "".join(self._reasoning)
+        text, orphan = self._think.orphan(text)
+        reasoning = f"{reasoning}{orphan}".strip()
+        calls = tuple(self._answer_call(call) for call in self._calls if call.name or call.arguments)
+        if self._structured and not calls:
+            text, calls = json_schema_tools.read(text, is_cut=self._is_cut)
+        finish = Finish.CALLS if calls else _FINISH.get(self._finish, Finish.UNKNOWN if self._finish else Finish.STOP)
+        if finish is Finish.FILTER and not text.strip():
+            raise failure(ErrorClass.CONTENT_FILTER, f"{self._provider} stopped the answer before its first word")
+        return Answer(
+            text=text.strip("\n") if reasoning else text,
+            reasoning=reasoning,
+            calls=calls,
+            native=self._native(),
+            usage=usage_of(self._usage),
+            finish=finish,
+            model=self._named or self._model,
+        )
+
+    @property
+    def _is_cut(self) -> bool:
+        return _FINISH.get(self._finish) is Finish.LENGTH
+
+    def _answer_call(self, call: _Call) -> AnswerCall:
+        arguments, broken = repair(call.arguments, is_cut=self._is_cut and call is self._calls[-1])
+        return AnswerCall(named(call.name), arguments, call.id, broken)
+
+    def _native(self) -> Native | None:
+        blocks: list[dict[str, Any]] = [{"type": "detail", "detail": one} for one in self._details]
+        blocks += [
+            {"type": "extra", "position": position, "extra_content": call.extra}
+            for position, call in enumerate(self._calls)
+            if call.extra
+        ]
+        return Native(self._provider, self._model, json.dumps(blocks, ensure_ascii=False)) if blocks else None
+
+    def _take(self, events: list[tuple[str, str]]) -> Delta | None:
+        self._new = ([], [], [])
+        for name, data in events:
+            if data.strip() == "[DONE]":
+                self.is_done = True
+                continue
+            try:
+                payload = parse(data)
+            except ValueError:
+                if name == "error":
+                    raise from_stream({"error": data}, provider=self._provider, secrets=self._secrets) from None
+                continue  # a keep-alive of some proxies; a stream of nothing else is found incomplete
+            self._payload(payload)
+        text, reasoning, call = map("".join, self._new)
+        return Delta(text, reasoning, call) if text or reasoning or call else None
+
+    def _payload(self, payload: Any) -> None:
+        if not isinstance(payload, dict):
+            return
+        if payload.get("error"):
+            raise from_stream(payload, provider=self._provider, secrets=self._secrets)
+        usage = payload.get("usage") or mapping(payload.get("x_groq")).get("usage")
+        if isinstance(usage, dict):
+            self._usage = usage
+        if isinstance(payload.get("model"), str):
+            self._named = payload["model"]
+        for choice in mappings(payload.get("choices")):
+            if choice.get("index"):
+                continue
+            self._delta(mapping(choice.get("delta") or choice.get("message")))
+            if choice.get("finish_reason"):
+                self._finish = str(choice["finish_reason"])
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        content = delta.get("content")
+        if isinstance(content, str):
+            self._content(content)
+        elif isinstance(content, list):
+            for part in mappings(content):
+                self._part(part)
+        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+        if isinstance(reasoning, str):
+            self._reason(reasoning)
+        if isinstance(delta.get("refusal"), str):
+            self._content(delta["refusal"])
+        for detail in mappings(delta.get("reasoning_details")):
+            self._detail(detail)
+        for piece in mappings(delta.get("tool_calls")):
+            self._call(piece)
+
+    def _content(self, content: str) -> None:
+        text, reasoning = self._think.feed(content)
+        if text:
+            self._text.append(text)
+            self._new[2 if self._structured else 0].append(text)
+        if reasoning:
+            self._reason(reasoning)
+
+    def _reason(self, text: str) -> None:
+        self._reasoning.append(text)
+        self._new[1].append(text)
+
+    def _part(self, part: dict[str, Any]) -> None:
+        """Content in parts, as Mistral streams it: text, or thinking that is itself parts."""
+        if isinstance(part.get("text"), str):
+            self._content(part["text"])
+        for thought in mappings(part.get("thinking")):
+            if isinstance(thought.get("text"), str):
+                self._reason(thought["text"])
+
+    def _detail(self, detail: dict[str, Any]) -> None:
+        """One piece of `reasoning_details`: pieces of one block share its index and type."""
+        last = self._details[-1] if self._details else None
+        if last is None or (last.get("index"), last.get("type")) != (detail.get("index"), detail.get("type")):
+            self._details.append(dict(detail))
+            return
+        for key, value in detail.items():
+            if key in ("text", "summary", "data") and isinstance(value, str):
+                last[key] = words(last.get(key)) + value
+            elif value is not None:
+                last[key] = value
+
+    def _call(self, piece: dict[str, Any]) -> None:
+        function = mapping(piece.get("function"))
+        call = self._place(piece, function)
+        name = words(function.get("name"))
+        if name and name != call.name and not call.arguments:
+            call.name += name
+        if piece.get("id"):
+            call.id = str(piece["id"])
+        if piece.get("extra_content"):
+            call.extra = piece["extra_content"]
+        arguments = function.get("arguments")
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        call.arguments += arguments or ""
+        self._new[2].append(f"{name} {arguments or ''}" if name else arguments or "")
+
+    def _place(self, piece: dict[str, Any], function: dict[str, Any]) -> _Call:
+        """The call that a piece belongs to; a new one where its index, or else its id, says so."""
+        index = piece.get("index")
+        known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
+        id = piece.get("id") or ""
+        begins = bool(words(function.get("name"))) and (
+            bool(id and known and known.id and id != known.id)
+            or (not isinstance(index, int) and not id and known is not None and bool(known.arguments))
+        )
+        if known is not None and not begins:
+            return known
+        call = _Call()
+        self._calls.append(call)
+        if isinstance(index, int):
+            self._by_index[index] = call
+        return call
+
+
+def usage_of(usage: dict[str, Any] | None) -> Usage:
+    """Tokens as reported; what is missing stays unknown."""
+    if usage is None:
+        return Usage()
+    prompt = mapping(usage.get("prompt_tokens_details"))
+    completion = mapping(usage.get("completion_tokens_details"))
+    cached = prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
+    cost = usage.get("cost")
+    return Usage(
+        input_tokens=whole_number(usage.get("prompt_tokens")),
+        cached_tokens=whole_number(cached),
+        output_tokens=whole_number(usage.get("completion_tokens")),
+        reasoning_tokens=whole_number(completion.get("reasoning_tokens")),
+        cost_micros=micros(cost),
+    )
+
+
+def whole_number(value: Any) -> int | None:
+    """The number, where it is one that tokens can be; nonsense counts as not reported, and costs no answer."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= MOST_TOKENS else None
+
+
+def micros(cost: Any) -> int | None:
+    """A reported price in money as millionths, where it is one."""
+    if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= MOST_MONEY:
+        return None
+    return round(cost * 1_000_000)
+
+
+def _no_answer(provider: str, text: str, secrets: tuple[str, ...]) -> Exception:
+    return failure(
+        ErrorClass.BAD_REQUEST,
+        f"{provider} sent {text or 'nothing'}",
+        secrets=secrets,
+        title="The provider sent no answer",
+        hint="Check the provider's base_url: it should end where the vendor's documentation says (often /v1).",
+    )

@@ -1,0 +1,1 @@
+"""HTTP to model servers: client, errors, admission, event streams."""

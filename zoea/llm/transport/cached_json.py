@@ -1,0 +1,101 @@
+"""Small JSON documents that providers serve beside their streams: lists, properties.
+
+They pass no gate, so that a swarm asks for each only once: see `Remembered`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from zoea.llm.transport.http_client import Http
+from zoea.llm.transport.json_safety import parse
+from zoea.llm.transport.provider_errors import failure, from_status, said
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import ProviderError
+from zoea.model.ports import Clock
+
+FAILED_FOR_US = 5_000_000
+UNLISTED_FOR_US = 300_000_000
+DOCUMENT_S = 30.0
+T = TypeVar("T")
+
+
+class Remembered(Generic[T]):
+    """Fetched once for all who ask at once or later; a failure is told to all who ask soon after it.
+
+    Soon is 5 s, then it is fetched anew; `absent_us` stands instead where the server has no such document.
+    """
+
+    def __init__(self, clock: Clock, fetch: Callable[[], Awaitable[T]], *, absent_us: int = FAILED_FOR_US) -> None:
+        self._clock = clock
+        self._fetch = fetch
+        self._absent_us = absent_us
+        self._lock = asyncio.Lock()
+        self._value: T | None = None
+        self._error: ProviderError | None = None
+        self._failed_until = 0
+
+    @property
+    def value(self) -> T | None:
+        """What was fetched, if it was."""
+        return self._value
+
+    async def get(self) -> T:
+        if self._value is None:
+            async with self._lock:
+                await self._ensure()
+        assert self._value is not None
+        return self._value
+
+    async def _ensure(self) -> None:
+        if self._value is not None:  # another caller fetched it while this one waited
+            return
+        if self._error is not None and self._clock.now() < self._failed_until:
+            raise self._error.with_traceback(None)
+        try:
+            self._value = await self._fetch()
+        except ProviderError as error:
+            self._error = error
+            self._failed_until = self._clock.now() + (self._absent_us if is_absent(error) else FAILED_FOR_US)
+            raise
+
+
+def is_absent(error: ProviderError) -> bool:
+    """True where a server is there but has no such document, or none for this key: its models may answer all the same.
+
+    OpenAI's restricted keys are refused the list with a 403; some servers have only a web page there.
+    """
+    return error.status == 403 or error.kind in (ErrorClass.MODEL_MISSING, ErrorClass.BAD_REQUEST)
+
+
+async def fetch(
+    http: Http,
+    method: str,
+    path: str,
+    content: bytes | None = None,
+    *,
+    provider: str,
+    clock: Clock,
+    secrets: tuple[str, ...] = (),
+) -> Any:
+    """The document at `path`. Raises ProviderError where it is not there, no JSON, or not whole within 30 s."""
+    try:
+        async with asyncio.timeout(DOCUMENT_S):
+            status, headers, body = await http.document(method, path, content)
+    except TimeoutError:
+        what = f"{provider} did not send {path} within {DOCUMENT_S:g} s"
+        raise failure(ErrorClass.TRANSIENT, what, title="The provider fell silent") from None
+    if status >= 300:
+        raise from_status(status, headers, body, now_us=clock.now(), provider=provider, secrets=secrets)
+    try:
+        return parse(body)
+    except ValueError:
+        raise failure(
+            ErrorClass.BAD_REQUEST,
+            f"{provider} sent {said(body)[0] or 'nothing'}",
+            secrets=secrets,
+            title="The provider sent no answer",
+            hint="Check the provider's base_url: it should end where the vendor's documentation says (often /v1).",
+        ) from None

@@ -1,0 +1,191 @@
+"""The one factory of Zoea's MCP servers, whichever transport serves them.
+
+It is given what to offer (tools, resources) and how to know who asks, and adds what
+holds for all: unknown names and malformed requests are protocol errors that name
+the field, refusals of a tool are error results a model can read, and of anything
+unforeseen only the log learns more than that it happened.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mcp.server import Server
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from zoea import __version__
+from zoea.mcp_server.client_tools import ClientTools
+from zoea.mcp_server.tokens import Client
+from zoea.model.errors import UsageError, ZoeaError
+from zoea.tools.builtin.schemas import CLIENT_TOOLS, OwnTool
+
+log = logging.getLogger(__name__)
+
+RESOURCE_MISSING = -32002
+"""Protocols up to 2025-11-25 say so of a resource that is not there; later ones say INVALID_PARAMS."""
+INSTRUCTIONS = (
+    "Zoea runs a swarm of agents, called myses. Search what was ever said in it with zoea_search_messages (exact text, "
+    "upper and lower case matter), read a result in full with zoea_read_memory, see who is there with "
+    "zoea_list_myses. To talk to a mysis: zoea_send_message, then zoea_wait for its answer."
+)
+
+Context = ServerRequestContext[Any, Any]
+ClientOf = Callable[[Context], Client]
+
+
+class MissingResource(ZoeaError):
+    """There is no such resource."""
+
+    title = "No such resource"
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool as it is listed, and what carries it out. `commands` keeps it from clients that may only read."""
+
+    tool: Tool
+    call: Callable[[Context, Client, Mapping[str, Any]], Awaitable[CallToolResult]]
+    commands: bool = False
+
+
+class ResourceShelf(Protocol):
+    """The resources of a server."""
+
+    async def listed(self, client: Client, cursor: str) -> ListResourcesResult:
+        """A page of them. Raises UsageError for a cursor that is none of ours, and StoreError."""
+        ...
+
+    def templates(self) -> ListResourceTemplatesResult: ...
+
+    async def read(self, client: Client, uri: str) -> ReadResourceResult:
+        """One of them. Raises MissingResource and StoreError."""
+        ...
+
+
+def build(offered: Sequence[Offered], shelf: ResourceShelf, client_of: ClientOf, *, name: str = "zoea") -> Server[Any]:
+    """An MCP server over what is offered; `client_of` says who sent a request."""
+    by_name = {one.tool.name: one for one in offered}
+
+    async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        may_command = client_of(context).may_command
+        return ListToolsResult(tools=[one.tool for one in offered if may_command or not one.commands])
+
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+        found = by_name.get(params.name)
+        if found is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}", {"field": "params.name"})
+        return await found.call(context, client_of(context), params.arguments or {})
+
+    async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        return await shelf.listed(client_of(context), (params.cursor or "") if params else "")
+
+    async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        return shelf.templates()
+
+    async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await shelf.read(client_of(context), str(params.uri))
+
+    def schema_of(name: str) -> dict[str, Any] | None:
+        found = by_name.get(name)
+        return None if found is None else found.tool.input_schema
+
+    server = Server[Any](
+        name,
+        # Without it every call over HTTP lists all tools first, a third of what the call costs.
+        get_tool_input_schema=schema_of,
+        version=__version__,
+        title="Zoea",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+    )
+    server.middleware.append(_well_behaved)
+    return server
+
+
+def zoea_tools(tools: ClientTools) -> list[Offered]:
+    """Zoea's own tools as they are offered to clients."""
+    return [_offered(own, tools) for own in CLIENT_TOOLS]
+
+
+def _offered(own: OwnTool, tools: ClientTools) -> Offered:
+    async def call(_: Context, client: Client, arguments: Mapping[str, Any]) -> CallToolResult:
+        try:
+            answer = await tools.call(own.name, arguments, client)
+        except ZoeaError as error:
+            return refused(f"{error.what}. {error.hint}" if error.hint else error.what)
+        text = json.dumps(answer, ensure_ascii=False)
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
+
+    listed = Tool(
+        name=own.name,
+        title=own.title,
+        description=own.description,
+        input_schema=own.input_schema,
+        output_schema=own.output,
+        annotations=ToolAnnotations(
+            title=own.title,
+            read_only_hint=own.reads,
+            destructive_hint=False,
+            idempotent_hint=own.reads,
+            open_world_hint=False,
+        ),
+    )
+    return Offered(listed, call, commands=not own.reads)
+
+
+def refused(why: str) -> CallToolResult:
+    """An error result; `why` is a sentence for the model."""
+    return CallToolResult(content=[TextContent(type="text", text=why)], is_error=True)
+
+
+async def _well_behaved(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Every failure of a request as a protocol error that says what is wrong and shows nothing of the inside."""
+    try:
+        return await call_next(ctx)
+    except MCPError:
+        raise
+    except ValidationError as error:
+        raise MCPError(INVALID_PARAMS, *_named(error)) from None
+    except MissingResource as error:
+        code = RESOURCE_MISSING if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else INVALID_PARAMS
+        raise MCPError(code, error.what, {"field": "params.uri"}) from None
+    except UsageError as error:
+        raise MCPError(INVALID_PARAMS, error.what) from None
+    except ZoeaError as error:
+        raise MCPError(INTERNAL_ERROR, f"{error.what}. {error.hint}" if error.hint else error.what) from None
+    except Exception:
+        log.exception("a client's %s failed", ctx.method)
+        raise MCPError(INTERNAL_ERROR, "That failed inside Zoea; its log says why") from None
+
+
+def _named(error: ValidationError) -> tuple[str, dict[str, str]]:
+    """What is wrong with a request's parameters, by field; never what stood there."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    first = ".".join(("params", *(str(part) for part in problems[0]["loc"]))) if problems else "params"
+    return f"Invalid request parameters: {first}: {problems[0]['msg'] if problems else 'invalid'}", {"field": first}

@@ -1,0 +1,152 @@
+"""What clients may read as resources: each mysis's newest turns, and the newest broadcasts."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from mcp_types import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+from zoea.mcp_server.client_rows import iso
+from zoea.mcp_server.client_tools import ClientTools
+from zoea.mcp_server.factory import MissingResource
+from zoea.mcp_server.memory_readers import Library
+from zoea.mcp_server.tokens import Client
+from zoea.model.enums import SenderKind
+from zoea.model.errors import MysisMissing, StoreMissing, UsageError
+from zoea.queries.conversation import newest
+from zoea.queries.stored_swarm import stored_mysis
+from zoea.text.control_characters import strip
+from zoea.tools.builtin.answer_size import within
+from zoea.transfer.export import markdown_turn
+
+BROADCASTS = "zoea://broadcasts"
+TRANSCRIPT = "zoea://myses/{name}/transcript"
+PAGE = 100
+SHOWN_CHARS = 60_000
+"""Characters of a resource at most."""
+SHOWN_BROADCASTS = 100
+
+_BROADCASTS = """
+SELECT id, sender_kind, sender_name, created_at, substr(content, 1, 4000) AS content FROM message
+WHERE kind = 'broadcast' ORDER BY id DESC LIMIT ?
+"""
+
+
+class SwarmResources:
+    """The resources of a swarm. A body of `zoea.mcp_server.factory.ResourceShelf`."""
+
+    def __init__(self, tools: ClientTools, library: Library) -> None:
+        self._tools = tools
+        self._library = library
+
+    async def listed(self, client: Client, cursor: str) -> ListResourcesResult:
+        if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+            raise UsageError("cursor: this is none that a list gave")
+        try:
+            view, _ = await self._tools.view(client)
+            myses = view.myses
+        except StoreMissing:
+            myses = ()
+        after = int(cursor or 0)
+        page = [mysis for mysis in myses if mysis.id > after][: PAGE + 1]
+        resources = [] if after else [_broadcasts()]
+        resources += [_transcript(mysis.name) for mysis in page[:PAGE]]
+        next_cursor = str(page[PAGE - 1].id) if len(page) > PAGE else None
+        return ListResourcesResult(resources=resources, next_cursor=next_cursor)
+
+    def templates(self) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(
+            resource_templates=[
+                ResourceTemplate(
+                    uri_template=TRANSCRIPT,
+                    name="transcript",
+                    title="Transcript of a mysis",
+                    description="The newest turns of a mysis, as Markdown.",
+                    mime_type="text/markdown",
+                )
+            ]
+        )
+
+    async def read(self, client: Client, uri: str) -> ReadResourceResult:
+        parts = urlsplit(uri)
+        match (parts.scheme, parts.netloc, parts.path.strip("/").split("/")):
+            case ("zoea", "broadcasts", [""]):
+                text, kind = await self._broadcasts_text(), "application/json"
+            case ("zoea", "myses", [name, "transcript"]) if name:
+                text, kind = await self._transcript_text(unquote(name), uri), "text/markdown"
+            case _:
+                raise MissingResource(f"Resource not found: {uri[:200]}")
+        contents = TextResourceContents(uri=uri, mime_type=kind, text=text)
+        return ReadResourceResult(contents=[contents])
+
+    async def _broadcasts_text(self) -> str:
+        try:
+            return await self._library.ask(_broadcasts_text)
+        except StoreMissing:
+            return "[]"
+
+    async def _transcript_text(self, name: str, uri: str) -> str:
+        database = self._library.database
+
+        def read(_: sqlite3.Connection) -> str:
+            mysis = stored_mysis(database, name)
+            page = newest(database, mysis.id)
+            turns: list[str] = []
+            room = SHOWN_CHARS
+            for turn in reversed(page.turns):
+                text = "".join(markdown_turn(turn, strip))
+                room -= len(text)
+                if turns and room < 0:
+                    break
+                turns.insert(0, text[-SHOWN_CHARS:])
+            older = "Older turns are not shown here: zoea_search_messages finds them.\n"
+            has_older = page.has_older or len(turns) < len(page.turns)
+            return f"# {strip(mysis.name)}\n\n{older if has_older else ''}{''.join(turns)}"
+
+        try:
+            return await self._library.ask(read)
+        except (MysisMissing, StoreMissing):
+            raise MissingResource(f"Resource not found: {uri[:200]}") from None
+
+
+def _broadcasts() -> Resource:
+    return Resource(
+        uri=BROADCASTS,
+        name="broadcasts",
+        title="Broadcasts",
+        description="The newest messages to the whole swarm, newest first.",
+        mime_type="application/json",
+    )
+
+
+def _transcript(name: str) -> Resource:
+    return Resource(
+        uri=TRANSCRIPT.format(name=quote(name, safe="")),
+        name=f"transcript of {name}",
+        title=f"Transcript of {name}",
+        description=f"The newest turns of {name}, as Markdown.",
+        mime_type="text/markdown",
+    )
+
+
+def _broadcasts_text(reader: sqlite3.Connection) -> str:
+    rows: list[dict[str, Any]] = [
+        {
+            "id": row["id"],
+            "sender": "commander" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
+            "created_at": iso(row["created_at"]),
+            "content": row["content"],
+        }
+        for row in reader.execute(_BROADCASTS, (SHOWN_BROADCASTS,))
+    ]
+    return json.dumps(within(rows, SHOWN_CHARS), ensure_ascii=False, indent=1)

@@ -1,0 +1,1 @@
+"""Services of the process itself: clock, lock, log file, garbage collection, hangup."""

@@ -1,0 +1,1 @@
+"""Read-only queries for fronts: conversations, requests, search, events, broadcasts."""

@@ -1,0 +1,87 @@
+"""The latest things said to many, and what became of them; read straight from the database."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.model.enums import SenderKind
+from zoea.store.direct_reader import open_reader
+
+_LATEST = """
+SELECT g.id, g.kind, g.sender_kind, g.sender_name, g.content, g.created_at,
+  sum(d.state = 'taken' AND t.outcome IN ('answered', 'iteration_limit')) AS answered,
+  sum(d.state = 'taken' AND t.outcome IS NULL) AS working,
+  sum(d.state = 'pending') AS queued,
+  sum(d.state = 'skipped') AS skipped,
+  sum(d.state = 'taken' AND t.outcome NOT IN ('answered', 'iteration_limit')) AS unanswered,
+  count(d.id) AS recipients
+FROM message g LEFT JOIN delivery d ON d.message_id = g.id LEFT JOIN turn t ON t.id = d.turn_id
+WHERE g.kind = 'broadcast' OR (g.sender_kind = 'mysis' AND g.recipients_filter = '{"to": "commander"}')
+GROUP BY g.id ORDER BY g.id DESC LIMIT ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """One thing said, and for how many it was answered, is worked on, waits, was skipped, will not be answered."""
+
+    id: int
+    sender: str
+    text: str
+    created_at: int
+    recipients: int
+    answered: int
+    working: int
+    queued: int
+    skipped: int
+    unanswered: int
+    to_commander: bool
+
+
+def latest(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
+    """The newest first. Raises StoreError."""
+    with closing(open_reader(database)) as reader:
+        found = reader.execute(_LATEST, (limit,)).fetchall()
+    return tuple(
+        Broadcast(
+            id=row["id"],
+            sender="you" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
+            text=row["content"],
+            created_at=row["created_at"],
+            recipients=row["recipients"],
+            answered=row["answered"] or 0,
+            working=row["working"] or 0,
+            queued=row["queued"] or 0,
+            skipped=row["skipped"] or 0,
+            unanswered=row["unanswered"] or 0,
+            to_commander=row["kind"] == "direct",
+        )
+        for row in found
+    )
+
+
+_INHERITED = """
+SELECT content, created_at FROM message
+WHERE kind = 'broadcast' AND sender_kind = 'commander' AND created_at >= ? AND recipients_filter IS NULL
+ORDER BY created_at DESC, id DESC LIMIT 1
+"""
+_SAID = "SELECT content FROM message WHERE sender_kind = 'commander' ORDER BY id DESC LIMIT ?"
+
+
+def inherited(database: Path, since: int) -> tuple[str, int] | None:
+    """What a new mysis would be told first: the commander's newest broadcast to all, and when it was said.
+
+    `since` is in µs. None where nothing was said since then. Raises StoreError.
+    """
+    with closing(open_reader(database)) as reader:
+        row = reader.execute(_INHERITED, (since,)).fetchone()
+    return (row["content"], row["created_at"]) if row else None
+
+
+def said_by_commander(database: Path, limit: int = 200) -> tuple[str, ...]:
+    """What the commander wrote, the oldest first. Raises StoreError."""
+    with closing(open_reader(database)) as reader:
+        found = reader.execute(_SAID, (limit,)).fetchall()
+    return tuple(row["content"] for row in reversed(found))

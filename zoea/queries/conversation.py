@@ -1,0 +1,250 @@
+"""One mysis's conversation read by turns, a page at a time, straight from the database.
+
+A transcript of 100,000 memories opens as fast as one of a hundred: pages are found
+by the turn's number and read by the turn's own index, and nothing is counted whole.
+Everything here is synchronous and read-only; fronts call it in a thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zoea.model.enums import MessageKind, OpenedBy, Outcome, SenderKind
+from zoea.model.errors import StoreError
+from zoea.model.values import Delivery, Failure, Memory, Sender
+from zoea.store.direct_reader import open_reader
+from zoea.swarm.persistence import row_values
+
+PAGE_MEMORIES = 60
+PAGE_TURNS = 40
+SHOWN_CHARS = 20_000
+_NO_END = 1 << 62
+
+_TURNS = """
+SELECT t.id, t.number, t.opened_by, t.nudge_level, t.attempt, t.outcome, t.broke_off, t.failure, t.opened_at,
+  t.ended_at, (SELECT count(*) FROM memory m WHERE m.turn_id = t.id) AS memories
+FROM turn t WHERE t.mysis_id = ?
+"""
+_BESIDE = """
+SELECT m.id, m.request_id, q.duration_us, g.kind, g.sender_kind, g.sender_id, g.sender_name
+FROM memory m LEFT JOIN request q ON q.id = m.request_id LEFT JOIN message g ON g.id = m.message_id
+"""
+_SPENT = """
+SELECT turn_id, count(*) AS requests, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)
+    + CASE WHEN input_tokens IS NULL AND output_tokens IS NULL AND state = 'estimated' THEN estimated_tokens ELSE 0 END)
+    AS tokens, max(state = 'estimated') AS is_estimate
+FROM request WHERE state <> 'refused'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One memory as a reader meets it.
+
+    Args:
+        memory: Its content is cut to `SHOWN_CHARS`; `whole` reads the rest.
+        chars: Length of the whole content.
+        sender, kind: Who said a prompt, and to how many; None for what is no prompt.
+        request_id: The request that an answer came from, for the inspector.
+        took_us: How long that request took.
+    """
+
+    memory: Memory
+    chars: int
+    sender: Sender | None = None
+    kind: MessageKind | None = None
+    request_id: int | None = None
+    took_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What Zoea itself put into a turn, after the memory of that `seq`."""
+
+    after_seq: int
+    kind: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn with its memories in conversation order.
+
+    `outcome` is None while it is open; then `broke_off` may say why it stands
+    still. `tokens` counts all of its requests; it is an estimate where a provider
+    did not report.
+    """
+
+    id: int
+    number: int
+    opened_by: OpenedBy
+    nudge_level: int
+    attempt: int
+    outcome: Outcome | None
+    broke_off: str
+    failure: Failure | None
+    opened_at: int
+    ended_at: int | None
+    requests: int
+    tokens: int
+    is_estimate: bool
+    entries: tuple[Entry, ...]
+    notes: tuple[Noted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Turns that follow each other, oldest first, and whether there are more on either side."""
+
+    turns: tuple[Turn, ...] = ()
+    has_older: bool = False
+    has_newer: bool = False
+    pending: tuple[Delivery, ...] = ()
+    last_number: int = 0
+
+
+@contextmanager
+def reading(database: Path) -> Iterator[sqlite3.Connection]:
+    """A read-only connection whose troubles are StoreErrors."""
+    try:
+        with closing(open_reader(database)) as reader:
+            yield reader
+    except sqlite3.Error as problem:
+        raise StoreError(f"{database} cannot be read: {problem}") from problem
+
+
+def newest(database: Path, mysis_id: int, *, memories: int = PAGE_MEMORIES) -> Page:
+    """The newest turns, with what waits in the inbox. Raises StoreError."""
+    return older(database, mysis_id, _NO_END, memories=memories)
+
+
+def older(database: Path, mysis_id: int, before: int, *, memories: int = PAGE_MEMORIES) -> Page:
+    """The turns before the one of this number. Raises StoreError."""
+    with reading(database) as reader:
+        back, more = _back(reader, mysis_id, before, memories)
+        return _page(reader, mysis_id, back[::-1], has_older=more)
+
+
+def newer(database: Path, mysis_id: int, since: int, *, memories: int = PAGE_MEMORIES) -> Page:
+    """The turns from the one of this number on: what may have changed, and what came. Raises StoreError."""
+    with reading(database) as reader:
+        on, _ = _forth(reader, mysis_id, since, memories)
+        return _page(reader, mysis_id, on, has_older=True)
+
+
+def around(database: Path, mysis_id: int, number: int, *, memories: int = PAGE_MEMORIES) -> Page:
+    """The turn of this number with its neighbours on both sides. Raises StoreError."""
+    with reading(database) as reader:
+        back, more = _back(reader, mysis_id, number, memories // 2)
+        on, _ = _forth(reader, mysis_id, number, memories // 2)
+        return _page(reader, mysis_id, [*back[::-1], *on], has_older=more)
+
+
+def whole(database: Path, memory_id: int) -> str:
+    """The content of one memory, uncut; empty where there is none. Raises StoreError."""
+    with reading(database) as reader:
+        row = reader.execute("SELECT content FROM memory WHERE id = ?", (memory_id,)).fetchone()
+    return row[0] if row else ""
+
+
+def every_turn(reader: sqlite3.Connection, mysis_id: int) -> Iterator[Turn]:
+    """All turns, oldest first, whole and uncut, read a page at a time."""
+    since = 0
+    while True:
+        found, _ = _forth(reader, mysis_id, since, PAGE_MEMORIES)
+        if not found:
+            return
+        yield from _turns(reader, found, cut=None)
+        since = found[-1]["number"] + 1
+
+
+def _back(reader: sqlite3.Connection, mysis_id: int, before: int, memories: int) -> tuple[list[sqlite3.Row], bool]:
+    """Turn rows before a number, newest first, until they hold enough; and whether there are more."""
+    found = reader.execute(
+        f"{_TURNS} AND t.number < ? ORDER BY t.number DESC LIMIT ?", (mysis_id, before, PAGE_TURNS + 1)
+    )
+    return _enough(found, memories)
+
+
+def _forth(reader: sqlite3.Connection, mysis_id: int, since: int, memories: int) -> tuple[list[sqlite3.Row], bool]:
+    found = reader.execute(f"{_TURNS} AND t.number >= ? ORDER BY t.number LIMIT ?", (mysis_id, since, PAGE_TURNS + 1))
+    return _enough(found, memories)
+
+
+def _enough(found: Iterator[sqlite3.Row], memories: int) -> tuple[list[sqlite3.Row], bool]:
+    taken: list[sqlite3.Row] = []
+    held = 0
+    for row in found:
+        if taken and (held + row["memories"] > memories or len(taken) == PAGE_TURNS):
+            return taken, True
+        taken.append(row)
+        held += row["memories"]
+    return taken, False
+
+
+def _page(reader: sqlite3.Connection, mysis_id: int, found: Sequence[sqlite3.Row], *, has_older: bool) -> Page:
+    row = reader.execute("SELECT max(number) FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchone()
+    last: int = row[0] or 0
+    has_newer = bool(found) and found[-1]["number"] < last
+    pending: tuple[Delivery, ...] = ()
+    if not has_newer:
+        waiting = reader.execute(
+            f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id LIMIT 100", (mysis_id,)
+        )
+        pending = tuple(row_values.delivery(one) for one in waiting)
+    return Page(_turns(reader, found, cut=SHOWN_CHARS), has_older, has_newer, pending, last)
+
+
+def _turns(reader: sqlite3.Connection, found: Sequence[sqlite3.Row], *, cut: int | None) -> tuple[Turn, ...]:
+    if not found:
+        return ()
+    ids = [row["id"] for row in found]
+    among = f"({row_values.marks(ids)})"
+    beside = {row["id"]: row for row in reader.execute(f"{_BESIDE} WHERE m.turn_id IN {among}", ids)}
+    spent = {row["turn_id"]: row for row in reader.execute(f"{_SPENT} AND turn_id IN {among} GROUP BY turn_id", ids)}
+    notes: dict[int, list[Noted]] = {}
+    for row in reader.execute(f"SELECT * FROM turn_note WHERE turn_id IN {among} ORDER BY turn_id, after_seq", ids):
+        notes.setdefault(row["turn_id"], []).append(Noted(row["after_seq"], row["kind"], row["content"]))
+    entries: dict[int, list[Entry]] = {}
+    for row in reader.execute(f"{row_values.MEMORY} WHERE m.turn_id IN {among} ORDER BY m.turn_id, m.seq", ids):
+        memory = row_values.memory(row)
+        entries.setdefault(memory.turn_id, []).append(_entry(memory, beside[memory.id], cut))
+    return tuple(
+        _turn(row, spent.get(row["id"]), tuple(entries.get(row["id"], ())), tuple(notes.get(row["id"], ())))
+        for row in found
+    )
+
+
+def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> Entry:
+    chars = len(memory.content)
+    if cut is not None and chars > cut:
+        memory = replace(memory, content=memory.content[:cut])
+    sender = kind = None
+    if beside["kind"] is not None:
+        sender = Sender(SenderKind(beside["sender_kind"]), beside["sender_id"], beside["sender_name"])
+        kind = MessageKind(beside["kind"])
+    return Entry(memory, chars, sender, kind, beside["request_id"], beside["duration_us"])
+
+
+def _turn(row: sqlite3.Row, spent: sqlite3.Row | None, entries: tuple[Entry, ...], notes: tuple[Noted, ...]) -> Turn:
+    return Turn(
+        id=row["id"],
+        number=row["number"],
+        opened_by=OpenedBy(row["opened_by"]),
+        nudge_level=row["nudge_level"],
+        attempt=row["attempt"],
+        outcome=Outcome(row["outcome"]) if row["outcome"] else None,
+        broke_off=row["broke_off"] or "",
+        failure=row_values.failure(row["failure"]),
+        opened_at=row["opened_at"],
+        ended_at=row["ended_at"],
+        requests=spent["requests"] if spent else 0,
+        tokens=spent["tokens"] if spent else 0,
+        is_estimate=bool(spent and spent["is_estimate"]),
+        entries=entries,
+        notes=notes,
+    )

@@ -1,0 +1,185 @@
+"""What happened, as lines: the event table paged by id, with the texts that events only name; and the log file's end.
+
+Synchronous and read-only; fronts call it in a thread. A list of ids stands for the
+whole log, so that a hundred thousand events scroll and only those in sight are read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.model.values import Event
+from zoea.queries.conversation import reading
+from zoea.queries.phrases import UNREMARKABLE, Text, asked_phrase, is_trouble, sentence, text_of, who
+from zoea.queries.stored_swarm import answer_text, message_text
+from zoea.swarm.persistence import approval_ops, row_values
+from zoea.text.control_characters import strip
+
+# Synchronous and read-only; fronts call it in a thread.
+
+# The turn that a failure was about: the newest that ended or broke off before, unless it was taken up again since,
+# as its row then says nothing of this failure any more.
+_BROKEN_TURN = """
+SELECT t.failure FROM turn t WHERE t.id = (
+  SELECT json_extract(p.data, '$.turn') FROM event p
+  WHERE p.mysis_id = :mysis AND p.id < :event AND p.kind IN ('turn.ended', 'turn.broke_off') ORDER BY p.id DESC LIMIT 1
+) AND coalesce((
+  SELECT n.kind FROM event n
+  WHERE n.mysis_id = :mysis AND n.id > :event AND n.kind LIKE 'turn.%' AND n.kind <> 'turn.note' ORDER BY n.id LIMIT 1
+), '') <> 'turn.resumed'
+"""
+# A row of state and its event are written at one time.
+_OWN = "SELECT error FROM mysis WHERE id = :mysis AND state_at = (SELECT created_at FROM event WHERE id = :event)"
+
+
+def event_text(database: Path, event: Event) -> str:
+    """What `sentence` needs for an event; empty where it needs nothing, or nothing is there. Raises StoreError."""
+    match text_of(event):
+        case Text.ANSWER, turn:
+            return answer_text(database, turn)
+        case Text.MESSAGE, message:
+            return message_text(database, message)
+        case None:
+            return ""
+    with reading(database) as reader:
+        return rarer_text(reader, event)
+
+
+def rarer_text(reader: sqlite3.Connection, event: Event) -> str:
+    """As `event_text`, of what few events need: why a mysis failed, and what to do; or what it asks."""
+    match text_of(event):
+        case Text.FAILURE, _:
+            return _failure(reader, event)
+        case Text.ASKED, approval:
+            row = reader.execute(f"{approval_ops.ANY} WHERE a.id = ?", (approval,)).fetchone()
+            return asked_phrase(approval_ops.view(row)) if row is not None else ""
+    return ""
+
+
+def _failure(reader: sqlite3.Connection, event: Event) -> str:
+    """`what` and `hint` of the failure whose title the event holds; empty where it is not kept any more."""
+    for query in (_OWN, _BROKEN_TURN):
+        row = reader.execute(query, {"mysis": event.mysis_id, "event": event.id}).fetchone()
+        kept = json.loads(row[0]) if row is not None and row[0] else {}
+        if kept.get("title") == event.data.get("error"):
+            return " ".join(part for part in (_ended(kept.get("what", "")), kept.get("hint", "")) if part)
+    return ""
+
+
+def _ended(text: str) -> str:
+    """A sentence with its end, so that another can follow."""
+    text = text.strip()
+    return f"{text}." if text and text[-1] not in ".?:;" else text
+
+
+PAGE = 200
+SEARCHED = 2_000
+TEXT_CHARS = 400
+TAIL_BYTES = 256_000
+_NEWEST = 1 << 62
+_IN_ONE_QUERY = 500
+
+# The text that an event names: what a turn's mysis said last, or what a message says.
+_LINES = f"""
+SELECT e.id, e.mysis_id, e.kind, e.data, e.created_at, y.name, CASE e.kind
+  WHEN 'turn.ended' THEN (SELECT substr(m.content, 1, {TEXT_CHARS}) FROM memory m
+    WHERE m.turn_id = json_extract(e.data, '$.turn') AND m.role = 'assistant' AND m.content <> ''
+    ORDER BY m.seq DESC LIMIT 1)
+  WHEN 'message.sent' THEN (SELECT substr(g.content, 1, {TEXT_CHARS}) FROM message g
+    WHERE g.id = json_extract(e.data, '$.message')) END AS said
+FROM event e LEFT JOIN mysis y ON y.id = e.mysis_id
+"""
+_KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))})"
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One event as a line; `text` is harmless to a terminal. Time in µs."""
+
+    id: int
+    at: int
+    who: str
+    mysis_id: int | None
+    text: str
+    is_trouble: bool
+
+
+def event_ids(database: Path, after: int = 0) -> array[int]:
+    """The ids of all events worth a line after the given one, oldest first. Raises StoreError."""
+    with reading(database) as reader:
+        found = reader.execute(f"SELECT e.id FROM event e WHERE e.id > ? AND {_KEPT} ORDER BY e.id", (after,))
+        return array("q", (row[0] for row in found))
+
+
+def event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
+    """These events as lines, oldest first. Raises StoreError."""
+    lines: list[LogLine] = []
+    with reading(database) as reader:
+        for at in range(0, len(ids), _IN_ONE_QUERY):
+            part = ids[at : at + _IN_ONE_QUERY]
+            found = reader.execute(f"{_LINES} WHERE e.id IN ({row_values.marks(part)}) ORDER BY e.id", tuple(part))
+            lines += [_line(reader, row) for row in found.fetchall()]
+    return tuple(lines)
+
+
+def whole_line(database: Path, event_id: int) -> str:
+    """What a line says, uncut and with its line breaks; empty where there is no such event. Raises StoreError."""
+    with reading(database) as reader:
+        row = reader.execute(f"{_LINES} WHERE e.id = ?", (event_id,)).fetchone()
+    if row is None:
+        return ""
+    event = _event(row)
+    return strip(sentence(event, event_text(database, event)))
+
+
+def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[list[LogLine], int | None]:
+    """Lines that hold the words, in any case, among the `SEARCHED` events before an id; newest first.
+
+    With it where to go on, None at the beginning of the log. Raises StoreError.
+    """
+    with reading(database) as reader:
+        found = reader.execute(
+            f"{_LINES} WHERE e.id < ? AND {_KEPT} ORDER BY e.id DESC LIMIT ?", (before, SEARCHED)
+        ).fetchall()
+        lines = [line for line in (_line(reader, row) for row in found) if holds(line, words)]
+    return lines, found[-1]["id"] if len(found) == SEARCHED else None
+
+
+def holds(line: LogLine, words: str) -> bool:
+    """Whether a line says these words, in any case."""
+    return words.casefold() in f"{line.who} {line.text}".casefold()
+
+
+def log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
+    """The last lines of a log file, oldest first; empty where there is none (yet)."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - most))
+            data = file.read(most)
+    except OSError:
+        return ()
+    lines = data.decode("utf-8", "replace").splitlines()
+    return tuple(strip(line) for line in (lines[1:] if size > most else lines))
+
+
+def _event(row: sqlite3.Row) -> Event:
+    return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
+
+
+def _line(reader: sqlite3.Connection, row: sqlite3.Row) -> LogLine:
+    event = _event(row)
+    names = {row["mysis_id"]: row["name"]} if row["name"] is not None else {}
+    return LogLine(
+        id=event.id,
+        at=event.created_at,
+        who=strip(who(event, names)),
+        mysis_id=event.mysis_id,
+        text=" ".join(strip(sentence(event, row["said"] or rarer_text(reader, event))).split()),
+        is_trouble=is_trouble(event),
+    )

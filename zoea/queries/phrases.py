@@ -1,0 +1,145 @@
+"""Events, questions and failures as sentences for people: what happened, to whom, how bad, and what is asked. Pure.
+
+Events hold ids, never texts, so a sentence is made in two steps: `text_of` says
+which text it needs, and `sentence` is given that text by whoever can read it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+
+from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
+from zoea.model.values import ApprovalView, Event
+from zoea.text.call_text import spoken, spoken_arguments
+
+UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
+"""Events that another line already says."""
+
+_WORDS = {
+    "turn.opened": "turn {number} opens",
+    "turn.resumed": "goes on where it was",
+    "turn.broke_off": "turn broke off: {why}",
+    "turn.note": "Zoea notes: {note}",
+    "delivery.withdrawn": "a queued message is withdrawn",
+    "mysis.deleted": "is deleted",
+    "mysis.undeleted": "is back",
+    "mysis.dismissed": "error dismissed",
+    "mysis.configured": "is configured anew",
+    "mysis.imported": "is imported",
+    "hold.set": "on hold: {reason}",
+    "hold.lifted": "hold lifted",
+    "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
+    "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
+    "approval.asked": "asks you something ({approval})",
+    "approval.answered": "answer to {approval}: {answer}",
+    "grant.revoked": "grant {grant} is revoked: its tool asks again",
+}
+
+_GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
+
+
+class Text(StrEnum):
+    """Where the text of an event stands."""
+
+    ANSWER = "answer"
+    MESSAGE = "message"
+    FAILURE = "failure"
+    ASKED = "asked"
+
+
+_NAMED = {
+    "turn.ended": (Text.ANSWER, "turn"),
+    "message.sent": (Text.MESSAGE, "message"),
+    "approval.asked": (Text.ASKED, "approval"),
+}
+
+
+def text_of(event: Event) -> tuple[Text, int] | None:
+    """The text that an event's sentence needs, as its place and the row's id.
+
+    That is of a turn, a message, a question; of a failure, of the event itself, which only says its title.
+    """
+    if event.kind == "mysis.state" and event.data.get("error"):
+        return Text.FAILURE, event.id
+    wanted = _NAMED.get(event.kind)
+    row = event.data.get(wanted[1]) if wanted is not None else None
+    return (wanted[0], row) if wanted is not None and isinstance(row, int) else None
+
+
+def sentence(event: Event, text: str = "") -> str:
+    """What happened. `text` is what `text_of` asked for, on one line; it is quoted as it is."""
+    match event.kind:
+        case "turn.ended":
+            outcome = str(event.data.get("outcome", ""))
+            return text if outcome == Outcome.ANSWERED and text else f"turn ended: {outcome}. {text}".rstrip()
+        case "message.sent":
+            return f"{'to all' if event.data.get('said') == 'broadcast' else 'says'}: {text}"
+        case "mysis.state":
+            reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
+            said = f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
+            return f"{said}. {text}" if text else said
+        case "approval.asked" if text:
+            return text
+    words = _WORDS.get(event.kind)
+    if words is None:
+        return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
+    try:
+        return words.format(**event.data)
+    except KeyError:
+        return words.partition(" {")[0].removesuffix(":")
+
+
+def who(event: Event, names: Mapping[int, str]) -> str:
+    """Who an event is about: a mysis by name or `#id`, the commander, or the swarm as a whole."""
+    if event.mysis_id is None:
+        return "commander" if event.kind == "message.sent" else "swarm"
+    return names.get(event.mysis_id, f"#{event.mysis_id}")
+
+
+def is_trouble(event: Event) -> bool:
+    """True where something went wrong: an error, a spent budget, a turn that did not end well."""
+    match event.kind:
+        case "mysis.state":
+            return event.data.get("state") == "errored"
+        case "turn.ended":
+            return event.data.get("outcome") not in _GOOD_ENDS
+    return event.kind in ("turn.broke_off", "budget.refused")
+
+
+def asked_line(asked: ApprovalView) -> str:
+    """What is asked, on one line: the question itself, or the call that waits."""
+    return question_of(asked) or spoken(asked.tool, asked.arguments, hidden=MASK)
+
+
+def asked_phrase(asked: ApprovalView) -> str:
+    """What is asked, said of whoever asks it: `asks to run sell(item="ore")`."""
+    if question := question_of(asked):
+        return f"asks: {question}"
+    if asked.kind == "budget":
+        return f"asks to {asked.tool}: {spoken_arguments(asked.arguments)}"
+    return f"asks to run {spoken(asked.tool, asked.arguments, hidden=MASK)}"
+
+
+def question_of(asked: ApprovalView) -> str:
+    """What a mysis asks in words; empty where it asks to run a tool."""
+    if asked.tool != ASK_TOOL or asked.upstream:
+        return ""
+    try:
+        given = json.loads(asked.arguments)
+    except (ValueError, RecursionError):
+        return ""
+    return str(given.get("question", "")) if isinstance(given, dict) else ""
+
+
+def was_unsent(state: str, error_class: str) -> bool:
+    """True where a request was given back before it left: on hold, or with its turn."""
+    return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
+
+
+def failure_phrase(state: str, error_class: str) -> str:
+    """What came of a request that was not answered, to stand behind `it`; empty where it was."""
+    if not error_class:
+        return ""
+    return "was never sent" if was_unsent(state, error_class) else f"failed: {error_class}"

@@ -1,0 +1,150 @@
+"""What a mysis sees: the plan of its newest request, and the newest results of its snapshot tools."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from zoea.model.errors import StoreError
+from zoea.queries.conversation import reading
+
+_NEWEST = """
+SELECT q.id, q.plan, q.iteration, q.model, q.provider, q.state, q.error_class, q.input_tokens, q.estimated_tokens,
+  q.created_at, t.number, t.id AS turn_id
+FROM request q LEFT JOIN turn t ON t.id = q.turn_id
+WHERE q.mysis_id = ? AND q.purpose = 'turn' AND q.plan IS NOT NULL ORDER BY q.id DESC LIMIT 1
+"""
+_TURN_TOKENS = "SELECT sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) FROM request WHERE turn_id = ?"
+_SNAPSHOT = """
+SELECT c.name, substr(m.content, 1, 4000) AS content, m.created_at FROM memory m
+JOIN tool_call c ON c.result_memory_id = m.id
+WHERE m.mysis_id = ? AND m.id > ? AND c.state = 'done' AND c.name GLOB ? ORDER BY m.id DESC LIMIT 40
+"""
+_LOOK_BACK = 500
+_DEFAULT_GLOBS = ("get_*",)
+
+
+@dataclass(frozen=True, slots=True)
+class PackSeen:
+    """What became of one pack of a request. Tokens are estimates."""
+
+    id: str
+    tokens: int
+    wanted_tokens: int
+    form: str
+    reason: str
+    is_cut: bool
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The newest request of a mysis. `input_tokens` is None where the provider did not say."""
+
+    request_id: int
+    turn_number: int
+    iteration: int
+    at: int
+    packs: tuple[PackSeen, ...]
+    not_verbatim: int
+    tokens: int
+    max_tokens: int
+    input_tokens: int | None
+    turn_tokens: int
+    state: str
+    error_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The newest result of one tool that reads the world. Content is cut to 4,000 characters."""
+
+    tool: str
+    content: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Both, as stored at one moment; `seen` is None before the first request."""
+
+    seen: Seen | None = None
+    snapshots: tuple[Snapshot, ...] = ()
+
+
+def sight(database: Path, mysis_id: int) -> Sight:
+    """Read both. Raises StoreError, also where a plan cannot be read."""
+    with reading(database) as reader:
+        row = reader.execute(_NEWEST, (mysis_id,)).fetchone()
+        seen = _seen(reader, row) if row is not None else None
+        return Sight(seen, _snapshots(reader, mysis_id))
+
+
+def newest_request(database: Path, mysis_id: int) -> Seen | None:
+    """What the newest request held, as `sight` says it. Raises StoreError."""
+    with reading(database) as reader:
+        row = reader.execute(_NEWEST, (mysis_id,)).fetchone()
+        return _seen(reader, row) if row is not None else None
+
+
+def plan_of(blob: bytes) -> dict[str, Any]:
+    """The plan that a request row keeps, as plain values. Raises StoreError."""
+    try:
+        plan = json.loads(zstandard.ZstdDecompressor().decompress(blob))
+    except (zstandard.ZstdError, ValueError) as problem:
+        raise StoreError(f"the plan of a request cannot be read: {problem}") from problem
+    if not isinstance(plan, dict):
+        raise StoreError("the plan of a request cannot be read: it is no object")
+    return plan
+
+
+def _seen(reader: sqlite3.Connection, row: sqlite3.Row) -> Seen:
+    plan = plan_of(row["plan"])
+    budget = plan.get("budget", {})
+    spent = reader.execute(_TURN_TOKENS, (row["turn_id"],)).fetchone()[0]
+    return Seen(
+        request_id=row["id"],
+        turn_number=row["number"] or 0,
+        iteration=row["iteration"],
+        at=row["created_at"],
+        packs=tuple(_pack(decision) for decision in plan.get("decisions", ())),
+        not_verbatim=len(plan.get("steps", ())),
+        tokens=budget.get("final_tokens", 0),
+        max_tokens=budget.get("max_tokens", 0),
+        input_tokens=row["input_tokens"],
+        turn_tokens=spent or 0,
+        state=row["state"],
+        error_class=row["error_class"] or "",
+    )
+
+
+def _pack(decision: dict[str, Any]) -> PackSeen:
+    is_in = decision["status"] == "included"
+    return PackSeen(
+        id=decision["id"],
+        tokens=decision["tokens"] if is_in else 0,
+        wanted_tokens=decision["wanted_tokens"],
+        form=(decision["variant"] or "full") if is_in else "",
+        reason=decision["reason"],
+        is_cut=bool(decision["truncated"]),
+        setting=decision["setting"],
+    )
+
+
+def _snapshots(reader: sqlite3.Connection, mysis_id: int) -> tuple[Snapshot, ...]:
+    """The newest result of each tool that the newest turn's frozen settings call a snapshot tool."""
+    newest = reader.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
+    frozen = reader.execute(
+        "SELECT frozen FROM turn WHERE mysis_id = ? ORDER BY number DESC LIMIT 1", (mysis_id,)
+    ).fetchone()
+    globs = json.loads(frozen[0]).get("snapshot_tools", _DEFAULT_GLOBS) if frozen else ()
+    found: dict[str, Snapshot] = {}
+    for glob in globs:
+        for row in reader.execute(_SNAPSHOT, (mysis_id, newest - _LOOK_BACK, glob)):
+            found.setdefault(row["name"], Snapshot(row["name"], row["content"], row["created_at"]))
+    return tuple(sorted(found.values(), key=lambda snapshot: -snapshot.at))

@@ -1,0 +1,247 @@
+"""What is stored of a swarm, read straight from the database without an owner.
+
+Synchronous and light: `zoea list` and `zoea log` start with nothing else. A mysis
+that the database calls running is shown as idle here, which is what it is while
+no process runs it and what the next start makes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.model.enums import Activity, MysisState
+from zoea.model.errors import MysisMissing, StoreError, UsageError
+from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, Receipt, SwarmView
+from zoea.store.direct_reader import open_reader
+from zoea.swarm.persistence import approval_ops, row_values
+from zoea.text.clean import clean
+
+WAS_RUNNING = "Zoea was closed"
+ONLY_A_SENDER = "known only as a sender"
+"""The state reason of a row that an import made for the sender of a message only."""
+
+_COUNTS = """
+SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_calls, coalesce(t.errors, 0) AS errors,
+  coalesce(t.requests, 0) AS requests, coalesce(t.tokens, 0) AS tokens, t.cost_micros,
+  (SELECT count(*) FROM delivery d WHERE d.mysis_id = y.id AND d.state = 'pending') AS pending,
+  (SELECT count(*) FROM approval a WHERE a.mysis_id = y.id AND a.answer IS NULL) AS approvals
+FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id
+"""
+
+_KNOWN = """
+SELECT y.uid, y.name, y.deleted_at IS NULL AS living, s.used_tokens AS tokens
+FROM mysis y LEFT JOIN spend s ON s.scope = 'mysis' AND s.scope_id = y.id AND s.day = '' ORDER BY y.id
+"""
+_DELETED = (
+    "SELECT id, name, deleted_at FROM mysis WHERE deleted_at IS NOT NULL AND state_reason <> ?"
+    " ORDER BY deleted_at DESC, id DESC"
+)
+_ANSWER = (
+    "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
+)
+_LAST_ANSWER = """
+SELECT content, created_at FROM memory
+WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Who a mysis is, living or deleted, and the tokens it used in all its time; None where nobody counted any."""
+
+    uid: str
+    name: str
+    is_living: bool
+    tokens: int | None
+
+
+def known_myses(database: Path) -> tuple[Known, ...]:
+    """Every mysis there ever was, oldest first. Raises StoreMissing, StoreError: as `stored_view`."""
+    with _reading(database) as reader:
+        return tuple(
+            Known(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A mysis that can be brought back, and when it was deleted (µs UTC)."""
+
+    id: int
+    name: str
+    deleted_at: int
+
+
+def deleted_myses(database: Path) -> tuple[Deleted, ...]:
+    """Whom `undelete` can bring back, the last deleted first. Raises StoreMissing, StoreError: as `stored_view`."""
+    with _reading(database) as reader:
+        found = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
+    return tuple(Deleted(row["id"], row["name"], row["deleted_at"]) for row in found)
+
+
+def stored_view(database: Path) -> SwarmView:
+    """Every living mysis as stored.
+
+    Raises:
+        StoreMissing: nothing was ever stored there.
+        StoreError: what is there cannot be read.
+    """
+    with _reading(database) as reader:
+        living = reader.execute(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id").fetchall()
+        counts = {row["id"]: row for row in reader.execute(f"{_COUNTS} WHERE y.deleted_at IS NULL")}
+        myses = tuple(_view(reader, row_values.mysis(row), counts[row["id"]]) for row in living)
+        newest = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
+        on_hold = reader.execute("SELECT value FROM setting WHERE key = 'hold'").fetchone()
+    hold = json.loads(on_hold[0]) if on_hold else {}
+    return SwarmView(
+        version=0,
+        held=bool(hold.get("on")),
+        hold_reason=str(hold.get("reason", "")),
+        myses=myses,
+        event_id=newest,
+    )
+
+
+def newest_event(database: Path) -> int:
+    """The id of the newest stored event, 0 where there is none."""
+    with _reading(database) as reader:
+        newest: int = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
+        return newest
+
+
+def stored_mysis(database: Path, ref: str) -> MysisView:
+    """One mysis as stored, by name in any case or `#id`.
+
+    Raises:
+        MysisMissing: there is none of that name.
+        StoreError: as `stored_view`.
+    """
+    with _reading(database) as reader:
+        found = _find(reader, ref)
+        return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
+
+
+def receipt(database: Path, message_id: int) -> Receipt:
+    """What became of a message for each who should get it.
+
+    Raises:
+        UsageError: there is no such message.
+        StoreError: as `stored_view`.
+    """
+    from zoea.swarm.persistence import message_ops  # seldom asked for
+
+    with _reading(database) as reader:
+        lines = tuple(map(message_ops.receipt_line, reader.execute(message_ops.RECEIPT, (message_id,))))
+    if not lines:
+        raise UsageError(f"there is no message {message_id}", hint="`zoea send` and `zoea broadcast` say its number.")
+    return Receipt(message_id, lines)
+
+
+def uid_of(database: Path, ref: str) -> str:
+    """What a mysis is called for ever, by its name in any case or `#id`. Raises as `stored_mysis`."""
+    with _reading(database) as reader:
+        return _find(reader, ref).uid
+
+
+def conversation(
+    database: Path, ref: str, *, last: int = 100, after: int = 0, turn: int | None = None
+) -> tuple[Memory, ...]:
+    """The newest `last` memories of a mysis with an id over `after`, of one turn or of all, in conversation order.
+
+    Raises:
+        MysisMissing, StoreError: as `stored_mysis`.
+    """
+    with _reading(database) as reader:
+        found = _find(reader, ref)
+        picked = reader.execute(
+            f"{row_values.MEMORY} WHERE m.mysis_id = ?1 AND m.id > ?2 AND (?3 IS NULL OR t.number = ?3)"
+            " ORDER BY t.number DESC, m.seq DESC LIMIT ?4",
+            (found.id, after, turn, last),
+        ).fetchall()
+    return tuple(row_values.memory(row) for row in reversed(picked))
+
+
+def queued(database: Path, ref: str) -> tuple[Delivery, ...]:
+    """What was said to a mysis and no turn has taken yet, in the order it came. Raises as `stored_mysis`."""
+    with _reading(database) as reader:
+        waiting = f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id"
+        return tuple(row_values.delivery(row) for row in reader.execute(waiting, (_find(reader, ref).id,)))
+
+
+def open_approvals(database: Path) -> tuple[ApprovalView, ...]:
+    """What waited for an answer when the swarm ended."""
+    with _reading(database) as reader:
+        return tuple(approval_ops.view(row) for row in reader.execute(f"{approval_ops.OPEN} ORDER BY a.id"))
+
+
+def grants(database: Path) -> tuple[GrantView, ...]:
+    """What is allowed for whole templates."""
+    with _reading(database) as reader:
+        return tuple(approval_ops.grant_view(row) for row in reader.execute(approval_ops.GRANTS))
+
+
+def answer_text(database: Path, turn_id: int) -> str:
+    """The newest thing said in a turn by its mysis; empty where there is nothing."""
+    with _reading(database) as reader:
+        row = reader.execute(_ANSWER, (turn_id,)).fetchone()
+    return row[0] if row else ""
+
+
+def message_text(database: Path, message_id: int) -> str:
+    """What a message says; empty where there is none."""
+    with _reading(database) as reader:
+        row = reader.execute("SELECT content FROM message WHERE id = ?", (message_id,)).fetchone()
+    return row[0] if row else ""
+
+
+@contextmanager
+def _reading(database: Path) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(open_reader(database)) as reader:
+            yield reader
+    except sqlite3.Error as problem:
+        raise StoreError(f"{database} cannot be read: {problem}") from problem
+
+
+def _find(reader: sqlite3.Connection, ref: str) -> Mysis:
+    is_id = ref.startswith("#") and ref[1:].isascii() and ref[1:].isdigit() and len(ref) < 19
+    where, key = ("y.id = ?", int(ref[1:])) if is_id else ("y.deleted_at IS NULL AND y.name = ?", clean(ref))
+    row = reader.execute(f"{row_values.MYSIS} WHERE {where}", (key,)).fetchone()
+    if row is None:
+        raise MysisMissing(f"there is no mysis {clean(ref)!r}", hint="`zoea list` shows them.")
+    return row_values.mysis(row)
+
+
+def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row) -> MysisView:
+    was_running = mysis.state is MysisState.RUNNING
+    last = reader.execute(_LAST_ANSWER, (mysis.id,)).fetchone()
+    return MysisView(
+        id=mysis.id,
+        name=mysis.name,
+        template=mysis.template,
+        provider=mysis.provider,
+        model=mysis.model,
+        state=MysisState.IDLE if was_running else mysis.state,
+        state_reason=WAS_RUNNING if was_running else mysis.state_reason,
+        state_at=mysis.state_at,
+        activity=Activity.IDLE,
+        failure=mysis.failure,
+        retry_at=None if was_running else mysis.retry_at,
+        held=mysis.held,
+        tags=mysis.tags,
+        turns=counts["turns"],
+        tool_calls=counts["tool_calls"],
+        errors=counts["errors"],
+        requests=counts["requests"],
+        tokens=counts["tokens"],
+        cost_micros=counts["cost_micros"],
+        pending=counts["pending"],
+        approvals=counts["approvals"],
+        text=last["content"] if last else "",
+        text_at=last["created_at"] if last else 0,
+    )

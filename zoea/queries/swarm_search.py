@@ -1,0 +1,306 @@
+"""Searching the whole swarm's memory as a person types: newest first, a page at a time, and easily stopped.
+
+In content, reasoning and tool calls, by the index (`zoea.store.search`). Small letters
+find any case (A to Z); a capital asks for exactly what was typed. Without words the
+filters alone choose. Source: spec tui.md, "Search".
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from zoea.model.enums import Role, SenderKind
+from zoea.model.errors import StoreError
+from zoea.store import search as recall
+from zoea.store.direct_reader import open_reader
+from zoea.store.search import Column, Query, Spot, search_memories
+from zoea.text import clean
+
+__all__ = ["PAGE", "Hit", "Hits", "Searcher", "Spot", "Wish", "is_any_case", "moment_of", "wish_of"]
+
+PAGE = 100
+"""Hits of a page."""
+
+_AROUND = 680
+_NEWEST = 1 << 50
+_SECOND = 1_000_000
+_ROLES = {
+    "user": Role.USER,
+    "prompt": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "answer": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "result": Role.TOOL,
+}
+_FILTER = re.compile(
+    r'(?P<gap>\s*)(?<!\S)(?:"(?P<words>(?:@|role:|since:|until:)[^"]*)"|@(?P<mysis>\S+)'
+    r"|(?P<name>role|since|until):(?P<value>\S*))(?!\S)"
+)
+_SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+_LISTED = """
+SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, t.number AS turn_number, m.role, m.created_at,
+  g.sender_kind, g.sender_name, r.id AS answers, r.name AS answered,
+  substr(m.content, 1, :around) AS text, length(m.content) AS total
+FROM (SELECT * FROM memory WHERE id < :before {where} ORDER BY id DESC LIMIT :most) m
+JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id
+LEFT JOIN message g ON g.id = m.message_id
+LEFT JOIN tool_call r ON r.result_memory_id = m.id AND m.role = 'tool'
+ORDER BY m.id DESC
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is looked for. `since` and `until` are µs UTC; `problem` says what was not understood."""
+
+    words: str = ""
+    mysis: str = ""
+    role: Role | None = None
+    since: int | None = None
+    until: int | None = None
+    problem: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """True where nothing was asked for at all."""
+        return self == Wish()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that holds the words.
+
+    `text` is what stands around them, `start` and `length` the words' place in it
+    (in characters, length 0 where none were asked for). `call_id` is the call
+    whose name, arguments or result hold them, `tool` its name. `sender` is who
+    said a prompt: `you`, or a name.
+    """
+
+    memory_id: int
+    mysis_id: int
+    mysis: str
+    is_deleted: bool
+    turn_number: int
+    role: Role
+    spot: Spot
+    at: int
+    text: str
+    start: int
+    length: int
+    sender: str = ""
+    tool: str = ""
+    call_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """A page, newest first. `before` is where the next one begins; None where there is no more.
+
+    `note` says what a person should know of how it was looked for.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    before: int | None = None
+    note: str = ""
+
+
+def wish_of(typed: str, now: int) -> Wish:
+    """What a person typed: words, and filters among them.
+
+    `@NAME` one mysis; `role:user|assistant|tool`; `since:` and `until:` with a span
+    (`2h`, `30m`, `1d`), a time today (`10:30`) or a date (`2026-01-31`). In quotes
+    these are words. Everything else is looked for as it was typed, spaces and quotes
+    included. `now` is µs UTC.
+    """
+    wish = Wish()
+
+    def take(found: re.Match[str]) -> str:
+        nonlocal wish
+        if found["words"] is not None:
+            return f"{found['gap']}{found['words']}"
+        if found["mysis"] is not None:
+            wish = replace(wish, mysis=found["mysis"])
+        else:
+            wish = _filtered(wish, found["name"], found["value"], now)
+        return ""
+
+    words = _FILTER.sub(take, typed)
+    return replace(wish, words=clean(words.strip()))
+
+
+def _filtered(wish: Wish, name: str, value: str, now: int) -> Wish:
+    if name == "role":
+        role = _ROLES.get(value.lower())
+        return replace(wish, role=role) if role else replace(wish, problem="role: is user, assistant or tool")
+    moment = moment_of(value, now)
+    if moment is None:
+        return replace(wish, problem=f"{name}: takes 2h, 30m, 1d, 10:30 or 2026-01-31")
+    return replace(wish, since=moment) if name == "since" else replace(wish, until=moment)
+
+
+def moment_of(text: str, now: int) -> int | None:
+    """`2h` ago, `10:30` today, `2026-01-31`; in local time, as µs UTC. None where it is none of them."""
+    today = datetime.fromtimestamp(now / _SECOND)
+    if found := re.fullmatch(r"(\d{1,6})([smhdw])", text):
+        ago = timedelta(**{_SPANS[found[2]]: int(found[1])})
+        return now - round(ago.total_seconds() * _SECOND)
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}", text):
+            clock = datetime.strptime(text, "%H:%M")
+            return round(today.replace(hour=clock.hour, minute=clock.minute, second=0).timestamp()) * _SECOND
+        return round(datetime.strptime(text, "%Y-%m-%d").timestamp()) * _SECOND
+    except ValueError:
+        return None
+
+
+class Searcher:
+    """One search at a time: a new one, or `stop`, ends the one before. Called from threads."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._turn = 0
+        self._running: sqlite3.Connection | None = None
+
+    def begin(self) -> int:
+        """Announce a search, which ends the one that runs: its number for `search`."""
+        with self._lock:
+            self._turn += 1
+            if self._running is not None:
+                self._running.interrupt()
+            return self._turn
+
+    def stop(self) -> None:
+        """End the search that runs now."""
+        self.begin()
+
+    def search(self, number: int, wish: Wish, before: int | None = None) -> Hits | None:
+        """A page of what the wish finds before a memory's id; None where another search began. Raises StoreError."""
+        try:
+            with self._reading(number) as reader:
+                return None if reader is None else self._page(reader, number, wish, before or _NEWEST)
+        except sqlite3.Error as problem:
+            if getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                return None
+            raise StoreError(f"{self._database} cannot be searched: {problem}") from problem
+
+    @contextmanager
+    def _reading(self, number: int) -> Iterator[sqlite3.Connection | None]:
+        with closing(open_reader(self._database)) as reader:
+            with self._lock:
+                is_wanted = number == self._turn
+                if is_wanted:
+                    self._running = reader
+            try:
+                yield reader if is_wanted else None
+            finally:
+                with self._lock:
+                    if self._running is reader:
+                        self._running = None
+
+    def _page(self, reader: sqlite3.Connection, number: int, wish: Wish, before: int) -> Hits | None:
+        page = _found(reader, wish, before) if wish.words else _listed(reader, wish, before)
+        return page if number == self._turn else None
+
+
+def is_any_case(words: str) -> bool:
+    """True where a person who typed these words means them in any case."""
+    return words == words.lower()
+
+
+def _found(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
+    query = Query(
+        wish.words,
+        column=Column.ANY,
+        fold=is_any_case(wish.words),
+        mysis_ids=_owners(reader, wish),
+        since=wish.since,
+        until=wish.until,
+        role=wish.role,
+        before_id=before,
+        limit=PAGE,
+        max_chars=_AROUND,
+    )
+    page = search_memories(reader, query)
+    return Hits(tuple(map(_hit, page.hits)), page.before_id, page.note)
+
+
+def _hit(found: recall.Hit) -> Hit:
+    excerpt = found.excerpt
+    lead = "…" if excerpt.start else ""
+    (start, length), *_ = excerpt.marks or ((0, 0),)
+    sender = ""
+    if found.sender_kind is not None:
+        sender = found.sender if found.sender_kind is not SenderKind.COMMANDER else "you"
+    return Hit(
+        memory_id=found.memory_id,
+        mysis_id=found.mysis_id,
+        mysis=found.mysis,
+        is_deleted=found.is_deleted,
+        turn_number=found.turn_number,
+        role=found.role,
+        spot=found.spot,
+        at=found.created_at,
+        text=lead + excerpt.text + ("…" if excerpt.start + len(excerpt.text) < excerpt.total else ""),
+        start=len(lead) + start,
+        length=length,
+        sender=sender,
+        tool=found.tool,
+        call_id=found.call_id,
+    )
+
+
+def _owners(reader: sqlite3.Connection, wish: Wish) -> tuple[int, ...] | None:
+    """The mysis that is named, the living one first; none at all where nobody is called so."""
+    if not wish.mysis:
+        return None
+    found = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY deleted_at IS NOT NULL", (wish.mysis,))
+    row = found.fetchone()
+    return (row[0],) if row is not None else ()
+
+
+def _listed(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
+    """Without words: the newest memories that the filters leave."""
+    where, given = "", dict[str, object](before=before, most=PAGE, around=_AROUND)
+    owners = _owners(reader, wish)
+    for name, condition, value in (
+        ("mysis", "mysis_id = :mysis", owners if owners is None else next(iter(owners), -1)),
+        ("role", "role = :role", wish.role),
+        ("since", "created_at >= :since", wish.since),
+        ("until", "created_at < :until", wish.until),
+    ):
+        if value is not None:
+            where += f" AND {condition}"
+            given[name] = value
+    rows = reader.execute(_LISTED.format(where=where), given).fetchall()
+    return Hits(tuple(map(_row, rows)), rows[-1]["id"] if len(rows) == PAGE else None)
+
+
+def _row(row: sqlite3.Row) -> Hit:
+    sender = ""
+    if row["sender_kind"] is not None:
+        sender = "you" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"]
+    return Hit(
+        memory_id=row["id"],
+        mysis_id=row["mysis_id"],
+        mysis=row["mysis"],
+        is_deleted=row["deleted_at"] is not None,
+        turn_number=row["turn_number"],
+        role=Role(row["role"]),
+        spot=Spot.CONTENT,
+        at=row["created_at"],
+        text=row["text"] + ("…" if row["total"] > _AROUND else ""),
+        start=0,
+        length=0,
+        sender=sender,
+        tool=row["answered"] or "",
+        call_id=row["answers"],
+    )

@@ -1,0 +1,1 @@
+"""Composition: from settings to a running swarm and its owner process."""

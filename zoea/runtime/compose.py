@@ -1,0 +1,130 @@
+"""The composition root: Settings -> a running swarm.
+
+The only place that knows every part by name. What is opened is closed in the
+opposite order, each part within its share of the ten seconds that an end may take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from zoea.mcp_server.address import Address
+from zoea.mcp_server.supervisor import McpDoor
+from zoea.model.errors import SettingsError
+from zoea.model.ports import Provider, SwarmApi
+from zoea.process.clock import SystemClock, SystemIds
+from zoea.process.gc_tuning import seldom_collected
+from zoea.process.logs import logging_to
+from zoea.runtime.accounts import CredentialAccounts, settle_accounts
+from zoea.runtime.connections import LiveOutside
+from zoea.runtime.maintenance import looked_after
+from zoea.runtime.owner import within
+from zoea.runtime.provider_set import ProviderSet
+from zoea.runtime.upstream_set import policies_of, upstreams_of, world_upstream
+from zoea.settings import Credentials, Loaded, load
+from zoea.settings.paths import Places
+from zoea.store import Store
+from zoea.store.retention import Keep
+from zoea.swarm import Commander
+from zoea.tools import Toolbox
+
+log = logging.getLogger(__name__)
+
+DOOR_CLOSE_S = 0.5
+SWARM_CLOSE_S = 3.0
+TOOLS_CLOSE_S = 3.0
+PROVIDERS_CLOSE_S = 0.5
+STORE_CLOSE_S = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line asks beyond the settings.
+
+    Args:
+        world: `reef` runs the sandbox world beside the swarm; a workspace that has it has it anyway.
+        providers: Providers that are there already, by name; for tests and embedders.
+        overrides: The command line's word on settings, by dotted key.
+    """
+
+    world: str = ""
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+    overrides: Mapping[str, object] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def running_swarm(
+    places: Places, on_shutdown: Callable[[], None], *, wishes: Wishes = Wishes()
+) -> AsyncIterator[SwarmApi]:
+    """A swarm over the workspace's database. The caller holds the workspace's lock.
+
+    `on_shutdown` is called when a front asks for the end; it comes when the block is left.
+
+    Raises:
+        SettingsError: with every problem of every layer.
+        StoreError: where the database cannot be opened.
+    """
+    loaded = await asyncio.to_thread(load, places, overrides=wishes.overrides)
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        providers = ProviderSet(loaded.settings, places, clock, wishes.providers)
+        secrets = await asyncio.to_thread(providers.secrets)
+        stack.enter_context(logging_to(places.log, loaded.settings.log.level, secrets=secrets))
+        for waiting in loaded.untrusted:
+            log.warning("waits for trust: %s", waiting)
+        store = await Store.open(places.database, clock_now=clock.now)
+        stack.push_async_callback(within, STORE_CLOSE_S, store.close, "the database")
+        stack.push_async_callback(within, PROVIDERS_CLOSE_S, providers.close, "the providers")
+        await _settle(store, Credentials(places.credentials))
+        toolbox = _toolbox(loaded, places, wishes)
+        stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
+        door = McpDoor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
+        commander = await Commander.open(
+            store=store,
+            clock=clock,
+            ids=SystemIds(),
+            settings=loaded.settings,
+            templates=loaded.templates,
+            providers=providers,
+            tools=toolbox,
+            on_shutdown=on_shutdown,
+            outside=LiveOutside(toolbox, providers, door),
+        )
+        stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
+        toolbox.serve(commander.desk)
+        toolbox.open()
+        stack.push_async_callback(within, DOOR_CLOSE_S, door.close, "the MCP server")
+        if loaded.settings.mcp.http:
+            door.open_soon()
+        keep = Keep(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
+        await stack.enter_async_context(looked_after(store, clock, keep))
+        stack.enter_context(seldom_collected())
+        yield commander
+
+
+async def _settle(store: Store, credentials: Credentials) -> None:
+    """Accounts that were kept by name get their owners before any name can be given anew."""
+    found = await store.read("SELECT name, uid FROM mysis ORDER BY deleted_at IS NULL, id")
+    try:
+        await asyncio.to_thread(settle_accounts, credentials, [(row["name"], row["uid"]) for row in found])
+    except SettingsError as problem:
+        # Whoever needs an account is told then; a swarm that needs none goes on.
+        log.warning("the myses' accounts cannot be read: %s", problem)
+
+
+def _toolbox(loaded: Loaded, places: Places, wishes: Wishes) -> Toolbox:
+    credentials = Credentials(places.credentials)
+    upstreams = upstreams_of(loaded.settings, credentials)
+    # A workspace that has the world keeps it: its myses would stand there without tools.
+    if wishes.world or places.world.exists():
+        upstreams = (*upstreams, world_upstream(loaded.settings, places))
+    return Toolbox(
+        upstreams,
+        policies=policies_of(upstreams),
+        logs=places.data,
+        accounts=CredentialAccounts(credentials),
+    )

@@ -1,0 +1,142 @@
+"""The upstreams, providers and MCP clients' door of a running swarm, as a person looks at them and mends them."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import time
+
+from zoea.mcp_server.supervisor import McpDoor
+from zoea.model.errors import ProviderError, ToolError, UsageError
+from zoea.model.request import ToolSpec
+from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
+from zoea.runtime.provider_set import ProviderSet
+from zoea.tools import Toolbox, Upstream, UpstreamStatus
+from zoea.tools.call_arguments import parse
+from zoea.tools.results import as_result
+
+CALLER = "commander"
+TRIAL_S = 25.0
+"""The longest that a tool tried by hand may take: under the deadline of a front's request."""
+ASKING_S = 5.0
+"""The longest that a provider may take to list its models."""
+
+
+class LiveOutside:
+    """A body of `zoea.model.ports.Outside`."""
+
+    def __init__(self, toolbox: Toolbox, providers: ProviderSet, door: McpDoor) -> None:
+        self._toolbox = toolbox
+        self._providers = providers
+        self._door = door
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]:
+        return tuple(_view(status, self._toolbox.upstream(status.name)) for status in self._toolbox.status())
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        # The first provider that speaks HTTP imports its client, which takes longer than the loop may be held up.
+        await asyncio.to_thread(importlib.import_module, "zoea.llm.transport.http_client")
+        return tuple(await asyncio.gather(*(self._tried(name) for name in self._providers.names())))
+
+    async def reconnect(self, name: str) -> None:
+        await self._toolbox.upstream(name).reopen()
+
+    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
+        found = self._toolbox.upstream(upstream)
+        if all(spec.origin != tool for spec in found.tools):
+            raise UsageError(f"upstream {upstream} has no tool {tool}")
+        given = parse(arguments)
+        began = time.monotonic()
+        try:
+            wire = await found.call(tool, given, mysis=CALLER, deadline_s=TRIAL_S, repeatable=False)
+        except ToolError as error:
+            return ToolTrial(f"{error.what}. {error.hint}" if error.hint else error.what, True, _since(began))
+        finally:
+            found.release(CALLER)
+        result = as_result(wire)
+        return ToolTrial(result.content, result.is_error, _since(began))
+
+    async def mcp(self) -> McpView:
+        return self._door.view
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        return await self._door.switch(on)
+
+    async def _tried(self, name: str) -> ProviderView:
+        """One provider, asked for its models; whatever goes wrong is what the view says."""
+        is_default = name == self._providers.default
+        try:
+            provider = self._providers.get(name)
+        except ProviderError as error:
+            return ProviderView(name, "", name, problem=error.what, hint=error.hint, is_default=is_default)
+        view = ProviderView(name, provider.kind, provider.label, metered=provider.metered, is_default=is_default)
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(ASKING_S):
+                models = await provider.models()
+        except ProviderError as error:
+            return _failed(view, error.what, error.hint)
+        except TimeoutError:
+            return _failed(view, f"no answer within {ASKING_S:g} s", "")
+        return ProviderView(
+            view.name,
+            view.kind,
+            view.label,
+            latency_ms=_since(began) / 1_000,
+            models=tuple(model.name for model in models),
+            metered=view.metered,
+            is_default=is_default,
+        )
+
+
+def _failed(view: ProviderView, problem: str, hint: str) -> ProviderView:
+    return ProviderView(
+        view.name,
+        view.kind,
+        view.label,
+        problem=problem,
+        hint=hint,
+        metered=view.metered,
+        is_default=view.is_default,
+    )
+
+
+def _view(status: UpstreamStatus, upstream: Upstream) -> UpstreamView:
+    return UpstreamView(
+        name=status.name,
+        transport=status.transport,
+        state=status.state,
+        tools=tuple(_tool(spec, upstream) for spec in upstream.tools),
+        sessions=status.sessions,
+        in_flight=status.in_flight,
+        calls=status.calls,
+        errors=status.errors,
+        latency_ms=status.latency_ms,
+        open_ms=status.open_ms,
+        last_error=status.last_error,
+        server=status.server,
+        log=status.log,
+        required=status.required,
+    )
+
+
+def _tool(spec: ToolSpec, upstream: Upstream) -> ToolView:
+    schema = upstream.schema_of(spec.origin)
+    listed = schema.get("properties")
+    own = spec.input_schema.get("properties")
+    hidden = set(listed if isinstance(listed, dict) else ()) - set(own if isinstance(own, dict) else ())
+    return ToolView(
+        name=spec.origin,
+        description=spec.description,
+        schema=json.dumps(dict(schema), ensure_ascii=False),
+        read_only=spec.read_only,
+        destructive=spec.destructive,
+        idempotent=spec.idempotent,
+        injected=tuple(sorted(hidden)),
+    )
+
+
+def _since(began: float) -> int:
+    """Microseconds."""
+    return round((time.monotonic() - began) * 1_000_000)

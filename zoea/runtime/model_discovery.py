@@ -1,0 +1,153 @@
+"""What models there are to use: settings, this machine's servers and shelf, keys in the environment.
+
+`zoea providers` shows it all; a run that was told nothing takes the best of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.llm.discovery import (
+    KEYS,
+    LOCAL_DEADLINE_S,
+    PORTS,
+    REMOTE_DEADLINE_S,
+    Candidate,
+    Discovery,
+    Found,
+    Key,
+    Origin,
+    Port,
+    Status,
+    probe,
+)
+from zoea.llm.local.model_files import LocalModels
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.provider_settings import config_of, makers
+from zoea.llm.registry import Maker, make
+from zoea.llm.transport.http_client import is_loopback
+from zoea.model.ports import Clock, Provider
+from zoea.process.clock import SystemClock
+from zoea.settings import Credentials, Loaded, Settings, load
+from zoea.settings.endpoints import ProviderSettings, ProviderType
+from zoea.settings.paths import Places
+
+_LOCAL = (ProviderType.EMBEDDED, ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
+
+
+async def best_overrides(where: Places, ports: Sequence[Port] = PORTS) -> dict[str, str]:
+    """Settings, by dotted key, that make a run use a model server found on this machine.
+
+    Empty where settings name a provider or forbid looking (`swarm.discover`), and where no server has a model: then the
+    default provider or the autopilot serves.
+    """
+    loaded = await asyncio.to_thread(load, where)
+    swarm = loaded.settings.swarm
+    if loaded.settings.provider or swarm.default_provider or not swarm.discover:
+        return {}
+    return (await discovery_of(loaded, ports).best()).overrides()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What can be said without asking anybody.
+
+    `providers` are the configured ones, as (name, type, model); `keys` the vendors
+    whose key the environment holds; `config` the person's file where there is one.
+    """
+
+    loaded: Loaded
+    config: Path | None
+    providers: tuple[tuple[str, str, str], ...]
+    keys: tuple[Key, ...]
+
+
+def surroundings(where: Places, env: Mapping[str, str] = os.environ) -> Surroundings:
+    """Look around; synchronous. Raises SettingsError where the settings cannot be read."""
+    loaded = load(where, env=env)
+    return Surroundings(
+        loaded,
+        where.config_file if where.config_file.exists() else None,
+        tuple((name, str(given.type), given.model) for name, given in loaded.settings.provider.items()),
+        tuple(key for key in KEYS if env.get(key.variable)),
+    )
+
+
+async def servers_found(loaded: Loaded, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
+    """The model servers of this machine, each as soon as it has answered. Reaches no further than this machine."""
+    if not loaded.settings.swarm.discover:
+        return
+    tasks = [asyncio.create_task(probe(candidate)) for candidate in discovery_of(loaded, ports).servers()]
+    try:
+        for next_done in asyncio.as_completed(tasks):
+            found = await next_done
+            if found.status is not Status.ABSENT:
+                yield found
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def discovery_of(loaded: Loaded, ports: Sequence[Port]) -> Discovery:
+    """Everything that these settings, this machine and this environment offer. Nothing is connected yet."""
+    shelf = LocalModels(loaded.places.data / "models")
+    clock = SystemClock()
+    made = {**makers(shelf), "autopilot": _autopilot}
+
+    def opened(name: str, config: ProviderConfig) -> Provider:
+        return make(name, config, clock=clock, makers=made)
+
+    configured = _configured(loaded.settings, Credentials(loaded.places.credentials), clock, made)
+    return Discovery(opened, (*configured, *_built_in(loaded.settings, shelf, clock, made)), os.environ, ports)
+
+
+def _configured(settings: Settings, credentials: Credentials, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
+    """The providers of the settings, and the default one where it is only a type's name."""
+    default = settings.swarm.default_provider or next(iter(settings.provider), "")
+    given = dict(settings.provider)
+    if default and (named := settings.provider_named(default)) is not None:
+        given.setdefault(default, named)
+
+    def candidate(name: str, wanted: ProviderSettings) -> Candidate:
+        is_near = wanted.type in _LOCAL or (bool(wanted.base_url) and is_loopback(wanted.base_url))
+        return Candidate(
+            name,
+            str(wanted.type),
+            Origin.SETTINGS,
+            lambda: make(name, config_of(wanted, credentials, settings.llm), clock=clock, makers=made),
+            address=wanted.base_url,
+            variable=wanted.api_key,
+            model=wanted.model,
+            is_default=name == default,
+            deadline_s=LOCAL_DEADLINE_S if is_near else REMOTE_DEADLINE_S,
+        )
+
+    return [candidate(name, wanted) for name, wanted in given.items()]
+
+
+def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
+    """The shelf where it holds something, and the autopilot, which is always there."""
+
+    def embedded() -> Provider:
+        return made["embedded"]("embedded", ProviderConfig(type="embedded"), clock)
+
+    def autopilot() -> Provider:
+        return made["autopilot"]("autopilot", ProviderConfig(type="autopilot"), clock)
+
+    types = {str(given.type) for given in settings.provider.values()} | {settings.swarm.default_provider}
+    found = []
+    if "embedded" not in types and shelf.list():
+        found.append(Candidate("embedded", "embedded", Origin.SHELF, embedded, deadline_s=LOCAL_DEADLINE_S))
+    if "autopilot" not in types:
+        found.append(Candidate("autopilot", "autopilot", Origin.BUILT_IN, autopilot, deadline_s=LOCAL_DEADLINE_S))
+    return found
+
+
+def _autopilot(name: str, config: ProviderConfig, clock: Clock) -> Provider:
+    from zoea.world.autopilot.autopilot_provider import AutopilotProvider
+
+    return AutopilotProvider(name, clock=clock)

@@ -1,0 +1,171 @@
+"""What myses are now, and what the settings say where they say nothing themselves: what a form begins with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoea.model.errors import MysisMissing, SettingsError, StoreError, UsageError
+from zoea.queries.broadcasts import inherited
+from zoea.settings import Settings, Templates, from_text, load
+from zoea.settings.endpoints import ProviderType
+from zoea.settings.paths import Places
+from zoea.settings.template import OVERRIDES
+from zoea.store.direct_reader import open_reader
+
+# Read from the settings as they stand now, so a changed file counts for the next mysis.
+
+_HOUR_US = 3600 * 1_000_000
+AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A name to choose, and what is said beside it."""
+
+    name: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What can be chosen. `models` is the default model of each provider that has one.
+
+    `told` is the commander's newest broadcast to all and its time in µs, which a new
+    mysis inherits; None where there is none that is young enough.
+    """
+
+    templates: tuple[Choice, ...]
+    default_template: str
+    providers: tuple[Choice, ...]
+    models: dict[str, str]
+    told: tuple[str, int] | None
+
+
+def choices(places: Places | None, database: Path, now: int) -> Choices:
+    """Read them all; synchronous. Raises SettingsError, StoreError."""
+    settings, templates = Settings(), Templates()
+    if places is not None:
+        loaded = load(places)
+        settings, templates = loaded.settings, loaded.templates
+    hours = settings.swarm.inherit_broadcast_hours
+    return Choices(
+        templates=_templates(templates, settings.swarm.default_template),
+        default_template=settings.swarm.default_template,
+        providers=_providers(settings),
+        models={name: given.model for name, given in settings.provider.items() if given.model},
+        told=_told(database, now - round(hours * _HOUR_US)) if hours else None,
+    )
+
+
+def _templates(templates: Templates, default: str) -> tuple[Choice, ...]:
+    found = []
+    for name in templates.names():
+        try:
+            title = templates.get(name).title
+        except SettingsError as error:
+            title = error.title
+        found.append(Choice(name, title))
+    return tuple(sorted(found, key=lambda one: (one.name != default, one.name)))
+
+
+def _providers(settings: Settings) -> tuple[Choice, ...]:
+    """The template's own first, then the configured ones, then the autopilot, which needs nothing."""
+    configured = [Choice(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
+    autopilot = ProviderType.AUTOPILOT.value
+    found = [Choice("", f"as the template says, else {settings.provider_name()}"), *configured]
+    if autopilot not in settings.provider:
+        found.append(Choice(autopilot, AUTOPILOT_TITLE))
+    return tuple(found)
+
+
+def _told(database: Path, since: int) -> tuple[str, int] | None:
+    try:
+        return inherited(database, since)
+    except StoreError:
+        return None
+
+
+BUDGETS = ("budget.token_budget_per_agent", "budget.token_budget_per_task", "budget.mysis")
+_WHAT = """
+SELECT y.provider, y.model, p.name, p.body,
+  (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM mysis_tag WHERE mysis_id = y.id ORDER BY tag)) AS tags
+FROM mysis y JOIN template p ON p.hash = y.template_hash WHERE y.id = ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What all of them are: empty, or missing in `own`, where they differ.
+
+    `own` holds what the template sets, by dotted key; `general` what the settings say of each budget.
+    """
+
+    template: str
+    provider: str
+    model: str
+    tags: str
+    own: Mapping[str, Any]
+    general: Mapping[str, Any]
+    choices: Choices
+
+
+def configured(places: Places | None, database: Path, mysis_ids: Sequence[int], now: int) -> Configured:
+    """Read it; synchronous. Raises MysisMissing, SettingsError, StoreError, TemplateError."""
+    with closing(open_reader(database)) as reader:
+        found = [(mysis_id, reader.execute(_WHAT, (mysis_id,)).fetchone()) for mysis_id in mysis_ids]
+    missing = [mysis_id for mysis_id, row in found if row is None]
+    if missing:
+        raise MysisMissing(f"there is no mysis #{missing[0]}")
+    rows = [row for _, row in found]
+    settings = load(places).settings if places is not None else Settings()
+    owns = [_own(body) for body in dict.fromkeys(row["body"] for row in rows)]
+    own = {path: value for path, value in owns[0].items() if all(path in o and o[path] == value for o in owns)}
+    general = {path: getattr(settings.budget, path.partition(".")[2]) for path in BUDGETS}
+    offered = choices(places, database, now)
+    name, provider, model, tags = (
+        _shared(row[key] or "" for row in rows) for key in ("name", "provider", "model", "tags")
+    )
+    return Configured(name, provider, model, tags, own, general, offered)
+
+
+def _own(body: str) -> dict[str, Any]:
+    overrides = from_text(body).overrides()
+    return {f"{section}.{key}": value for section, values in overrides.items() for key, value in values.items()}
+
+
+def _shared(words: Iterable[str]) -> str:
+    different = set(words)
+    return different.pop() if len(different) == 1 else ""
+
+
+def written(own: Mapping[str, Any]) -> str:
+    """Settings as a person writes them: `nudge.enabled=false loop.same_call=5`."""
+    return " ".join(f"{path}={json.dumps(value, separators=(',', ':'))}" for path, value in own.items())
+
+
+def read(text: str) -> dict[str, Any]:
+    """`written` back. Raises UsageError naming the word that is no setting."""
+    found: dict[str, Any] = {}
+    for word in text.split():
+        path, sign, value = word.partition("=")
+        if not sign or path.partition(".")[0] not in OVERRIDES:
+            raise UsageError(
+                f"{word} is no setting of one mysis", hint=f"Write section.key=value; sections: {', '.join(OVERRIDES)}."
+            )
+        try:
+            found[path] = json.loads(value)
+            json.dumps(found[path], allow_nan=False)
+        except (ValueError, RecursionError):  # no JSON, or a number that JSON cannot say again
+            found[path] = value
+    return found
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to be set to come from one to the other; None takes a key out."""
+    changed: dict[str, Any] = {path: None for path in before if path not in after}
+    return changed | {path: value for path, value in after.items() if path not in before or before[path] != value}

@@ -1,0 +1,118 @@
+"""The process that owns a workspace: lock, swarm and socket, opened and closed in their order.
+
+Closing has ten seconds. Each part has its own share, and what does not end in it
+is left behind; if even the interpreter cannot end, a watchdog ends the process.
+Nothing acknowledged is lost by that: it was committed before it was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from zoea.ipc.socket_server import SocketServer
+from zoea.model.ports import SwarmApi
+from zoea.process.clock import SystemClock
+from zoea.process.lock import OwnerLock
+from zoea.settings.paths import Places
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN_S = 9.5
+"""From the wish to end until the process is gone, at most."""
+
+FORCED = 1
+
+MakeSwarm = Callable[[Places, Callable[[], None]], AbstractAsyncContextManager[SwarmApi]]
+"""Opens the swarm of a workspace; what it is given second is what the swarm's `shutdown` calls."""
+
+
+class Owner:
+    """A swarm that is owned here. Made by `own`.
+
+    Attributes:
+        api: The swarm.
+        places: Where its workspace lies.
+        ending: Set once somebody wants it to end: a signal, a front, a deadline.
+    """
+
+    api: SwarmApi
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.ending = asyncio.Event()
+        self._is_process = False
+
+    def end(self) -> None:
+        """Wish for the end. It comes when the block of `own` is left."""
+        if self.ending.is_set():
+            return
+        self.ending.set()
+        if self._is_process:
+            watchdog = threading.Timer(SHUTDOWN_S, _force)
+            watchdog.daemon = True
+            watchdog.start()
+
+    def be_the_process(self, *, on_hangup: Callable[[], None]) -> None:
+        """Take the process's signals and its end in hand.
+
+        SIGINT and SIGTERM end the swarm, a second one the process; SIGHUP calls
+        `on_hangup`. From the wish to end on, the process has `SHUTDOWN_S` seconds.
+        """
+        self._is_process = True
+        loop = asyncio.get_running_loop()
+
+        def wish() -> None:
+            if self.ending.is_set():
+                _force()
+            self.end()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, wish)
+        loop.add_signal_handler(signal.SIGHUP, on_hangup)
+
+
+@asynccontextmanager
+async def own(places: Places, swarm: MakeSwarm) -> AsyncIterator[Owner]:
+    """Own the workspace and run `swarm` in it until the block is left.
+
+    Raises:
+        WorkspaceHeld: where another process owns it.
+        ZoeaError: where a part of it cannot be opened; what was opened is closed again.
+    """
+    places.make_data()
+    places.make_runtime()
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(OwnerLock(places.data, places.socket, since=clock.now()))
+        owner = Owner(places)
+        owner.api = await stack.enter_async_context(swarm(places, owner.end))
+        server = SocketServer(owner.api, places.socket, started_at=clock.now())
+        await server.open()
+        stack.push_async_callback(within, 1.0, server.close, "the socket")
+        log.info("the swarm of %s is open", places.data)
+        stack.callback(owner.end)
+        yield owner
+
+
+async def within(seconds: float, work: Callable[[], Awaitable[object]], what: str) -> None:
+    """Give `work` its time to close. What hangs is cancelled and left behind, what fails is logged."""
+    task = asyncio.ensure_future(work())
+    done, _ = await asyncio.wait({task}, timeout=seconds)
+    if not done:
+        task.cancel()
+        log.warning("%s did not close within %g s", what, seconds)
+    elif not task.cancelled() and (problem := task.exception()) is not None:
+        log.warning("%s did not close: %s", what, problem)
+
+
+def _force() -> None:
+    sys.stderr.write("zoea: the swarm did not end in time and was ended; nothing that was stored is lost\n")
+    sys.stderr.flush()
+    os._exit(FORCED)

@@ -1,0 +1,108 @@
+"""The configured providers by name, each made when it is first wanted."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from zoea.llm.local.model_files import LocalModels
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.provider_settings import config_of, makers
+from zoea.llm.registry import Maker, make
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import ProviderError, SettingsError
+from zoea.model.ports import Clock, Provider
+from zoea.runtime.owner import within
+from zoea.settings import Credentials, Settings
+from zoea.settings.endpoints import ProviderType
+from zoea.settings.paths import Places
+
+CLOSE_S = 1.0
+UNMETERED = (ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
+_WORDS_OF_AN_ANSWER = 25
+"""The autopilot streams word by word; `provider.NAME.tick` is for about this many."""
+
+
+class ProviderSet:
+    """Every provider that these settings name, and the built-in ones. One instance serves all myses.
+
+    Args:
+        extra: Providers that are there already, by name; tests and embedders bring their own.
+    """
+
+    def __init__(
+        self, settings: Settings, places: Places, clock: Clock, extra: Mapping[str, Provider] | None = None
+    ) -> None:
+        self._settings = settings
+        self._credentials = Credentials(places.credentials)
+        self._clock = clock
+        self._made: dict[str, Provider] = dict(extra or {})
+        self._makers: dict[str, Maker] = {**makers(LocalModels(places.data / "models")), "autopilot": self._autopilot}
+
+    def get(self, name: str) -> Provider:
+        """The provider of that name.
+
+        Raises:
+            ProviderError: `model_missing` where there is none, naming the nearest;
+                `auth` where its key cannot be found.
+        """
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def names(self) -> tuple[str, ...]:
+        """Every configured provider, the default one, and those in use."""
+        return tuple(dict.fromkeys([*self._settings.provider, self.default, *self._made]))
+
+    @property
+    def default(self) -> str:
+        """The provider that a mysis gets where nothing else is said."""
+        return self._settings.provider_name()
+
+    def metered(self) -> dict[str, bool]:
+        """Whose tokens count against budgets, for every name that settings know."""
+        configured = {name: given.type for name, given in self._settings.provider.items()}
+        by_type = {kind.value: kind for kind in ProviderType} | configured
+        known = {name: kind not in UNMETERED for name, kind in by_type.items()}
+        return known | {name: provider.metered for name, provider in self._made.items()}
+
+    def secrets(self) -> tuple[str, ...]:
+        """Values that no log may hold. A reference that leads nowhere has none."""
+        found = []
+        for given in self._settings.provider.values():
+            try:
+                config = config_of(given, self._credentials, self._settings.llm)
+            except SettingsError:
+                continue
+            found += [config.api_key, *config.headers.values()]
+        return tuple(value for value in found if value)
+
+    async def close(self) -> None:
+        """Close what was made, each within a second."""
+        for name, provider in self._made.items():
+            await within(CLOSE_S, provider.close, f"provider {name}")
+
+    def _make(self, name: str) -> Provider:
+        given = self._settings.provider_named(name)
+        if given is None:
+            raise ProviderError(f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=self._known(name))
+        try:
+            config = config_of(given, self._credentials, self._settings.llm)
+            return make(name, config, clock=self._clock, makers=self._makers)
+        except SettingsError as error:
+            raise ProviderError(
+                f"provider {name}: {error.what}", kind=ErrorClass.AUTH, hint=error.hint, title=error.title
+            ) from error
+
+    def _autopilot(self, name: str, config: ProviderConfig, clock: Clock) -> Provider:
+        from zoea.world.autopilot.autopilot_provider import AutopilotProvider
+
+        given = self._settings.provider_named(name)
+        if given is None or given.tick is None:
+            return AutopilotProvider(name, clock=clock)
+        return AutopilotProvider(name, clock=clock, pace=given.tick / _WORDS_OF_AN_ANSWER)
+
+    def _known(self, name: str) -> str:
+        known = [*self._settings.provider, *(kind.value for kind in ProviderType)]
+        near = difflib.get_close_matches(name, known, n=1)
+        return f"Did you mean {near[0]}?" if near else "`zoea providers` shows what there is."

@@ -1,0 +1,123 @@
+"""What `zoea run` was asked, and what every front does with it: attach, prepare the swarm, leave it running."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zoea.model.errors import NoRunningSwarm, WorkspaceHeld
+from zoea.process.lock import OwnerLock, holder
+from zoea.settings.paths import Places
+
+if TYPE_CHECKING:
+    from zoea.ipc.remote_swarm import RemoteSwarm
+    from zoea.model.ports import SwarmApi
+
+OPENING_S = 5.0
+"""How long an owner that holds the workspace may take until its socket answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line asked of a run. Seconds; None where nothing was asked."""
+
+    headless: bool = False
+    as_json: bool = False
+    myses: int | None = None
+    template: str = ""
+    provider: str = ""
+    model: str = ""
+    world: str = ""
+    seconds: float | None = None
+    turns: int | None = None
+    plain: bool = False
+    start_swarm: bool = False
+    go_on: bool = False
+    workspace: str = ""
+    calm: bool = False
+
+    @property
+    def is_interactive(self) -> bool:
+        return not (self.headless or self.as_json) and sys.stdin.isatty()
+
+    @property
+    def wants_screen(self) -> bool:
+        """True where a person sits at a terminal and asked for nothing that only lines can give."""
+        bounded = self.seconds is not None or self.turns is not None
+        return self.is_interactive and not self.plain and not bounded and sys.stdout.isatty() and sys.stderr.isatty()
+
+
+async def attach(where: Places) -> RemoteSwarm:
+    """A connection to the running swarm; one that is just opening is waited for.
+
+    Raises:
+        NoRunningSwarm: where nobody holds the workspace, or its holder does not answer.
+    """
+    from zoea.ipc.remote_swarm import connect_to  # the wire's codec is not needed before the first paint
+
+    deadline = asyncio.get_running_loop().time() + OPENING_S
+    while True:
+        found = holder(where.data)
+        try:
+            return await connect_to(found)
+        except NoRunningSwarm:
+            if found is None or asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(0.1)
+
+
+async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
+    """Create the myses that are missing to `--myses N`, and start the idle ones where that was asked."""
+    if options.myses is not None:
+        there = len((await swarm.view()).myses)
+        for _ in range(options.myses - there):
+            await swarm.create(
+                "",
+                template=options.template or ("miner" if options.world else ""),
+                provider=options.provider,
+                model=options.model,
+                start=False,
+            )
+    if options.start_swarm:
+        await swarm.start_all()
+    elif options.go_on:
+        await swarm.start_all(left_running=True)
+
+
+async def prepare_own(swarm: SwarmApi, options: RunOptions, where: Places) -> None:
+    """As `prepare`, where this process has just opened the swarm: there `swarm.resume` is as good as asking."""
+    if not (options.start_swarm or options.go_on):
+        from zoea.settings.layers import load  # the whole schema: not before the first paint
+
+        loaded = await asyncio.to_thread(load, where)
+        options = replace(options, start_swarm=loaded.settings.swarm.resume)
+    await prepare(swarm, options)
+
+
+async def leave_running(options: RunOptions, where: Places) -> None:
+    """Hand the workspace to a process without a terminal; what runs goes on there, what is idle stays so.
+
+    Raises:
+        StoreError: the workspace cannot be written any more.
+        NoRunningSwarm: somebody else was quicker to own it, and does not answer.
+    """
+    command = [sys.executable, "-P", "-m", "zoea", "run", "--headless", "--go-on"]
+    for name in ("world", "workspace"):
+        if value := getattr(options, name):
+            command += [f"--{name}", value]
+
+    def start(lock: int) -> None:
+        quiet = subprocess.DEVNULL
+        subprocess.Popen(command, stdin=lock, stdout=quiet, stderr=quiet, start_new_session=True, close_fds=True)
+
+    lock = OwnerLock(where.data, where.socket)
+    try:
+        lock.acquire()
+    except WorkspaceHeld:
+        async with await attach(where) as swarm:
+            await swarm.start_all(left_running=True)
+    else:
+        lock.pass_on(start)

@@ -1,0 +1,50 @@
+"""Finding what was said: exact text or ranked words, among memories and broadcasts.
+
+Synchronous functions over any reading connection; a search is ended by
+interrupting its connection, and then raises `sqlite3.OperationalError`. What is
+found never depends on the indexes: those only propose. Source: spec memory.md,
+"Search semantics".
+"""
+
+from __future__ import annotations
+
+from zoea.store.search.broadcast_search import search_broadcasts
+from zoea.store.search.excerpts import fitted
+from zoea.store.search.memory_search import matching_ids, search_memories
+from zoea.store.search.query import (
+    LIMIT,
+    LIMIT_RANGE,
+    MAX_CHARS,
+    MAX_CHARS_RANGE,
+    BroadcastHit,
+    BroadcastHits,
+    BroadcastQuery,
+    Column,
+    Excerpt,
+    Hit,
+    Hits,
+    Match,
+    Query,
+    Spot,
+)
+
+__all__ = [
+    "LIMIT",
+    "LIMIT_RANGE",
+    "MAX_CHARS",
+    "MAX_CHARS_RANGE",
+    "BroadcastHit",
+    "BroadcastHits",
+    "BroadcastQuery",
+    "Column",
+    "Excerpt",
+    "Hit",
+    "Hits",
+    "Match",
+    "Query",
+    "Spot",
+    "fitted",
+    "matching_ids",
+    "search_broadcasts",
+    "search_memories",
+]

@@ -1,0 +1,116 @@
+"""Searching what was said to all, each broadcast once however many heard it."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from zoea.model.enums import SenderKind
+from zoea.store.search import fts_terms
+from zoea.store.search.excerpts import around, pattern_of
+from zoea.store.search.memory_search import NEWEST, NO_WORDS, OLDER, RANKED, SCANNED
+from zoea.store.search.query import BroadcastHit, BroadcastHits, BroadcastQuery, Match
+
+_SOME = "no broadcast has all of these words; these have some of them"
+_OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
+  WHERE d.message_id = g.id AND d.mysis_id = :mysis AND d.state IN ('pending', 'taken')))"""
+_COLUMNS = "g.id, g.sender_kind, g.sender_id, g.sender_name, g.content, g.created_at"
+
+
+def search_broadcasts(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    """A page of the broadcasts that hold what the query asks for, newest first, or the best first where it is ranked.
+
+    Raises sqlite3.OperationalError where the connection was interrupted.
+    """
+    return _ranked(connection, query) if query.match is Match.RANKED else _exact(connection, query)
+
+
+def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    sql, given = _narrowed(query)
+    fold = "lower" if query.fold else ""
+    sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
+    given["words"] = fts_terms.compared(query.text, fold=query.fold)
+    proposed, down_to = fts_terms.exact_terms(query.text, fold=query.fold), 0
+    if proposed:
+        source, order = "message_exact f CROSS JOIN message g ON g.id = f.rowid", "f.rowid"
+        sql = f"f.message_exact MATCH :terms AND {sql}"
+        newest = _newest(connection)
+        given["terms"] = " AND ".join(
+            fts_terms.narrowed(connection, "message_exact", proposed, newest, fold=query.fold)
+        )
+    else:
+        source, order = "message g", "g.id"
+        down_to = max(0, min(query.before_id or NEWEST, _newest(connection) + 1) - 1 - SCANNED)
+        sql = f"g.id > {down_to} AND {sql}"
+    found = _rows(connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", given)
+    before, note = found[query.limit - 1]["id"] if len(found) > query.limit else None, ""
+    if before is None and down_to:
+        before, note = down_to + 1, f"looked through the newest {SCANNED:,} messages only"
+    return BroadcastHits(_hits(found[: query.limit], query), before, note)
+
+
+def _ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    sql, given = _narrowed(query)
+    notes: list[str] = []
+    for every in (True, False):
+        asked = fts_terms.word_terms(query.text, "content", None, every=every)
+        if asked is None:
+            return BroadcastHits(note=NO_WORDS)
+        given.update(terms=asked, most=RANKED + 1)
+        found = _rows(
+            connection,
+            "SELECT g.id, bm25(message_words) AS score FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
+            f" WHERE f.message_words MATCH :terms AND {sql} ORDER BY f.rowid DESC LIMIT :most",
+            given,
+        )
+        if found:
+            if len(found) > RANKED:
+                notes.append(OLDER.format(RANKED))
+            best = sorted(found[:RANKED], key=lambda row: (row["score"], -row["id"]))[: query.limit]
+            return BroadcastHits(_hits(_whole(connection, [row["id"] for row in best]), query), note="; ".join(notes))
+        notes.append(_SOME)
+    return BroadcastHits()
+
+
+def _narrowed(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
+    sql, given = ["g.kind = 'broadcast'"], dict[str, object](most=query.limit + 1)
+    for name, condition, value in (
+        ("mysis", _OF, query.mysis_id),
+        ("since", "g.created_at >= :since", query.since),
+        ("until", "g.created_at < :until", query.until),
+        ("before", "g.id < :before", query.before_id),
+    ):
+        if value is not None:
+            sql.append(condition)
+            given[name] = value
+    return " AND ".join(sql), given
+
+
+def _newest(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()[0])
+
+
+def _whole(connection: sqlite3.Connection, ids: list[int]) -> list[sqlite3.Row]:
+    """The broadcasts with these ids, in their order; without those that were removed since they were found."""
+    each = (_rows(connection, f"SELECT {_COLUMNS} FROM message g WHERE g.id = :id", {"id": one}) for one in ids)
+    return [row for rows in each for row in rows]
+
+
+def _rows(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> list[sqlite3.Row]:
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    return cursor.execute(sql, given).fetchall()
+
+
+def _hits(found: list[sqlite3.Row], query: BroadcastQuery) -> tuple[BroadcastHit, ...]:
+    pattern = pattern_of(query.text, query.match, fold=query.fold)
+    return tuple(
+        BroadcastHit(
+            message_id=row["id"],
+            sender_kind=SenderKind(row["sender_kind"]),
+            sender_id=row["sender_id"],
+            sender="" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
+            created_at=row["created_at"],
+            excerpt=around(row["content"], pattern, query.max_chars),
+        )
+        for row in found
+    )

@@ -1,0 +1,81 @@
+"""Cutting a long text around what was found in it, and marking it there. Pure.
+
+Highlights are found in the text itself: the index keeps no places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from zoea.store.search.query import BroadcastHit, Excerpt, Hit, Match, Spot
+
+_LEAD = 4
+"""A quarter of an excerpt at most stands before its first hit."""
+_MARKS = 100
+_BESIDE = 100
+"""Characters that stay of a content which only stands beside what was found."""
+
+Found = TypeVar("Found", Hit, BroadcastHit)
+
+
+def around(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> Excerpt:
+    """The part of `text` around the first match, with every match in it marked; its beginning where there is none."""
+    found = pattern.search(text) if pattern is not None else None
+    start = 0
+    if len(text) > max_chars and found is not None:
+        start = _start(found.start(), found.end() - found.start(), len(text), max_chars)
+    part = text[start : start + max_chars]
+    marks = []
+    for each in pattern.finditer(part) if pattern is not None and found is not None else ():
+        marks.append((each.start(), each.end() - each.start()))
+        if len(marks) == _MARKS:
+            break
+    return Excerpt(part, start, len(text), tuple(marks))
+
+
+def narrower(excerpt: Excerpt, max_chars: int) -> Excerpt:
+    """Fewer characters of an excerpt, still around its first hit."""
+    if len(excerpt.text) <= max_chars:
+        return excerpt
+    start = _start(*(excerpt.marks or ((0, 0),))[0], len(excerpt.text), max_chars)
+    end = start + max_chars
+    marks = tuple((at - start, length) for at, length in excerpt.marks if at >= start and at + length <= end)
+    return Excerpt(excerpt.text[start:end], excerpt.start + start, excerpt.total, marks)
+
+
+def fitted(hit: Found, fits: Callable[[Found], bool]) -> Found:
+    """The hit with its texts shortened until it fits: first the content beside what was found, then that itself."""
+    while not fits(hit) and hit.excerpt.text:
+        less = len(hit.excerpt.text) * 3 // 4
+        if isinstance(hit, BroadcastHit):
+            hit = replace(hit, excerpt=narrower(hit.excerpt, less))
+        elif hit.spot is Spot.CONTENT:
+            excerpt = narrower(hit.excerpt, less)
+            hit = replace(hit, excerpt=excerpt, content=excerpt)
+        elif len(hit.content.text) > _BESIDE:
+            hit = replace(hit, content=narrower(hit.content, max(_BESIDE, len(hit.content.text) * 3 // 4)))
+        else:
+            hit = replace(hit, excerpt=narrower(hit.excerpt, less))
+    return hit
+
+
+def _start(at: int, length: int, total: int, max_chars: int) -> int:
+    """Where a part of so many characters begins that shows what stands at a place."""
+    lead = min(max_chars // _LEAD, max(0, max_chars - length))
+    return min(max(0, at - lead), total - max_chars)
+
+
+def pattern_of(text: str, match: Match, *, fold: bool) -> re.Pattern[str]:
+    """What marks the hits of a query: the text as it is, or any of its words. Only A to Z are folded, as in SQLite."""
+    if match is Match.EXACT:
+        return re.compile(re.escape(text), re.ASCII | re.IGNORECASE if fold else 0)
+    words = sorted(set(words_of(text)), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)" if words else r"(?!)", re.IGNORECASE)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a query, in its order."""
+    return re.findall(r"[^\W_]+", text)

@@ -1,0 +1,279 @@
+"""Searching memories: the index proposes, the text decides, newest first; or words, the best first."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from heapq import merge
+
+from zoea.model.enums import Role, SenderKind, Source
+from zoea.store.search import fts_terms
+from zoea.store.search.excerpts import around, pattern_of
+from zoea.store.search.fts_index import DOCUMENTS
+from zoea.store.search.query import Column, Excerpt, Hit, Hits, Match, Query, Spot
+
+FEW = 5_000
+"""A mysis with fewer memories is looked through row by row."""
+SCANNED = 50_000
+"""Memories that one search too short for the index looks through."""
+LOOKED = 1_000
+"""The newest memories that are looked through before the index is asked, where what is asked for is frequent."""
+PROBED = 3
+"""Terms that tell whether it is; to probe all of a phrase's costs more than a look in vain."""
+RANKED = 5_000
+"""The newest matches among which ranked search chooses."""
+
+NO_WORDS = "the query has no words: use exact search for signs"
+OLDER = "chosen from the newest {:,} matches, there are older ones"
+_SOME = "no memory has all of these words; these have some of them"
+NEWEST = 1 << 50
+"""An id beyond every row's."""
+
+_HIT = """
+SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, m.turn_id, t.number AS turn_number, m.role, m.source,
+  m.created_at, m.content, m.reasoning, g.sender_kind, g.sender_name, r.id AS answers, r.name AS answered
+FROM memory m JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id
+LEFT JOIN message g ON g.id = m.message_id
+LEFT JOIN tool_call r ON r.result_memory_id = m.id AND m.role = 'tool'
+WHERE m.id = ?
+"""
+_PROPOSED = (
+    "SELECT m.id FROM memory_exact f CROSS JOIN memory m ON m.id = f.rowid"
+    " WHERE f.memory_exact MATCH :terms AND f.rowid < :before"
+)
+# Calls stand in the order of their memories (a trigger sees to it), so the first one after the page ends it.
+_PROPOSED_CALLS = f"""
+SELECT m.id FROM call_exact f CROSS JOIN tool_call k ON k.id = f.rowid CROSS JOIN memory m ON m.id = k.memory_id
+WHERE f.call_exact MATCH :terms AND f.rowid < coalesce(
+  (SELECT id FROM tool_call WHERE memory_id >= :before ORDER BY memory_id, position LIMIT 1), {NEWEST})
+"""
+_CALLS = (
+    "SELECT id, position, name, name || '(' || arguments || ')' AS call FROM tool_call"
+    " WHERE memory_id = ? ORDER BY position"
+)
+
+
+def search_memories(connection: sqlite3.Connection, query: Query) -> Hits:
+    """A page of the memories that hold what the query asks for, newest first, or the best first where it is ranked.
+
+    Raises sqlite3.OperationalError where the connection was interrupted.
+    """
+    if query.mysis_ids == ():
+        return Hits()
+    if query.match is Match.RANKED:
+        return _ranked(connection, query)
+    return _exact(connection, query)
+
+
+def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
+    ids, down_to = _found(connection, query, query.limit + 1)
+    before = ids[query.limit - 1] if len(ids) > query.limit else None
+    note = ""
+    if before is None and down_to:
+        before = down_to + 1
+        note = f"looked through the newest {SCANNED:,} memories only"
+    return Hits(_hits(connection, ids[: query.limit], query), before, note)
+
+
+def matching_ids(connection: sqlite3.Connection, query: Query, most: int) -> list[int]:
+    """The ids of the newest memories that hold what an exact query asks for, `most` of them whatever its limit says."""
+    return _found(connection, query, most)[0]
+
+
+def _found(connection: sqlite3.Connection, query: Query, most: int) -> tuple[list[int], int]:
+    """The newest ids, and the one down to which was looked: 0 where everything was."""
+    narrowed, given = _narrowed(query)
+    given["words"] = fts_terms.compared(query.text, fold=query.fold)
+    asked = fts_terms.exact_terms(query.text, fold=query.fold)
+    truth = " OR ".join(_truths(query))
+    look = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
+    if asked and not _is_small(connection, query.mysis_ids):
+        if _is_frequent(connection, query, asked, most):
+            down_to = _far_enough(connection, query, LOOKED)
+            found = _first(_ids(connection, look, {**given, "down_to": down_to}), most)
+            if len(found) == most:
+                return found, 0
+        return _first(_proposed(connection, query, asked, narrowed, given), most), 0
+    given["down_to"] = down_to = 0 if asked else _far_enough(connection, query, SCANNED)
+    return _first(_ids(connection, look, given), most), down_to
+
+
+def _proposed(
+    connection: sqlite3.Connection, query: Query, asked: list[str], narrowed: str, given: dict[str, object]
+) -> Iterable[int]:
+    """What the indexes propose and the text confirms: memories, and those whose calls hold the words."""
+    owners = fts_terms.owner_terms(query.mysis_ids)
+
+    def proposal(index: str, rows: str) -> dict[str, object]:
+        newest = connection.execute(f"SELECT coalesce(max(id), 0) FROM {rows}").fetchone()[0]
+        chosen = fts_terms.narrowed(connection, index, asked, newest, fold=query.fold)
+        return {**given, "terms": " AND ".join([*chosen, *owners])}
+
+    own = " OR ".join(_truths(query, with_calls=False))
+    sql = f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC"
+    ids = _ids(connection, sql, proposal("memory_exact", "memory"))
+    if query.column is Column.REASONING:
+        return ids
+    sql = f"{_PROPOSED_CALLS} AND {narrowed} AND {_truth_of_call(query)} ORDER BY f.rowid DESC"
+    return merge(ids, _ids(connection, sql, proposal("call_exact", "tool_call")), reverse=True)
+
+
+def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
+    columns = {Column.CONTENT: "content", Column.REASONING: "reasoning", Column.ANY: "content reasoning"}[query.column]
+    note = ""
+    for every in (True, False):
+        asked = fts_terms.word_terms(query.text, columns, query.mysis_ids, every=every)
+        if asked is None:
+            return Hits(note=NO_WORDS)
+        sql, given = _narrowed(query)
+        given.update(terms=asked, most=RANKED + 1)
+        found = connection.execute(
+            "SELECT m.id, bm25(memory_words, 0.0, 1.0, 1.0) AS score"
+            f" FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {DOCUMENTS}"
+            f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {DOCUMENTS} AND {sql}"
+            " ORDER BY f.rowid DESC LIMIT :most",
+            given,
+        ).fetchall()
+        if found:
+            best = dict[int, float]()
+            for memory_id, score in found[:RANKED]:
+                best[memory_id] = min(score, best.get(memory_id, 0.0))
+            ids = sorted(best, key=lambda each: (best[each], -each))[: query.limit]
+            if len(found) > RANKED:
+                more = OLDER.format(RANKED)
+                note = f"{note}; {more}" if note else more
+            return Hits(_hits(connection, ids, query), None, note)
+        note = _SOME
+    return Hits()
+
+
+def _narrowed(query: Query) -> tuple[str, dict[str, object]]:
+    """The filters as SQL over `memory m`, and their values."""
+    sql, given = ["m.id < :before"], dict[str, object](before=min(query.before_id or NEWEST, NEWEST))
+    for name, column, value in (
+        ("role", "m.role = :role", query.role),
+        ("source", "m.source = :source", query.source),
+        ("since", "m.created_at >= :since", query.since),
+        ("until", "m.created_at < :until", query.until),
+    ):
+        if value is not None:
+            sql.append(column)
+            given[name] = value
+    if query.mysis_ids is not None:
+        sql.append(f"m.mysis_id IN ({','.join(str(int(each)) for each in query.mysis_ids)})")
+    return " AND ".join(sql), given
+
+
+def _truths(query: Query, *, with_calls: bool = True) -> Iterator[str]:
+    """What decides, over `memory m`: each text that may contain the words."""
+    fold = "lower" if query.fold else ""
+    if query.column is not Column.REASONING:
+        yield f"instr({fold}(m.content), :words) > 0"
+        if with_calls:
+            calls = f"SELECT 1 FROM tool_call k WHERE k.memory_id = m.id AND {_truth_of_call(query)}"
+            yield f"m.role = 'assistant' AND EXISTS ({calls})"
+    if query.column is not Column.CONTENT:
+        yield f"instr({fold}(m.reasoning), :words) > 0"
+
+
+def _truth_of_call(query: Query) -> str:
+    """What decides, over `tool_call k`."""
+    return f"instr({'lower' if query.fold else ''}(k.name || '(' || k.arguments || ')'), :words) > 0"
+
+
+def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) -> bool:
+    """True where looking through one mysis's rows costs less than asking the index."""
+    if owners is None or len(owners) != 1:
+        return False
+    sql = "SELECT 1 FROM memory WHERE mysis_id = ? ORDER BY id LIMIT 1 OFFSET ?"
+    return connection.execute(sql, (owners[0], FEW - 1)).fetchone() is None
+
+
+def _is_frequent(connection: sqlite3.Connection, query: Query, asked: list[str], most: int) -> bool:
+    """True where a page of matches should stand among the newest rows, to which reading the index's lists is longer."""
+    is_narrowed = query.role or query.source or query.since or query.until or query.column is Column.REASONING
+    if is_narrowed or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
+        return False  # how frequent a match is among these rows cannot be told
+    newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
+    some = asked[:: -(-len(asked) // PROBED)]
+    found = fts_terms.shares(connection, "memory_exact", some, newest, fold=query.fold)
+    return bool(found) and found[0][0] * LOOKED >= 2 * most
+
+
+def _far_enough(connection: sqlite3.Connection, query: Query, most: int) -> int:
+    """The id at which a search without the index stops after `most` rows: 0 where it goes through everything."""
+    before = min(query.before_id or NEWEST, NEWEST)
+    if query.mysis_ids is not None and len(query.mysis_ids) == 1:
+        sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
+        found = connection.execute(sql, (query.mysis_ids[0], before, most)).fetchone()
+    else:
+        sql = "SELECT max(id) - ? FROM memory WHERE id < ?"
+        found = connection.execute(sql, (most, before)).fetchone()
+    return max(0, found[0] or 0) if found is not None else 0
+
+
+def _ids(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> Iterator[int]:
+    """The ids of a query, no more rows read than are asked for."""
+    with closing(connection.execute(sql, given)) as rows:
+        for (memory_id,) in rows:
+            yield memory_id
+
+
+def _first(ids: Iterable[int], most: int) -> list[int]:
+    """The first ids, each once; the same ones stand side by side."""
+    found: list[int] = []
+    for memory_id in ids:
+        if not found or found[-1] != memory_id:
+            found.append(memory_id)
+        if len(found) == most:
+            break
+    return found
+
+
+def _hits(connection: sqlite3.Connection, ids: Iterable[int], query: Query) -> tuple[Hit, ...]:
+    pattern = pattern_of(query.text, query.match, fold=query.fold)
+    return tuple(hit for each in ids for hit in _hit(connection, each, query, pattern))
+
+
+def _hit(connection: sqlite3.Connection, memory_id: int, query: Query, pattern: re.Pattern[str]) -> Iterator[Hit]:
+    """The hit of a memory; none where it was removed since it was found."""
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    row = cursor.execute(_HIT, (memory_id,)).fetchone()
+    if row is None:
+        return
+    spot, excerpt, tool, call_id = Spot.CONTENT, Excerpt(""), row["answered"] or "", row["answers"]
+    is_there = query.column is not Column.REASONING and pattern.search(row["content"])
+    content = around(row["content"], pattern if is_there else None, query.max_chars)
+    excerpt, call = content, None
+    if not is_there:
+        if query.column is not Column.REASONING and row["role"] == Role.ASSISTANT:
+            calls = cursor.execute(_CALLS, (memory_id,)).fetchall()
+            call = next((each for each in calls if pattern.search(each["call"])), None)
+        if call is not None:
+            spot, tool, call_id = Spot.CALL, call["name"], call["id"]
+            excerpt = around(call["call"], pattern, query.max_chars)
+        elif query.column is not Column.CONTENT:
+            spot, excerpt = Spot.REASONING, around(row["reasoning"], pattern, query.max_chars)
+    is_named = row["sender_kind"] not in (None, SenderKind.COMMANDER)
+    yield Hit(
+        memory_id=row["id"],
+        mysis_id=row["mysis_id"],
+        mysis=row["mysis"],
+        is_deleted=row["deleted_at"] is not None,
+        turn_id=row["turn_id"],
+        turn_number=row["turn_number"],
+        role=Role(row["role"]),
+        source=Source(row["source"]),
+        created_at=row["created_at"],
+        spot=spot,
+        excerpt=excerpt,
+        content=content,
+        sender_kind=SenderKind(row["sender_kind"]) if row["sender_kind"] is not None else None,
+        sender=row["sender_name"] if is_named else "",
+        tool=tool,
+        call_id=call_id,
+        position=call["position"] if call is not None else None,
+    )

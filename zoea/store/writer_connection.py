@@ -1,0 +1,79 @@
+"""The connection that an op gets: SQLite's, with a clock and events, and without the means to commit."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from zoea.model.errors import StoreError
+from zoea.model.values import Event
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of the block or nothing; whoever wants to write waits until it is over."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+_INSERT_EVENT = "INSERT INTO event(mysis_id, kind, data, created_at) VALUES (?, ?, ?, ?)"
+
+
+class WriterConnection(sqlite3.Connection):
+    """The one connection that writes. Rows are `sqlite3.Row`.
+
+    An op runs inside a transaction that it shares with others; what would end that
+    transaction raises StoreError. Only the writer thread may use it.
+    """
+
+    clock_now: Callable[[], int]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.row_factory = sqlite3.Row
+        self.events: list[Event] = []
+        self._now: int | None = None
+
+    def now(self) -> int:
+        """The time of the op, µs UTC: the same however often an op asks."""
+        if self._now is None:
+            self._now = self.clock_now()
+        return self._now
+
+    def insert(self, sql: str, values: Sequence[Any]) -> int:
+        """Run an INSERT into a table that has row ids; the new row's id."""
+        row_id = self.execute(sql, values).lastrowid
+        assert row_id is not None, "an INSERT into a rowid table has a row id"
+        return row_id
+
+    def emit(self, kind: str, mysis_id: int | None, **data: str | int | float | bool | None) -> int:
+        """Store an event; it is published once the op is committed. Returns its id.
+
+        `data` holds ids, numbers and fixed texts, never what anyone said.
+        """
+        now = self.now()
+        event_id = self.insert(_INSERT_EVENT, (mysis_id, kind, json.dumps(data), now))
+        self.events.append(Event(event_id, kind, mysis_id, data, now))
+        return event_id
+
+    def forget_now(self) -> None:
+        """The writer calls this between ops."""
+        self._now = None
+
+    def commit(self) -> NoReturn:
+        raise StoreError("an op cannot commit: the store does, for all ops of its group")
+
+    def rollback(self) -> NoReturn:
+        raise StoreError("an op cannot roll back: raise an error, and the store does")
+
+    def executescript(self, sql_script: str, /) -> NoReturn:
+        raise StoreError("an op cannot run a script: SQLite would commit before it")

@@ -1,0 +1,78 @@
+"""What a mysis is, changed: another template, provider, model, tags, or settings of its own.
+
+Settings of its own make a template of their own: the same name, another hash. So what
+it is stays one stored text, and every reader of templates knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zoea.model.enums import MysisState
+from zoea.model.errors import StateRefused
+from zoea.model.values import Mysis
+from zoea.settings import Settings, Template, Templates, from_text
+from zoea.settings.template import changed
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import mysis_ops
+from zoea.swarm.resolved_template import Providers, character
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What shall be otherwise; empty and None are left as they are.
+
+    `settings` are of the sections that a template may set, by dotted key; None as a
+    value takes the key back, so that the settings hold again.
+    """
+
+    template: str = ""
+    provider: str = ""
+    model: str = ""
+    tags: tuple[str, ...] | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A wish that was checked: everything as it will be stored."""
+
+    template: Template
+    provider: str
+    model: str
+    tags: tuple[str, ...]
+
+
+def checked(
+    mysis: Mysis, body: str, wish: Wish, settings: Settings, templates: Templates, providers: Providers
+) -> Change:
+    """Raises StateRefused while it runs, TemplateError, and ProviderError where there is no such provider."""
+    if mysis.state is MysisState.RUNNING:
+        raise StateRefused(f"{mysis.name} is running", hint="stop it first; what it is changes between two runs")
+    template = templates.get(wish.template) if wish.template else from_text(body)
+    if wish.settings:
+        template = changed(template, wish.settings)
+    character(template.text, settings)
+    asked = wish.provider or (template.provider if wish.template else "")
+    provider = settings.provider_name(asked) if asked else mysis.provider
+    providers.get(provider)
+    own = settings.provider_named(provider)
+    model = wish.model or (template.model if wish.template else "")
+    if not model:
+        model = mysis.model if provider == mysis.provider else (own.model if own is not None else "")
+    return Change(template, provider, model, mysis.tags if wish.tags is None else wish.tags)
+
+
+def store(conn: WriterConnection, mysis_id: int, change: Change) -> Mysis:
+    """The rows of a mysis as the change says."""
+    template = change.template
+    mysis_ops.keep_template(conn, template.hash, template.name, template.text)
+    conn.execute(
+        "UPDATE mysis SET template_hash = ?, provider = ?, model = ? WHERE id = ?",
+        (template.hash, change.provider, change.model, mysis_id),
+    )
+    mysis_ops.set_tags(conn, mysis_id, change.tags)
+    conn.emit("mysis.configured", mysis_id)
+    return mysis_ops.find(conn, mysis_id)

@@ -1,0 +1,182 @@
+"""The live swarm as fronts see it: one row per mysis, versioned, told about at most 20 times a second.
+
+Not events: a subscriber that misses a change sees the next state. Streamed text is
+kept as its tail only, so that a thousand streams stay small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+
+from zoea.model.enums import Activity, MysisState
+from zoea.model.values import Failure, Mysis, MysisView, SwarmView
+
+INTERVAL_S = 0.05
+STREAM_TAIL = 4000
+TEXT_CHARS = 300
+
+
+@dataclass(slots=True)
+class LiveMysis:
+    """One mysis's row while the swarm runs. Changed only through `LiveView.touch`."""
+
+    mysis: Mysis
+    activity: Activity = Activity.IDLE
+    turns: int = 0
+    tool_calls: int = 0
+    errors: int = 0
+    requests: int = 0
+    tokens: int = 0
+    cost_micros: int | None = None
+    pending: int = 0
+    approvals: int = 0
+    questions: int = 0
+    turn_number: int = 0
+    iteration: int = 0
+    context_used: int = 0
+    context_limit: int = 0
+    turn_tokens: int = 0
+    turn_limit: int = 0
+    waiting_until: int | None = None
+    waiting_for: str = ""
+    progress_at: int = 0
+    text: str = ""
+    text_at: int = 0
+    streaming: str = ""
+    thinking: str = ""
+    version: int = 0
+
+    def say(self, text: str, at: int) -> None:
+        """The newest of question, error, final answer, tool call, prompt, with its own time."""
+        self.text = text[:TEXT_CHARS]
+        self.text_at = at
+
+    def stream(self, text: str) -> None:
+        self.streaming = (self.streaming + text)[-STREAM_TAIL:]
+
+    def think(self, reasoning: str) -> None:
+        self.thinking = (self.thinking + reasoning)[-STREAM_TAIL:]
+
+    def hush(self) -> None:
+        """Nothing is being written any more."""
+        self.streaming = self.thinking = ""
+
+    def count(self, tally: sqlite3.Row) -> None:
+        """Its counters, from its row of the table `tally`."""
+        self.turns, self.tool_calls, self.errors = tally["turns"], tally["tool_calls"], tally["errors"]
+        self.requests, self.tokens, self.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
+
+    def set_failure(self, failure: Failure | None, at: int) -> None:
+        if failure is not None:
+            self.say(failure.title, at)
+
+    def _activity(self) -> Activity:
+        if self.mysis.state is not MysisState.RUNNING:
+            return Activity.IDLE
+        if self.approvals:
+            return Activity.ASKING
+        return Activity.WAITING if self.waiting_until is not None else self.activity
+
+    def freeze(self) -> MysisView:
+        mysis = self.mysis
+        return MysisView(
+            id=mysis.id,
+            name=mysis.name,
+            template=mysis.template,
+            provider=mysis.provider,
+            model=mysis.model,
+            state=mysis.state,
+            state_reason=mysis.state_reason,
+            state_at=mysis.state_at,
+            activity=self._activity(),
+            failure=mysis.failure,
+            retry_at=mysis.retry_at,
+            held=mysis.held,
+            tags=mysis.tags,
+            turns=self.turns,
+            tool_calls=self.tool_calls,
+            errors=self.errors,
+            requests=self.requests,
+            tokens=self.tokens,
+            cost_micros=self.cost_micros,
+            pending=self.pending,
+            approvals=self.approvals,
+            questions=self.questions,
+            turn_number=self.turn_number,
+            iteration=self.iteration,
+            context_used=self.context_used,
+            context_limit=self.context_limit,
+            turn_tokens=self.turn_tokens,
+            turn_limit=self.turn_limit,
+            waiting_until=self.waiting_until,
+            waiting_for=self.waiting_for,
+            progress_at=self.progress_at,
+            text=self.text,
+            text_at=self.text_at,
+            streaming=self.streaming,
+            thinking=self.thinking,
+            version=self.version,
+        )
+
+
+class LiveView:
+    """All rows, and who wants to hear of changes."""
+
+    def __init__(self, summary: Callable[[tuple[MysisView, ...], int], SwarmView]) -> None:
+        self._summary = summary
+        self._rows: dict[int, LiveMysis] = {}
+        self._subscribers: set[_Subscriber] = set()
+        self.version = 1
+
+    def rows(self) -> list[LiveMysis]:
+        return list(self._rows.values())
+
+    def row(self, mysis_id: int) -> LiveMysis:
+        return self._rows[mysis_id]
+
+    def add(self, row: LiveMysis) -> None:
+        self._rows[row.mysis.id] = row
+        self.touch(row.mysis.id)
+
+    def remove(self, mysis_id: int) -> None:
+        self._rows.pop(mysis_id, None)
+        self.touch(mysis_id)
+
+    def touch(self, mysis_id: int = 0) -> None:
+        """Mark a row as changed; 0 is the swarm itself."""
+        self.version += 1
+        row = self._rows.get(mysis_id)
+        if row is not None:
+            row.version = self.version
+        for subscriber in self._subscribers:
+            subscriber.dirty.add(mysis_id)
+            subscriber.woken.set()
+
+    def whole(self) -> SwarmView:
+        return self._summary(tuple(row.freeze() for row in self._rows.values()), self.version)
+
+    async def changes(self) -> AsyncIterator[SwarmView]:
+        """The whole view, then what changed since, at most every 50 ms."""
+        subscriber = _Subscriber()
+        self._subscribers.add(subscriber)
+        try:
+            yield self.whole()
+            while True:
+                await subscriber.woken.wait()
+                await asyncio.sleep(INTERVAL_S)
+                subscriber.woken.clear()
+                dirty, subscriber.dirty = subscriber.dirty, set()
+                changed = tuple(self._rows[i].freeze() for i in sorted(dirty) if i in self._rows)
+                removed = tuple(i for i in sorted(dirty) if i and i not in self._rows)
+                yield replace(self._summary(changed, self.version), removed=removed)
+        finally:
+            self._subscribers.discard(subscriber)
+
+
+class _Subscriber:
+    def __init__(self) -> None:
+        self.dirty: set[int] = set()
+        self.woken = asyncio.Event()

@@ -1,0 +1,1 @@
+"""Write operations and readers of the swarm: its rows as values."""

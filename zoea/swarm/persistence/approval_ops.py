@@ -1,0 +1,219 @@
+"""Questions to the commander as rows: about a tool call, or about going on beyond a budget.
+
+A question is asked, asked again and expired inside the op that stores what led to
+it, so that an answer counts whether or not somebody waits for it in this process.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.model.enums import ApprovalAnswer
+from zoea.model.errors import UsageError
+from zoea.model.values import ApprovalView, GrantView
+from zoea.store import WriterConnection
+from zoea.text import clean
+
+# Whoever reads this, and the front that shows it, need not know the two kinds apart.
+ANY = """
+SELECT a.id, a.mysis_id, y.name AS mysis, coalesce(c.name, 'go on beyond the budget') AS tool,
+  coalesce(c.upstream, '') AS upstream, coalesce(c.arguments, a.about) AS arguments, a.asked_at, a.expires_at, a.kind,
+  a.tool_call_id, a.turn_id, a.schema_hash, p.name AS template
+FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id
+JOIN mysis y ON y.id = a.mysis_id JOIN template p ON p.hash = y.template_hash
+"""
+OPEN = f"{ANY}WHERE a.answer IS NULL\n"
+
+
+def view(row: sqlite3.Row) -> ApprovalView:
+    """A row of `ANY` as fronts see it."""
+    return ApprovalView(
+        id=row["id"],
+        mysis_id=row["mysis_id"],
+        mysis=row["mysis"],
+        tool=row["tool"],
+        upstream=row["upstream"],
+        arguments=row["arguments"],
+        asked_at=row["asked_at"],
+        expires_at=row["expires_at"],
+        kind=row["kind"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetAnswer:
+    """What became of the question: allowed, denied, or neither: it is still open."""
+
+    allowed: bool = False
+    denied: bool = False
+
+
+def ask_for_call(conn: WriterConnection, mysis_id: int, call_id: int, schema_hash: str, within: int) -> None:
+    """Ask whether a call may run, to be answered within so many µs."""
+    now = conn.now()
+    approval_id = conn.insert(
+        "INSERT INTO approval(kind, tool_call_id, mysis_id, schema_hash, asked_at, expires_at)"
+        " VALUES ('tool',?,?,?,?,?)",
+        (call_id, mysis_id, schema_hash, now, now + within),
+    )
+    conn.emit("approval.asked", mysis_id, approval=approval_id, call=call_id)
+
+
+def ask_for_budget(
+    conn: WriterConnection, mysis_id: int, turn_id: int, scope: str, used: int, limit: int, within: int
+) -> BudgetAnswer:
+    """The answer that this turn got on going beyond a budget; asks where there is none yet.
+
+    An answer counts for the rest of the turn. A denial for the swarm puts it on hold;
+    once that is lifted, a new question is asked.
+    """
+    now = conn.now()
+    row = conn.execute(
+        "SELECT * FROM approval WHERE turn_id = ? AND about ->> 'budget' = ? ORDER BY id DESC LIMIT 1",
+        (turn_id, scope),
+    ).fetchone()
+    if row is not None and row["answer"] is None:
+        if row["expires_at"] > now:
+            return BudgetAnswer()
+        _expire(conn, row["id"])
+        return BudgetAnswer(denied=True)
+    if row is not None and ApprovalAnswer(row["answer"]).allows:
+        return BudgetAnswer(allowed=True)
+    if row is not None and not (scope == "swarm" and _lifted_since(conn, row["answered_at"])):
+        return BudgetAnswer(denied=True)
+    about = json.dumps({"budget": scope, "used": used, "limit": limit})
+    approval_id = conn.insert(
+        "INSERT INTO approval(kind, turn_id, mysis_id, about, asked_at, expires_at) VALUES ('budget',?,?,?,?,?)",
+        (turn_id, mysis_id, about, now, now + within),
+    )
+    conn.emit("approval.asked", mysis_id, approval=approval_id, budget=scope)
+    return BudgetAnswer()
+
+
+def _lifted_since(conn: sqlite3.Connection, at: int) -> bool:
+    """Whether the swarm's hold was lifted after this time."""
+    row = conn.execute("SELECT value, updated_at FROM setting WHERE key = 'hold'").fetchone()
+    return row is not None and row["updated_at"] >= at and not json.loads(row["value"])["on"]
+
+
+def _expire(conn: WriterConnection, approval_id: int) -> None:
+    conn.execute(
+        "UPDATE approval SET answer = 'expired', answered_at = ? WHERE id = ? AND answer IS NULL",
+        (conn.now(), approval_id),
+    )
+
+
+def expire_of_call(conn: WriterConnection, call_id: int) -> None:
+    """Nobody needs the answer any more: the call has its result."""
+    conn.execute(
+        "UPDATE approval SET answer = 'expired', answered_at = ? WHERE tool_call_id = ? AND answer IS NULL",
+        (conn.now(), call_id),
+    )
+
+
+def expire_of_turn(conn: WriterConnection, turn_id: int) -> None:
+    """Nobody needs the answer any more: the turn has ended."""
+    conn.execute(
+        "UPDATE approval SET answer = 'expired', answered_at = ? WHERE turn_id = ? AND answer IS NULL",
+        (conn.now(), turn_id),
+    )
+
+
+def ask_again(conn: WriterConnection, turn_id: int, within: int) -> None:
+    """A turn that goes on asks what nobody answered again, with a new deadline."""
+    now = conn.now()
+    conn.execute(
+        "UPDATE approval SET asked_at = ?, expires_at = ? WHERE answer IS NULL AND (turn_id = ? OR tool_call_id IN"
+        " (SELECT c.id FROM tool_call c JOIN memory m ON m.id = c.memory_id WHERE m.turn_id = ?))",
+        (now, now + within, turn_id, turn_id),
+    )
+
+
+def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sentence: str, by: str) -> bool:
+    """Record a person's answer to a row of `OPEN`, and what it grants; False where it was answered already."""
+    now = conn.now()
+    row = conn.execute(
+        "UPDATE approval SET answer = ?, sentence = ?, answered_by = ?, answered_at = ?"
+        " WHERE id = ? AND answer IS NULL RETURNING id",
+        (how, clean(sentence), by, now, asked["id"]),
+    ).fetchone()
+    if row is None:
+        return False
+    conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(how))
+    if how in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
+        upstream, tool, schema_hash = granted_by(asked)
+        mysis_id = asked["mysis_id"] if how is ApprovalAnswer.SESSION else None
+        conn.execute(
+            "INSERT INTO grant_(template, mysis_id, upstream, tool, schema_hash, created_at) VALUES (?,?,?,?,?,?)",
+            (asked["template"], mysis_id, upstream, tool, schema_hash, now),
+        )
+    return True
+
+
+def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, by: str) -> list[sqlite3.Row]:
+    """Allow what else waits and is covered by the grant that was just made: rows of `OPEN`, oldest first."""
+    if how not in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
+        return []
+    of_whom = "mysis_id" if how is ApprovalAnswer.SESSION else "template"
+    waiting = conn.execute(f"{OPEN} AND a.expires_at > ? ORDER BY a.id", (conn.now(),)).fetchall()
+    return [
+        row
+        for row in waiting
+        if row[of_whom] == asked[of_whom]
+        and row["kind"] == asked["kind"]
+        and granted_by(row) == granted_by(asked)
+        and answer(conn, row, ApprovalAnswer.ONCE, "", by)
+    ]
+
+
+# Two rows may say the same: they are one grant, and revoked as one.
+GRANTS = """
+SELECT min(id) AS id, template, upstream, tool, min(created_at) AS granted_at FROM grant_
+WHERE revoked_at IS NULL AND mysis_id IS NULL GROUP BY template, upstream, tool, schema_hash ORDER BY min(id)
+"""
+
+
+def grant_view(row: sqlite3.Row) -> GrantView:
+    """A row of `GRANTS` as fronts see it."""
+    return GrantView(row["id"], row["template"], row["upstream"], row["tool"], row["granted_at"])
+
+
+def revoke(conn: WriterConnection, grant_id: int) -> sqlite3.Row:
+    """End what was allowed for a template; the grant. Raises UsageError where none of that id holds."""
+    row: sqlite3.Row | None = conn.execute(
+        "SELECT *, created_at AS granted_at FROM grant_ WHERE id = ? AND revoked_at IS NULL AND mysis_id IS NULL",
+        (grant_id,),
+    ).fetchone()
+    if row is None:
+        raise UsageError(f"no grant {grant_id} holds", hint="`zoea grants` lists those that do.")
+    conn.execute(
+        "UPDATE grant_ SET revoked_at = ? WHERE revoked_at IS NULL AND mysis_id IS NULL"
+        " AND template = ? AND upstream = ? AND tool = ? AND schema_hash = ?",
+        (conn.now(), row["template"], row["upstream"], row["tool"], row["schema_hash"]),
+    )
+    conn.emit("grant.revoked", None, grant=grant_id)
+    return row
+
+
+def revoke_of(conn: WriterConnection, mysis_id: int) -> None:
+    """What a person allowed this mysis until it stops is allowed no more."""
+    conn.execute("UPDATE grant_ SET revoked_at = ? WHERE mysis_id = ? AND revoked_at IS NULL", (conn.now(), mysis_id))
+
+
+def revoke_of_all(conn: WriterConnection) -> None:
+    """What was allowed to one mysis does not outlive the process; what was allowed to a template does."""
+    conn.execute("UPDATE grant_ SET revoked_at = ? WHERE mysis_id IS NOT NULL AND revoked_at IS NULL", (conn.now(),))
+
+
+def granted_by(asked: sqlite3.Row) -> tuple[str, str, str]:
+    """What a grant that answers a row of `OPEN` is bound to: upstream, tool and schema, or the budget's scope."""
+    if asked["kind"] == "budget":
+        return for_budget(json.loads(asked["arguments"])["budget"])
+    return asked["upstream"], asked["tool"], asked["schema_hash"]
+
+
+def for_budget(scope: str) -> tuple[str, str, str]:
+    """The same for a budget; no tool can be named so."""
+    return "", f"budget:{scope}", ""

@@ -1,0 +1,86 @@
+"""What the store keeps of a living mysis, read back as the life it had: the counterpart of the ops that wrote it."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.model.values import Delivery, Mysis
+from zoea.store import Store
+from zoea.swarm import life as lf
+from zoea.swarm.live_view import LiveMysis
+from zoea.swarm.persistence import row_values, turn_records
+from zoea.swarm.resolved_template import Character, life_rules
+from zoea.swarm.rules import HOUR
+from zoea.swarm.runner import pending_of
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One mysis: its counters, its inbox, whether a turn of it stands broken off, its nudges of the last hour."""
+
+    mysis: Mysis
+    tally: sqlite3.Row
+    inbox: tuple[Delivery, ...] = ()
+    is_broken_off: bool = False
+    nudged_at: tuple[int, ...] = ()
+
+
+async def all_kept(store: Store, now: int) -> list[Kept]:
+    """Every living mysis, in the order they were made; a few reads, however many there are."""
+    open_turns = {row[0] for row in await store.read("SELECT mysis_id FROM turn WHERE outcome IS NULL")}
+    inbox: dict[int, list[Delivery]] = {}
+    for delivery in await turn_records.pending(store):
+        inbox.setdefault(delivery.mysis_id, []).append(delivery)
+    found = await store.read(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
+    tallies = {row["mysis_id"]: row for row in await store.read("SELECT * FROM tally")}
+    nudged = await turn_records.nudges(store, now - HOUR)
+    return [
+        Kept(
+            mysis=row_values.mysis(row),
+            tally=tallies[row["id"]],
+            inbox=tuple(inbox.get(row["id"], ())),
+            is_broken_off=row["id"] in open_turns,
+            nudged_at=nudged.get(row["id"], ()),
+        )
+        for row in found
+    ]
+
+
+async def kept(store: Store, mysis: Mysis, now: int) -> Kept:
+    """One mysis that did not live until now: new, undeleted or changed."""
+    tally = await store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
+    turns = await store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
+    inbox = await turn_records.pending(store, mysis.id)
+    nudged = await turn_records.nudges(store, now - HOUR, mysis.id)
+    return Kept(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()))
+
+
+def life_of(found: Kept, known: Character, *, now: int, held: bool) -> lf.Life:
+    """Where its life machine stood, as far as it outlives a process; clocks begin anew."""
+    mysis = found.mysis
+    return lf.Life(
+        rules=life_rules(known.settings, known.template),
+        state=mysis.state,
+        broken_off=found.is_broken_off,
+        pending=tuple(pending_of(delivery) for delivery in found.inbox),
+        encouragement=mysis.encouragement,
+        quiet_since=now,
+        wait_until=mysis.wait_until,
+        wait_reason=mysis.wait_reason,
+        held_since=now if held else None,
+        retry_at=mysis.retry_at,
+        retry_count=mysis.retry_count,
+        nudged_at=found.nudged_at,
+    )
+
+
+def live_row(found: Kept) -> LiveMysis:
+    """Its row as fronts see it, before anything happens."""
+    mysis = found.mysis
+    live = LiveMysis(mysis, text_at=mysis.state_at)
+    live.count(found.tally)
+    live.turn_number = live.turns
+    live.pending = len(found.inbox)
+    live.set_failure(mysis.failure, mysis.state_at)
+    return live

@@ -1,0 +1,228 @@
+"""Memories and calls as rows: prompts taken from the inbox, answers with their calls, results in their places.
+
+Parts of the ops in `turn_ops.py`, which says what is stored together.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.model.enums import CallState, DeliveryState, MessageKind, Role, Source
+from zoea.model.request import Answer
+from zoea.model.values import Delivery, Memory, ToolCall
+from zoea.store import WriterConnection, put_blob
+from zoea.swarm.persistence import approval_ops, row_values
+from zoea.swarm.turn import fingerprint
+from zoea.swarm.turn.turn_types import Prepared, StoreResult
+from zoea.text import clean, estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """What every op of one turn needs to know: whose it is, and what its spending counts for."""
+
+    mysis_id: int
+    turn_number: int
+    provider: str
+    model: str
+    metered: bool
+    volatile: tuple[str, ...]
+    approval_expiry: int
+    prompt_room: int
+    first_token_us: int | None = None  # of the request that is being settled
+
+
+def pending(conn: sqlite3.Connection, mysis_id: int, delivery_ids: tuple[int, ...]) -> tuple[Delivery, ...]:
+    """Those of these deliveries that no turn has taken and nobody withdrew, in arrival order."""
+    if not delivery_ids:
+        return ()
+    marks = row_values.marks(delivery_ids)
+    found = conn.execute(
+        f"{row_values.DELIVERY} WHERE d.mysis_id = ? AND d.state = 'pending' AND d.id IN ({marks}) ORDER BY d.id",
+        (mysis_id, *delivery_ids),
+    )
+    return tuple(row_values.delivery(row) for row in found)
+
+
+def take(
+    conn: WriterConnection, mysis_id: int, turn_id: int, number: int, deliveries: tuple[Delivery, ...], seq: int
+) -> tuple[Memory, ...]:
+    """Prompts become memories, and their deliveries name the turn: in one op, so none is answered twice."""
+    now = conn.now()
+    memories = []
+    for offset, delivery in enumerate(deliveries):
+        source = Source.BROADCAST if delivery.kind is MessageKind.BROADCAST else Source.DIRECT
+        sender_id = delivery.sender.id
+        tokens = estimate.tokens(delivery.content)
+        memory_id = conn.insert(
+            "INSERT INTO memory(mysis_id, turn_id, seq, role, source, message_id, sender_id, content, tokens,"
+            " created_at) VALUES (?,?,?,'user',?,?,?,?,?,?)",
+            (
+                mysis_id,
+                turn_id,
+                seq + offset,
+                source,
+                delivery.message_id,
+                sender_id,
+                delivery.content,
+                tokens,
+                now,
+            ),
+        )
+        conn.execute(
+            "UPDATE delivery SET state = ?, turn_id = ?, memory_id = ?, taken_at = ? WHERE id = ?",
+            (DeliveryState.TAKEN, turn_id, memory_id, now, delivery.id),
+        )
+        conn.emit("delivery.taken", mysis_id, delivery=delivery.id, message=delivery.message_id, turn=turn_id)
+        memories.append(
+            Memory(
+                id=memory_id,
+                mysis_id=mysis_id,
+                turn_id=turn_id,
+                turn_number=number,
+                seq=seq + offset,
+                role=Role.USER,
+                source=source,
+                content=delivery.content,
+                label=delivery.label,
+                sender_id=sender_id,
+                message_id=delivery.message_id,
+                tokens=tokens,
+                created_at=now,
+            )
+        )
+    return tuple(memories)
+
+
+def insert_answer(
+    conn: WriterConnection, keeper: Keeper, turn_id: int, seq: int, answer: Answer, request_id: int, *, partial: bool
+) -> Memory:
+    """Store what the model said, cleaned; its calls are rows of their own."""
+    now = conn.now()
+    text, reasoning = clean(answer.text), clean(answer.reasoning)
+    tokens = estimate.tokens(text) + estimate.tokens(reasoning)
+    memory_id = conn.insert(
+        "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, reasoning, native, partial, tokens,"
+        " request_id, created_at) VALUES (?,?,?,'assistant','llm',?,?,?,?,?,?,?)",
+        (
+            keeper.mysis_id,
+            turn_id,
+            seq,
+            text,
+            reasoning,
+            row_values.native_text(answer.native),
+            int(partial),
+            tokens,
+            request_id or None,
+            now,
+        ),
+    )
+    return Memory(
+        id=memory_id,
+        mysis_id=keeper.mysis_id,
+        turn_id=turn_id,
+        turn_number=keeper.turn_number,
+        seq=seq,
+        role=Role.ASSISTANT,
+        source=Source.LLM,
+        content=text,
+        reasoning=reasoning,
+        native=answer.native,
+        partial=partial,
+        tokens=tokens,
+        created_at=now,
+    )
+
+
+def insert_call(
+    conn: WriterConnection, keeper: Keeper, memory_id: int, position: int, prepared: Prepared, *, sent: bool
+) -> ToolCall:
+    """Store a call of an answer; one that asks first is asked about in the same op."""
+    now = conn.now()
+    state = CallState.PENDING
+    if sent:
+        state = CallState.SENT
+    elif prepared.asks and prepared.known and not prepared.broken:
+        state = CallState.APPROVAL
+    name, arguments = clean(prepared.name), clean(prepared.arguments)
+    call_id = conn.insert(
+        "INSERT INTO tool_call(memory_id, position, provider_call_id, name, upstream, arguments, fingerprint,"
+        " state, started_at) VALUES (?,?,?,?,?,?,?,?,?)",
+        (
+            memory_id,
+            position,
+            clean(prepared.provider_call_id),
+            name,
+            prepared.upstream,
+            arguments,
+            prepared.fingerprint,
+            state,
+            now if sent else None,
+        ),
+    )
+    if state is CallState.APPROVAL:
+        approval_ops.ask_for_call(conn, keeper.mysis_id, call_id, prepared.schema_hash, keeper.approval_expiry)
+    return ToolCall(
+        id=call_id,
+        position=position,
+        name=name,
+        arguments=arguments,
+        upstream=prepared.upstream,
+        provider_call_id=prepared.provider_call_id,
+        fingerprint=prepared.fingerprint,
+        state=state,
+        started_at=now if sent else None,
+    )
+
+
+def store_result(conn: WriterConnection, keeper: Keeper, op: StoreResult) -> tuple[Memory, ToolCall]:
+    """Store what a call gave, in the place that was reserved for it, and end the call."""
+    now = conn.now()
+    content = clean(op.result.content)
+    tokens = estimate.tokens(content)
+    memory_id = conn.insert(
+        "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+        " VALUES (?,?,?,'tool','tool',?,?,?)",
+        (keeper.mysis_id, op.turn_id, op.seq, content, tokens, now),
+    )
+    for position, blob in enumerate(op.result.blobs):
+        conn.execute(
+            "INSERT INTO memory_blob(memory_id, position, blob_id, media_type, note) VALUES (?,?,?,?,?)",
+            (memory_id, position, put_blob(conn, blob.data), blob.media_type, clean(blob.note)),
+        )
+    digest = fingerprint.of_result(content, keeper.volatile)
+    row = conn.execute(
+        "UPDATE tool_call SET state = ?, result_memory_id = ?, result_fingerprint = ?, ended_at = ?"
+        " WHERE id = ? RETURNING *",
+        (op.state, memory_id, digest, now, op.call_id),
+    ).fetchone()
+    if op.state is not CallState.DONE:
+        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (keeper.mysis_id,))
+        if op.state in (CallState.CANCELLED, CallState.DENIED):
+            approval_ops.expire_of_call(conn, op.call_id)
+    memory = Memory(
+        id=memory_id,
+        mysis_id=keeper.mysis_id,
+        turn_id=op.turn_id,
+        turn_number=keeper.turn_number,
+        seq=op.seq,
+        role=Role.TOOL,
+        source=Source.TOOL,
+        content=content,
+        call_id=op.call_id,
+        tool_name=row["name"],
+        is_error=op.state is not CallState.DONE,
+        tokens=tokens,
+        created_at=now,
+    )
+    return memory, row_values.call(row)
+
+
+def mark_sent(conn: WriterConnection, call_ids: tuple[int, ...]) -> tuple[ToolCall, ...]:
+    """These calls go out now: after a crash nobody can tell whether they ran."""
+    changed = conn.execute(
+        f"UPDATE tool_call SET state = 'sent', started_at = ? WHERE id IN ({row_values.marks(call_ids)}) RETURNING *",
+        (conn.now(), *call_ids),
+    ).fetchall()
+    return tuple(row_values.call(row) for row in changed)

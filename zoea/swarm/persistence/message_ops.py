@@ -1,0 +1,266 @@
+"""The inbox: what is said once, and the delivery rows by which each mysis hears it.
+
+Source: turns.md, "Messages". Whether a mysis accepts is decided here, in the op
+that stores, so that no message slips past a stop.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisState, SenderKind
+from zoea.model.errors import NoRecipients, RateExceeded, StateRefused, UsageError
+from zoea.model.values import Delivery, Receipt, ReceiptLine, Recipients, Sender
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import row_values
+from zoea.swarm.rules import HOUR, SECOND
+from zoea.text import clean, estimate
+
+NOBODY = "no myses available to receive broadcast (all stopped or errored)"
+TO_COMMANDER = "commander"
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What is to be said, by whom, and how it joins a running turn."""
+
+    text: str
+    sender: Sender
+    mode: DeliveryMode
+    hop: int = 0
+    idempotency_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The receipt, and the deliveries that the myses' lives must hear of."""
+
+    receipt: Receipt
+    deliveries: tuple[Delivery, ...]
+
+
+def checked(text: str, room: int) -> str:
+    """The text as it will be stored. Raises UsageError where there is nothing to say, or more than a request holds.
+
+    Args:
+        room: Tokens of a whole request: what is longer could never be read, and would only end its mysis's turn.
+    """
+    text = clean(text)
+    tokens = estimate.tokens(text)
+    if tokens > room:
+        raise UsageError(
+            f"a message of about {tokens:,} tokens fits in no request: that has {room:,}",
+            hint="shorten it, say it in parts, or raise budget.token_budget_per_agent",
+        )
+    if not text.strip():
+        raise UsageError("a message cannot be empty", hint="write what the mysis should do or know")
+    return text
+
+
+def send(conn: WriterConnection, mysis_id: int, saying: Saying, max_hops: int, per_hour: int) -> Said:
+    """Store a direct message and its delivery. Raises StateRefused, RateExceeded."""
+    known = _known(conn, saying.idempotency_key)
+    if known is not None:
+        return known
+    row = conn.execute("SELECT name, state, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    state = MysisState(row["state"])
+    if row["deleted_at"] is not None or not state.accepts_messages:
+        word = "deleted" if row["deleted_at"] is not None else str(state)
+        raise StateRefused(f"mysis {word} - press 'r' to relaunch", hint=f"relaunch {row['name']} first")
+    _check_rate(conn, saying, MessageKind.DIRECT, per_hour)
+    message_id = _store(conn, MessageKind.DIRECT, saying, None)
+    delivery = _deliver(conn, message_id, mysis_id, saying, MessageKind.DIRECT)
+    status = _status(state, saying.hop, max_hops)
+    return Said(Receipt(message_id, (ReceiptLine(row["name"], status, delivery_id=delivery.id),)), (delivery,))
+
+
+def tell_commander(conn: WriterConnection, saying: Saying, per_hour: int) -> Said:
+    """Store what a mysis says to the commander: nobody's inbox, but every front shows it. Raises RateExceeded."""
+    _check_rate(conn, saying, MessageKind.DIRECT, per_hour)
+    message_id = _store(conn, MessageKind.DIRECT, saying, json.dumps({"to": TO_COMMANDER}))
+    return Said(Receipt(message_id, (ReceiptLine(TO_COMMANDER, "delivered"),)), ())
+
+
+def broadcast(conn: WriterConnection, saying: Saying, to: Recipients, max_hops: int, per_hour: int) -> Said:
+    """Store a broadcast once and deliver it to each who can hear it. Raises NoRecipients, RateExceeded."""
+    known = _known(conn, saying.idempotency_key)
+    if known is not None:
+        return known
+    _check_rate(conn, saying, MessageKind.BROADCAST, per_hour)
+    found = _audience(conn, saying.sender, to)
+    if not any(MysisState(row["state"]).accepts_messages for row in found):
+        raise NoRecipients(NOBODY, hint="start or relaunch a mysis first")
+    recipients = None if to.is_everybody else {"names": to.names, "tag": to.tag, "state": to.state}
+    message_id = _store(conn, MessageKind.BROADCAST, saying, json.dumps(recipients) if recipients else None)
+    lines: list[ReceiptLine] = []
+    deliveries: list[Delivery] = []
+    for row in found:
+        state = MysisState(row["state"])
+        if not state.accepts_messages:
+            _skip(conn, message_id, row["id"], saying, str(state))
+            lines.append(ReceiptLine(row["name"], "skipped", str(state)))
+            continue
+        delivery = _deliver(conn, message_id, row["id"], saying, MessageKind.BROADCAST)
+        deliveries.append(delivery)
+        lines.append(ReceiptLine(row["name"], _status(state, saying.hop, max_hops), delivery_id=delivery.id))
+    return Said(Receipt(message_id, tuple(lines)), tuple(deliveries))
+
+
+def _audience(conn: WriterConnection, sender: Sender, to: Recipients) -> list[sqlite3.Row]:
+    where = ["deleted_at IS NULL"]
+    values: list[object] = []
+    if sender.kind is SenderKind.MYSIS:
+        where.append("id <> ?")
+        values.append(sender.id)
+    if to.names:
+        where.append(f"name IN ({row_values.marks(to.names)})")
+        values.extend(to.names)
+    if to.tag:
+        where.append("id IN (SELECT mysis_id FROM mysis_tag WHERE tag = ?)")
+        values.append(to.tag)
+    if to.state is not None:
+        where.append("state = ?")
+        values.append(str(to.state))
+    return conn.execute(f"SELECT id, name, state FROM mysis WHERE {' AND '.join(where)} ORDER BY id", values).fetchall()
+
+
+def _status(state: MysisState, hop: int, max_hops: int) -> str:
+    if hop >= max_hops:
+        return "waiting"
+    return "started" if state is MysisState.IDLE else "delivered"
+
+
+def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_hour: int) -> None:
+    if saying.sender.kind is not SenderKind.MYSIS:
+        return
+    what = "messages" if kind is MessageKind.DIRECT else "broadcasts"
+    if per_hour <= 0:
+        raise RateExceeded(f"the settings let no mysis send {what}", hint="go on with your own work")
+    since = conn.now() - HOUR
+    times = [
+        row[0]
+        for row in conn.execute(
+            "SELECT created_at FROM message WHERE sender_id = ? AND created_at > ? AND kind = ? ORDER BY created_at",
+            (saying.sender.id, since, kind),
+        )
+    ]
+    if len(times) >= per_hour:
+        seconds = max(1, (times[-per_hour] + HOUR - conn.now()) // SECOND)
+        raise RateExceeded(
+            f"you have sent {per_hour} {what} within an hour; try again in {seconds} seconds",
+            hint="go on with your own work meanwhile",
+        )
+
+
+def _store(conn: WriterConnection, kind: MessageKind, saying: Saying, recipients: str | None) -> int:
+    message_id = conn.insert(
+        "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, hop, idempotency_key,"
+        " recipients_filter, created_at) VALUES (?,?,?,?,?,?,?,?,?)",
+        (
+            kind,
+            saying.sender.kind,
+            saying.sender.id,
+            saying.sender.name,
+            saying.text,
+            saying.hop,
+            saying.idempotency_key or None,
+            recipients,
+            conn.now(),
+        ),
+    )
+    conn.emit("message.sent", saying.sender.id, message=message_id, said=str(kind), hop=saying.hop)
+    return message_id
+
+
+def _deliver(conn: WriterConnection, message_id: int, mysis_id: int, saying: Saying, kind: MessageKind) -> Delivery:
+    now = conn.now()
+    delivery_id = conn.insert(
+        "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?,?,?,'pending',?)",
+        (message_id, mysis_id, saying.mode, now),
+    )
+    # A stored prompt sets back how often it was nudged in vain.
+    conn.execute("UPDATE mysis SET encouragement = 0 WHERE id = ? AND encouragement <> 0", (mysis_id,))
+    return Delivery(
+        id=delivery_id,
+        message_id=message_id,
+        mysis_id=mysis_id,
+        kind=kind,
+        sender=saying.sender,
+        content=saying.text,
+        mode=saying.mode,
+        hop=saying.hop,
+        created_at=now,
+    )
+
+
+def _skip(conn: WriterConnection, message_id: int, mysis_id: int, saying: Saying, reason: str) -> None:
+    conn.execute(
+        "INSERT INTO delivery(message_id, mysis_id, mode, state, reason, created_at) VALUES (?,?,?,'skipped',?,?)",
+        (message_id, mysis_id, saying.mode, reason, conn.now()),
+    )
+
+
+def _known(conn: WriterConnection, key: str) -> Said | None:
+    """The receipt of a message that was stored under this key before: sent again, it is not said again."""
+    if not key:
+        return None
+    row = conn.execute("SELECT id FROM message WHERE idempotency_key = ?", (key,)).fetchone()
+    return Said(receipt(conn, row["id"]), ()) if row else None
+
+
+def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | None:
+    """Deliver the latest commander broadcast since then to a new mysis, as its first prompt."""
+    row = conn.execute(
+        "SELECT * FROM message WHERE kind = 'broadcast' AND sender_kind = 'commander' AND created_at >= ?"
+        " AND recipients_filter IS NULL ORDER BY created_at DESC, id DESC LIMIT 1",
+        (since,),
+    ).fetchone()
+    if row is None:
+        return None
+    saying = Saying(row["content"], Sender(), DeliveryMode.QUEUE, row["hop"])
+    return _deliver(conn, row["id"], mysis_id, saying, MessageKind.BROADCAST)
+
+
+def withdraw(conn: WriterConnection, delivery_id: int) -> int:
+    """Take back a delivery that no turn has taken. Returns its mysis. Raises UsageError."""
+    row = conn.execute("SELECT mysis_id, state FROM delivery WHERE id = ?", (delivery_id,)).fetchone()
+    if row is None:
+        raise UsageError(f"there is no delivery {delivery_id}")
+    if row["state"] != DeliveryState.PENDING:
+        raise UsageError(f"delivery {delivery_id} is {row['state']}, only a pending one can be withdrawn")
+    conn.execute("UPDATE delivery SET state = 'withdrawn' WHERE id = ?", (delivery_id,))
+    mysis_id: int = row["mysis_id"]
+    conn.emit("delivery.withdrawn", mysis_id, delivery=delivery_id)
+    return mysis_id
+
+
+RECEIPT = (
+    "SELECT d.id, d.state, d.reason, d.turn_id, y.name, y.state AS mysis_state, t.outcome, t.failure, t.broke_off"
+    " FROM delivery d JOIN mysis y ON y.id = d.mysis_id LEFT JOIN turn t ON t.id = d.turn_id"
+    " WHERE d.message_id = ? ORDER BY d.id"
+)
+
+
+def receipt(conn: WriterConnection, message_id: int) -> Receipt:
+    """What became of a message so far, a line for each recipient."""
+    return Receipt(message_id, tuple(receipt_line(row) for row in conn.execute(RECEIPT, (message_id,))))
+
+
+def receipt_line(row: sqlite3.Row) -> ReceiptLine:
+    """What became of a message for one recipient, from a row of `RECEIPT`."""
+    status, reason = row["state"], row["reason"]
+    if row["state"] == DeliveryState.PENDING:
+        status = "delivered"
+    elif row["turn_id"] is not None:
+        failure = row_values.failure(row["failure"])
+        match row["outcome"]:
+            case None:
+                status, reason = "taken", row["broke_off"] or ""
+            case "answered" | "iteration_limit":
+                status = "answered"
+            case other:
+                status = "not answered"
+                reason = f"not answered: {failure.title if failure else other}"
+    return ReceiptLine(row["name"], status, reason, row["id"], row["turn_id"])

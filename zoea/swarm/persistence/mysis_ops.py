@@ -1,0 +1,294 @@
+"""The rows of myses: creating, changing state, archiving, and what a start of Zoea finds."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.model.enums import MysisState
+from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
+from zoea.model.values import Failure, Mysis
+from zoea.store import WriterConnection
+from zoea.swarm import life as lf
+from zoea.swarm.persistence import approval_ops, row_values
+from zoea.text import clean
+
+_NAME = re.compile(r"[\w .\-]{1,40}", re.UNICODE)
+_RESERVED = ("ctx-", "tkt-")
+_GREEK = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "omicron",
+    "pi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "chi",
+    "psi",
+    "omega",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NewMysis:
+    """What a new mysis is made of. An empty name is chosen in the op."""
+
+    uid: str
+    name: str
+    template_name: str
+    template_hash: bytes
+    template_body: str
+    provider: str
+    model: str
+    tags: tuple[str, ...] = ()
+
+
+def check_name(name: str) -> str:
+    """The name as it will be stored. Raises NameRefused saying what a name may be."""
+    name = name.strip()
+    if not _NAME.fullmatch(name) or name.startswith("-") or name.lower().startswith(_RESERVED):
+        raise NameRefused(
+            f"{name!r} cannot be a name",
+            hint="use 1 to 40 letters, digits, space, '-', '_' or '.', not starting with '-', 'ctx-' or 'tkt-'",
+        )
+    if name.lower() == "commander":
+        raise NameRefused("'commander' is you", hint="choose another name")
+    return name
+
+
+def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
+    """Raises SwarmFull, NameRefused."""
+    taken = _living_names(conn, max_myses)
+    name = new.name or _free_name(taken)
+    _check_free(name, taken)
+    now = conn.now()
+    keep_template(conn, new.template_hash, new.template_name, new.template_body)
+    mysis_id = conn.insert(
+        "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
+        " VALUES (?,?,?,?,?,'idle',?,?)",
+        (new.uid, name, new.template_hash, new.provider, new.model, now, now),
+    )
+    conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
+    set_tags(conn, mysis_id, new.tags)
+    conn.emit("mysis.created", mysis_id)
+    return find(conn, mysis_id)
+
+
+def keep_template(conn: WriterConnection, template_hash: bytes, name: str, body: str) -> None:
+    """Store what a mysis is made from, once however many are."""
+    conn.execute(
+        "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
+        (template_hash, name, body, conn.now()),
+    )
+
+
+def set_tags(conn: WriterConnection, mysis_id: int, tags: tuple[str, ...]) -> None:
+    """These are its tags from now on, and no others."""
+    conn.execute("DELETE FROM mysis_tag WHERE mysis_id = ?", (mysis_id,))
+    for tag in tags:
+        conn.execute("INSERT OR IGNORE INTO mysis_tag(mysis_id, tag) VALUES (?,?)", (mysis_id, tag))
+
+
+def _living_names(conn: sqlite3.Connection, max_myses: int) -> set[str]:
+    """The names of the living, without case in any script. Raises SwarmFull where there is room for none more."""
+    taken = {row[0].casefold() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
+    if len(taken) >= max_myses:
+        raise SwarmFull(
+            f"max myses ({max_myses}) reached", hint="delete a mysis, or raise swarm.max_myses in the settings"
+        )
+    return taken
+
+
+def _check_free(name: str, taken: set[str]) -> None:
+    if name.casefold() in taken:
+        raise NameRefused(f"there is a mysis named {name!r} already", hint="choose another name")
+
+
+def _free_name(taken: set[str]) -> str:
+    for name in _GREEK:
+        if name not in taken:
+            return name
+    number = len(taken) + 1
+    while f"mysis-{number}" in taken:
+        number += 1
+    return f"mysis-{number}"
+
+
+def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
+    """The mysis as it stands now, living or deleted. Raises MysisMissing."""
+    row = conn.execute(f"{row_values.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
+    if row is None:
+        raise MysisMissing(f"there is no mysis #{mysis_id}")
+    return row_values.mysis(row)
+
+
+def keep_lasting(conn: WriterConnection, mysis_id: int, lasting: lf.Lasting) -> None:
+    """Persist how often a mysis was nudged in vain, and what it waits for."""
+    wait = None
+    if lasting.wait_until is not None:
+        wait = json.dumps({"until": lasting.wait_until, "reason": clean(lasting.wait_reason)}, ensure_ascii=False)
+    conn.execute(
+        "UPDATE mysis SET encouragement = ?1, wait = ?2 WHERE id = ?3 AND (encouragement <> ?1 OR wait IS NOT ?2)",
+        (lasting.encouragement, wait, mysis_id),
+    )
+
+
+def end_wait(conn: WriterConnection, mysis_id: int) -> None:
+    """A prompt joined the open turn: what was waited for is over."""
+    conn.execute("UPDATE mysis SET wait = NULL WHERE id = ? AND wait IS NOT NULL", (mysis_id,))
+
+
+def after_turn(conn: WriterConnection, mysis_id: int, to: lf.SetState | None, lasting: lf.Lasting) -> Mysis:
+    """In the op that ends a turn: what its end makes of the mysis, unless that was stopped meanwhile."""
+    row = conn.execute("SELECT state FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    if row["state"] == MysisState.RUNNING:
+        if to is None:
+            keep_lasting(conn, mysis_id, lasting)
+        else:
+            set_state(conn, mysis_id, to, lasting)
+    return find(conn, mysis_id)
+
+
+def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, lasting: lf.Lasting) -> int:
+    """Persist a state. A start clears the last error; sessions begin and end with `running`.
+
+    Returns the id of the session that is open afterwards, 0 if none is.
+    """
+    now = conn.now()
+    state, failure = to.state, to.failure
+    row = conn.execute("SELECT state, template_hash FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    if MysisState.STOPPED in (state, row["state"]):
+        # At the start too: an answer that came while it was being stopped is worth nothing any more.
+        approval_ops.revoke_of(conn, mysis_id)
+    if state is MysisState.RUNNING or failure is not None:
+        conn.execute(
+            "UPDATE mysis SET error = ?, error_dismissed_at = NULL WHERE id = ?",
+            (row_values.failure_text(failure), mysis_id),
+        )
+    conn.execute(
+        "UPDATE mysis SET state = ?, state_reason = ?, state_at = ?, retry_at = ?, retry_count = ? WHERE id = ?",
+        (state, to.reason, now, to.retry_at, to.retry_count, mysis_id),
+    )
+    keep_lasting(conn, mysis_id, lasting)
+    session_id = 0
+    if state is MysisState.RUNNING:
+        if row["state"] != MysisState.RUNNING:
+            session_id = conn.insert(
+                "INSERT INTO session(mysis_id, template_hash, started_at) VALUES (?,?,?)",
+                (mysis_id, row["template_hash"], now),
+            )
+    else:
+        _end_session(conn, mysis_id, str(state))
+    title = failure.title if failure else ""
+    conn.emit("mysis.state", mysis_id, state=str(state), reason=to.reason, error=title, retry_at=to.retry_at)
+    return session_id
+
+
+def _end_session(conn: WriterConnection, mysis_id: int, outcome: str) -> None:
+    conn.execute(
+        "UPDATE session SET ended_at = ?, outcome = ? WHERE mysis_id = ? AND ended_at IS NULL",
+        (conn.now(), outcome, mysis_id),
+    )
+
+
+def archive(conn: WriterConnection, mysis_id: int) -> None:
+    """Hide a mysis and free its name; its memories stay."""
+    conn.execute("UPDATE mysis SET deleted_at = ? WHERE id = ?", (conn.now(), mysis_id))
+    conn.emit("mysis.deleted", mysis_id)
+
+
+def bring_back(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
+    """Undo `archive`. Raises MysisMissing, SwarmFull, and NameRefused where its name was given away."""
+    row = conn.execute("SELECT name, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    if row is None or row["deleted_at"] is None:
+        raise MysisMissing(f"there is no deleted mysis #{mysis_id}")
+    if row["name"].casefold() in _living_names(conn, max_myses):
+        raise NameRefused(f"the name {row['name']!r} was given to another mysis", hint="delete that one first")
+    conn.execute("UPDATE mysis SET deleted_at = NULL WHERE id = ?", (mysis_id,))
+    conn.emit("mysis.undeleted", mysis_id)
+    return find(conn, mysis_id)
+
+
+def fail(conn: WriterConnection, mysis_id: int, failure: Failure) -> Mysis:
+    """Make a mysis errored that cannot be brought to life."""
+    set_state(conn, mysis_id, lf.SetState(MysisState.ERRORED, failure.title, failure), lf.Lasting())
+    return find(conn, mysis_id)
+
+
+def dismiss(conn: WriterConnection, mysis_id: int) -> None:
+    """Take the error off its row; the state stays."""
+    conn.execute("UPDATE mysis SET error_dismissed_at = ? WHERE id = ?", (conn.now(), mysis_id))
+    conn.emit("mysis.dismissed", mysis_id)
+
+
+def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *, by_person: bool) -> None:
+    """Put the swarm, or one mysis, on hold, or lift it; it survives a restart.
+
+    Its event says why only where Zoea does: what a person gave as reason is in the row alone.
+    """
+    if mysis_id is not None:
+        conn.execute(
+            "UPDATE mysis SET held = ?, held_reason = ? WHERE id = ?", (int(on), reason if on else "", mysis_id)
+        )
+    else:
+        _remember(conn, "hold", {"on": on, "reason": reason if on else ""})
+    why = {"reason": reason} if on and not by_person else {}
+    conn.emit("hold.set" if on else "hold.lifted", mysis_id, **why)
+
+
+def settle_after_start(conn: WriterConnection) -> tuple[int, ...]:
+    """After a start: what was running is idle, and turns that were open broke off.
+
+    Returns who ran, or only rested until it might be nudged again.
+    """
+    now = conn.now()
+    resting = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'idle' AND retry_at IS NOT NULL")]
+    running = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'running'")]
+    for mysis_id in running:
+        conn.execute(
+            "UPDATE mysis SET state = 'idle', state_reason = 'Zoea was closed', state_at = ?, retry_at = NULL,"
+            " retry_count = 0 WHERE id = ?",
+            (now, mysis_id),
+        )
+        _end_session(conn, mysis_id, "crashed")
+        conn.emit("mysis.state", mysis_id, state="idle", reason="Zoea was closed", error="", retry_at=None)
+    approval_ops.revoke_of_all(conn)
+    conn.execute("UPDATE turn SET broke_off = 'crashed' WHERE outcome IS NULL AND broke_off IS NULL")
+    conn.execute("UPDATE mysis SET retry_at = NULL WHERE state = 'idle' AND retry_at IS NOT NULL")
+    return (*running, *resting)
+
+
+def keep_left_running(conn: WriterConnection, mysis_ids: tuple[int, ...]) -> None:
+    """Who ran when the swarm was closed: a successor goes on with these."""
+    _remember(conn, "left_running", mysis_ids)
+
+
+def left_running(conn: sqlite3.Connection) -> frozenset[int]:
+    """Who ran when the swarm was closed last."""
+    row = conn.execute("SELECT value FROM setting WHERE key = 'left_running'").fetchone()
+    return frozenset(json.loads(row["value"])) if row else frozenset()
+
+
+def _remember(conn: WriterConnection, key: str, value: object) -> None:
+    """Something that the swarm itself keeps, whoever owns it next."""
+    conn.execute(
+        "INSERT INTO setting(key, value, updated_at) VALUES (?, ?, ?)"
+        " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+        (key, json.dumps(value), conn.now()),
+    )

@@ -1,0 +1,84 @@
+"""Going on with a turn that broke off: stored rows folded back into the machine's state. Pure.
+
+What was never sent is answered `cancelled`, what was on the wire `unknown`; an
+approval that waited is asked again. Source: design.md, "Two machines"; turns.md, "A turn", 7.
+"""
+
+from __future__ import annotations
+
+from zoea.context import Note
+from zoea.model.enums import CallState, ErrorClass, Role
+from zoea.model.request import ToolResult
+from zoea.model.values import Memory
+from zoea.swarm.rules import TurnRules, WaitRules
+from zoea.swarm.turn.machine import CONTEXT_RETRY
+from zoea.swarm.turn.turn_types import Effect, Next, PastRequest, Resume, Store, StoreResult, Turn
+
+NEVER_RAN = "cancelled: Zoea stopped before this ran"
+MAY_HAVE_RUN = "unknown: Zoea stopped while this ran; check before repeating it"
+
+
+def restore(
+    *,
+    turn_id: int,
+    memories: tuple[Memory, ...],
+    notes: tuple[Note, ...],
+    rules: TurnRules,
+    rules_wait: WaitRules,
+    read_only: frozenset[str],
+    nudged: bool,
+    at: int,
+    tick_length: int = 0,
+    failures: frozenset[ErrorClass] = frozenset(),
+    requests: tuple[PastRequest, ...] = (),
+) -> tuple[Turn, tuple[Effect, ...]]:
+    """The machine as it stood after the last acknowledged row, and what it does first.
+
+    Args:
+        memories: Every memory of the turn, in conversation order.
+        read_only: Names of tools that may overlap.
+        failures: How requests of this turn have failed: one that was too long was planned anew with less.
+        requests: Those since the last answer, in order: retries go on counting where they were.
+    """
+    results = tuple(
+        StoreResult(
+            turn_id,
+            call.id,
+            memory.seq + 1 + call.position,
+            ToolResult(MAY_HAVE_RUN if sent else NEVER_RAN, is_error=True, is_unknown=sent),
+            CallState.UNKNOWN if sent else CallState.CANCELLED,
+        )
+        for memory in memories
+        for call in memory.calls
+        if call.state.is_open and call.state is not CallState.APPROVAL
+        for sent in (call.state is CallState.SENT,)
+    )
+    turn = Turn(
+        turn_id=turn_id,
+        rules=rules,
+        rules_wait=rules_wait,
+        nudged=nudged,
+        at=at,
+        memories=memories,
+        notes=notes,
+        read_only=read_only,
+        responded=any(memory.role is Role.ASSISTANT and not memory.partial for memory in memories),
+        next=Next.FETCH,
+        shrink=CONTEXT_RETRY if ErrorClass.CONTEXT_LENGTH in failures else 1.0,
+        empty_retried=any(request.was_empty for request in requests),
+        attempt=_attempt(requests, rules),
+        tick_length=tick_length,
+    )
+    return turn, (Store(Resume(turn_id, results)),)
+
+
+def _attempt(requests: tuple[PastRequest, ...], rules: TurnRules) -> int:
+    """The attempt that is due: the next; the same if cut off, or if it never left; the first after a turn broke off."""
+    if not requests:
+        return 1
+    last = requests[-1]
+    if last.error_class is None:
+        return last.attempt + last.was_empty
+    if last.error_class is ErrorClass.CANCELLED:
+        return last.attempt
+    return last.attempt + 1 if last.error_class.is_transient and last.attempt <= rules.retries else 1

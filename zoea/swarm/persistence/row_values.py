@@ -1,0 +1,199 @@
+"""Memories, calls, myses and deliveries: their rows as values, and the columns they are read by."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from zoea.model.enums import CallState, DeliveryMode, DeliveryState, MessageKind, MysisState, Role, SenderKind, Source
+from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, ToolCall, label
+
+# One row holds a whole memory: its prompt's sender, the call it answers, the calls it makes.
+MEMORY = """
+SELECT m.id, m.mysis_id, m.turn_id, t.number AS turn_number, m.seq, m.role, m.source, m.content, m.reasoning,
+       m.native, m.partial, m.tokens, m.created_at, m.message_id, m.sender_id,
+       g.kind AS message_kind, g.sender_kind, g.sender_name,
+       c.id AS call_id, c.name AS tool_name, c.state AS call_state,
+       CASE WHEN m.role = 'assistant' THEN (
+         SELECT json_group_array(json_array(k.id, k.position, k.name, k.arguments, k.upstream, k.provider_call_id,
+                hex(k.fingerprint), hex(k.result_fingerprint), k.state, k.result_memory_id, k.started_at, k.ended_at))
+         FROM tool_call k WHERE k.memory_id = m.id) END AS calls
+FROM memory m JOIN turn t ON t.id = m.turn_id
+LEFT JOIN message g ON g.id = m.message_id
+LEFT JOIN tool_call c ON c.result_memory_id = m.id AND m.role = 'tool'
+"""
+
+MYSIS = """
+SELECT y.*, p.name AS template_name,
+       (SELECT group_concat(tag, char(31)) FROM mysis_tag WHERE mysis_id = y.id) AS tags
+FROM mysis y JOIN template p ON p.hash = y.template_hash
+"""
+
+# The newest text that each living mysis said or was told, by its index: one look-up a mysis.
+LAST_SAID = """
+SELECT m.mysis_id, m.content, m.created_at FROM mysis y JOIN memory m ON m.id =
+  (SELECT n.id FROM memory n WHERE n.mysis_id = y.id AND n.role <> 'tool' AND n.content <> ''
+   ORDER BY n.id DESC LIMIT 1)
+WHERE y.deleted_at IS NULL
+"""
+
+DELIVERY = """
+SELECT d.id, d.message_id, d.mysis_id, d.mode, d.state, d.reason, d.turn_id, d.created_at,
+       g.kind, g.sender_kind, g.sender_id, g.sender_name, g.content, g.hop
+FROM delivery d JOIN message g ON g.id = d.message_id
+"""
+
+
+def memory(row: sqlite3.Row) -> Memory:
+    """A row of `MEMORY` as a value."""
+    prompt_label = ""
+    if row["message_kind"] is not None:
+        sender = Sender(SenderKind(row["sender_kind"]), row["sender_id"], row["sender_name"])
+        prompt_label = label(MessageKind(row["message_kind"]), sender)
+    return Memory(
+        id=row["id"],
+        mysis_id=row["mysis_id"],
+        turn_id=row["turn_id"],
+        turn_number=row["turn_number"],
+        seq=row["seq"],
+        role=Role(row["role"]),
+        source=Source(row["source"]),
+        content=row["content"],
+        reasoning=row["reasoning"],
+        calls=calls(row["calls"]),
+        call_id=row["call_id"],
+        tool_name=row["tool_name"] or "",
+        is_error=row["call_state"] is not None and row["call_state"] != CallState.DONE,
+        label=prompt_label,
+        sender_id=row["sender_id"],
+        message_id=row["message_id"],
+        native=native(row["native"]),
+        partial=bool(row["partial"]),
+        tokens=row["tokens"],
+        created_at=row["created_at"],
+    )
+
+
+def calls(text: str | None) -> tuple[ToolCall, ...]:
+    """The calls of an assistant memory, in call order."""
+    if not text or text == "[]":
+        return ()
+    found = [
+        ToolCall(
+            id=item[0],
+            position=item[1],
+            name=item[2],
+            arguments=item[3],
+            upstream=item[4],
+            provider_call_id=item[5],
+            fingerprint=bytes.fromhex(item[6]),
+            result_fingerprint=bytes.fromhex(item[7]) if item[7] else None,
+            state=CallState(item[8]),
+            result_memory_id=item[9],
+            started_at=item[10],
+            ended_at=item[11],
+        )
+        for item in json.loads(text)
+    ]
+    return tuple(sorted(found, key=lambda call: call.position))
+
+
+def call(row: sqlite3.Row) -> ToolCall:
+    """A row of `tool_call` as a value."""
+    return ToolCall(
+        id=row["id"],
+        position=row["position"],
+        name=row["name"],
+        arguments=row["arguments"],
+        upstream=row["upstream"],
+        provider_call_id=row["provider_call_id"],
+        fingerprint=row["fingerprint"],
+        result_fingerprint=row["result_fingerprint"],
+        state=CallState(row["state"]),
+        result_memory_id=row["result_memory_id"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+    )
+
+
+def native(text: str | None) -> Native | None:
+    """The column that `native_text` wrote."""
+    if text is None:
+        return None
+    value = json.loads(text)
+    return Native(value["provider"], value["model"], json.dumps(value["blocks"], ensure_ascii=False))
+
+
+def native_text(value: Native | None) -> str | None:
+    """The column: provider, model and the blocks as they must go back."""
+    if value is None:
+        return None
+    who = json.dumps({"provider": value.provider, "model": value.model}, ensure_ascii=False)
+    return f'{who[:-1]}, "blocks": {value.blocks}}}'
+
+
+def failure(text: str | None) -> Failure | None:
+    """The column that `failure_text` wrote; an error as `ZoeaError.as_dict` names its parts."""
+    if text is None:
+        return None
+    value = json.loads(text)
+    return Failure(value.get("class", ""), value.get("title", ""), value.get("what", ""), value.get("hint", ""))
+
+
+def failure_text(value: Failure | None) -> str | None:
+    """The column: class, title, what happened, what to do."""
+    if value is None:
+        return None
+    fields = {"class": value.kind, "title": value.title, "what": value.what, "hint": value.hint}
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def mysis(row: sqlite3.Row) -> Mysis:
+    """A row of `MYSIS` as a value; a dismissed error is none."""
+    wait = json.loads(row["wait"]) if row["wait"] else {}
+    return Mysis(
+        id=row["id"],
+        uid=row["uid"],
+        name=row["name"],
+        template=row["template_name"],
+        template_hash=row["template_hash"],
+        provider=row["provider"],
+        model=row["model"],
+        state=MysisState(row["state"]),
+        state_reason=row["state_reason"],
+        state_at=row["state_at"],
+        failure=failure(row["error"]) if row["error_dismissed_at"] is None else None,
+        retry_at=row["retry_at"],
+        retry_count=row["retry_count"],
+        held=bool(row["held"]),
+        tags=tuple(row["tags"].split("\x1f")) if row["tags"] else (),
+        created_at=row["created_at"],
+        deleted_at=row["deleted_at"],
+        encouragement=row["encouragement"],
+        wait_until=wait.get("until"),
+        wait_reason=wait.get("reason", ""),
+    )
+
+
+def delivery(row: sqlite3.Row) -> Delivery:
+    """A row of `DELIVERY` as a value."""
+    return Delivery(
+        id=row["id"],
+        message_id=row["message_id"],
+        mysis_id=row["mysis_id"],
+        kind=MessageKind(row["kind"]),
+        sender=Sender(SenderKind(row["sender_kind"]), row["sender_id"], row["sender_name"]),
+        content=row["content"],
+        mode=DeliveryMode(row["mode"]),
+        hop=row["hop"],
+        created_at=row["created_at"],
+        state=DeliveryState(row["state"]),
+        reason=row["reason"],
+        turn_id=row["turn_id"],
+    )
+
+
+def marks(values: Iterable[object]) -> str:
+    """`?,?,?` for an IN list."""
+    return ",".join("?" for _ in values)

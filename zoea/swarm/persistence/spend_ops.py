@@ -1,0 +1,350 @@
+"""What requests cost: reservation before each call, settlement after it, limits in between.
+
+A reservation and the check of every limit are one op, so that myses that run side
+by side cannot jointly overspend. Source: planner.md, "Budgets".
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import zstandard
+
+from zoea.model.enums import ErrorClass, Finish, RequestState
+from zoea.model.request import ToolSpec
+from zoea.model.values import Usage
+from zoea.store import WriterConnection
+from zoea.swarm.budgets import WARN_AT, Bound, backpressure
+from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget
+
+KEPT_PLANS = 200
+_CALIBRATION_WEIGHT = 0.2
+_compressor = zstandard.ZstdCompressor(level=1)
+
+
+class Payer(Protocol):
+    """Whose request it is, and whether its tokens count for the swarm's budget."""
+
+    @property
+    def mysis_id(self) -> int: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def metered(self) -> bool: ...
+    @property
+    def first_token_us(self) -> int | None:
+        """How long the request took to its first token, µs; None where none came or nobody knows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a request: its turn, which has used so much, its mysis and the swarm's day.
+
+    `answer_within` is how long the commander has to answer, µs.
+    """
+
+    turn: Bound
+    turn_used: int
+    mysis: Bound
+    swarm: Bound
+    answer_within: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What is asked for: one attempt at one request of a turn."""
+
+    turn_id: int
+    iteration: int
+    attempt: int
+    plan: bytes
+    catalogue_hash: str
+    estimated_tokens: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A `request_id` that may go after a rest; or 0, and the `scope` that refused or whose question is open.
+
+    `tokens` is what the scope would have come to.
+    """
+
+    request_id: int
+    rest_us: int = 0
+    scope: str = ""
+    tokens: int = 0
+    limit: int = 0
+    is_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How much a scope has used, and how much of it is used or reserved."""
+
+    scope: str
+    bound: Bound
+    used: int
+    committed: int
+    is_warned: bool
+    key: tuple[str, int, str]
+
+
+def day_of(at: int) -> str:
+    """The workspace's local date of a time in µs."""
+    return datetime.fromtimestamp(at / 1_000_000).astimezone().date().isoformat()
+
+
+def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservation) -> Reserved:
+    """Write the request row and reserve its tokens in every scope, or in none."""
+    rest = 0
+    for one in _standings(conn, payer, limits):
+        limit, tokens = one.bound.limit or 0, one.committed + ask.tokens
+        if one.bound.enforcement == "soft":
+            rest = max(rest, backpressure(one.used, limit))
+        elif tokens > limit and not one.bound.is_granted:
+            found = BudgetAnswer(denied=True)
+            if one.bound.enforcement == "approve":
+                found = ask_for_budget(
+                    conn, payer.mysis_id, ask.turn_id, one.scope, tokens, limit, limits.answer_within
+                )
+            if found.denied:
+                request_id = _insert(conn, payer, ask, refused=True)
+                conn.emit("budget.refused", payer.mysis_id, scope=one.scope, used=one.committed, limit=limit)
+                return Reserved(request_id, scope=one.scope, tokens=tokens, limit=limit)
+            if not found.allowed:
+                return Reserved(0, scope=one.scope, tokens=tokens, limit=limit, is_asked=True)
+        _warn(conn, payer, one)
+    request_id = _insert(conn, payer, ask, refused=False)
+    for scope, scope_id, day in _scopes(payer, conn.now()):
+        conn.execute(
+            "INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES (?,?,?,?)"
+            " ON CONFLICT(scope, scope_id, day)"
+            " DO UPDATE SET reserved_tokens = reserved_tokens + excluded.reserved_tokens",
+            (scope, scope_id, day, ask.tokens),
+        )
+    # Plans are thinned out as they age; those of failures are kept for whoever asks why.
+    conn.execute(
+        "UPDATE request SET plan = NULL WHERE error_class IS NULL AND id ="
+        " (SELECT id FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+        (payer.mysis_id, KEPT_PLANS),
+    )
+    return Reserved(request_id, rest)
+
+
+def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: bool) -> int:
+    request_id = conn.insert(
+        "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
+        " estimated_tokens, state, reserved_tokens, created_at, ended_at) VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?)",
+        (
+            payer.mysis_id,
+            ask.turn_id,
+            ask.iteration,
+            ask.attempt,
+            payer.provider,
+            payer.model,
+            _compressor.compress(ask.plan),
+            ask.catalogue_hash,
+            ask.estimated_tokens,
+            RequestState.REFUSED if refused else RequestState.RESERVED,
+            0 if refused else ask.tokens,
+            conn.now(),
+            conn.now() if refused else None,
+        ),
+    )
+    conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (payer.mysis_id,))
+    return request_id
+
+
+def _scopes(payer: Payer, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
+    """The rows of `spend` that a request reserved at that time counts in."""
+    own = ("mysis", payer.mysis_id, "")
+    return (own, ("swarm", 0, day_of(reserved_at))) if payer.metered else (own,)
+
+
+def _standings(conn: WriterConnection, payer: Payer, limits: Limits) -> list[_Standing]:
+    """Every scope that has a bound, the narrowest first."""
+    bounds = {"mysis": limits.mysis, "swarm": limits.swarm}
+    found = []
+    if limits.turn.limit is not None:
+        # A turn has one request at a time, so nothing else of it is reserved.
+        found.append(_Standing("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
+    for key in _scopes(payer, conn.now()):
+        bound = bounds[key[0]]
+        if bound.limit is None:
+            continue
+        row = conn.execute(
+            "SELECT used_tokens, reserved_tokens, warned_at FROM spend WHERE scope = ? AND scope_id = ? AND day = ?",
+            key,
+        ).fetchone()
+        used, reserved, warned = (row[0], row[1], row[2] is not None) if row else (0, 0, False)
+        found.append(_Standing(key[0], bound, used, used + reserved, warned, key))
+    return found
+
+
+def _warn(conn: WriterConnection, payer: Payer, one: _Standing) -> None:
+    """One event where a mysis or the day has used 80 %; a turn's is written where its usage is settled."""
+    limit = one.bound.limit or 0
+    if one.is_warned or one.used < WARN_AT * limit:
+        return
+    changed = conn.execute(
+        "UPDATE spend SET warned_at = ? WHERE scope = ? AND scope_id = ? AND day = ?", (conn.now(), *one.key)
+    ).rowcount
+    if changed:
+        conn.emit("budget.warning", payer.mysis_id, scope=one.scope, used=one.used, limit=limit)
+
+
+def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, *, finish: Finish) -> None:
+    """Replace a reservation by what was really used; what was not reported is taken as estimated.
+
+    Idempotent: a request that is settled already stays as it is.
+    """
+    row = conn.execute(
+        "SELECT reserved_tokens, estimated_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'",
+        (request_id,),
+    ).fetchone()
+    if row is None:
+        return
+    reported = usage.total is not None
+    used = usage.total if usage.total is not None else row["estimated_tokens"]
+    now = conn.now()
+    conn.execute(
+        "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
+        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ? WHERE id = ?",
+        (
+            RequestState.SETTLED if reported else RequestState.ESTIMATED,
+            usage.input_tokens,
+            usage.cached_tokens,
+            usage.output_tokens,
+            usage.reasoning_tokens,
+            usage.cost_micros,
+            finish,
+            payer.first_token_us,
+            now - row["created_at"],
+            now,
+            request_id,
+        ),
+    )
+    _release(conn, payer, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
+    # Only a real model's count says how far estimates are off.
+    if payer.metered and usage.input_tokens and row["estimated_tokens"]:
+        _calibrate(conn, payer, usage.input_tokens / row["estimated_tokens"])
+
+
+def fail(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
+    """A call that failed gives its reservation back, but for what the provider says it used."""
+    row = conn.execute(
+        "SELECT reserved_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'", (request_id,)
+    ).fetchone()
+    if row is None:
+        return
+    now = conn.now()
+    conn.execute(
+        "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
+        " first_token_us = ?, duration_us = ?, ended_at = ? WHERE id = ?",
+        (
+            error_class,
+            usage.input_tokens,
+            usage.output_tokens,
+            payer.first_token_us,
+            now - row["created_at"],
+            now,
+            request_id,
+        ),
+    )
+    if error_class is not ErrorClass.CANCELLED:
+        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (payer.mysis_id,))
+    _release(conn, payer, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
+
+
+def _release(
+    conn: WriterConnection, payer: Payer, reserved: int, reserved_at: int, used: int, cost: int | None
+) -> None:
+    for scope, scope_id, day in _scopes(payer, reserved_at):
+        conn.execute(
+            "UPDATE spend SET reserved_tokens = max(0, reserved_tokens - ?), used_tokens = used_tokens + ?,"
+            " used_micros = used_micros + ?, unpriced = unpriced + ? WHERE scope = ? AND scope_id = ? AND day = ?",
+            (reserved, used, cost or 0, int(cost is None and used > 0), scope, scope_id, day),
+        )
+    conn.execute(
+        "UPDATE tally SET tokens = tokens + ?, cost_micros = CASE WHEN ? IS NULL THEN cost_micros"
+        " ELSE coalesce(cost_micros, 0) + ? END WHERE mysis_id = ?",
+        (used, cost, cost, payer.mysis_id),
+    )
+
+
+def _calibrate(conn: WriterConnection, payer: Payer, ratio: float) -> None:
+    """How far estimates are off for a model, as a moving mean of reported over estimated."""
+    ratio = min(3.0, max(0.3, ratio))
+    conn.execute(
+        "INSERT INTO calibration(provider, model, ratio, samples, updated_at) VALUES (?,?,?,1,?)"
+        " ON CONFLICT(provider, model) DO UPDATE SET ratio = ratio + ? * (excluded.ratio - ratio),"
+        " samples = samples + 1, updated_at = excluded.updated_at",
+        (payer.provider, payer.model, ratio, conn.now(), _CALIBRATION_WEIGHT),
+    )
+
+
+def calibration(conn: WriterConnection, provider: str, model: str) -> float:
+    """How many reported tokens an estimated one comes to; 1.0 until a few samples are in."""
+    row = conn.execute(
+        "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= 3", (provider, model)
+    ).fetchone()
+    return float(row["ratio"]) if row else 1.0
+
+
+def store_catalogue(conn: WriterConnection, catalogue_hash: str, tools: tuple[ToolSpec, ...]) -> None:
+    """Keep the tools that requests offer, once each, so that a request can be shown whole."""
+    specs = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
+    text = json.dumps(specs, ensure_ascii=False).encode("utf-8", "replace")
+    conn.execute(
+        "INSERT OR IGNORE INTO catalogue(hash, tools, created_at) VALUES (?,?,?)",
+        (catalogue_hash, _compressor.compress(text), conn.now()),
+    )
+
+
+def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
+    """What a dead process left reserved counts as spent at its estimate. Returns how many requests.
+
+    Args:
+        metered: By provider name; an unknown one counts.
+    """
+    rows = conn.execute("SELECT * FROM request WHERE state = 'reserved'").fetchall()
+    for row in rows:
+        payer = _Dead(row["mysis_id"], row["provider"], row["model"], metered.get(row["provider"], True))
+        settle(conn, payer, row["id"], Usage(), finish=Finish.UNKNOWN)
+    return len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dead:
+    mysis_id: int
+    provider: str
+    model: str
+    metered: bool
+    first_token_us: int | None = None
+
+
+TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swarm' AND scope_id = 0 AND day = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What the swarm used on this local day, as read `at`; the cost is None where some price is not known."""
+
+    at: int = 0
+    tokens: int = 0
+    cost_micros: int | None = None
+
+
+def today(at: int, row: sqlite3.Row | None) -> Today:
+    """A row of `TODAY` as a value; no row is a day on which nothing was used."""
+    if row is None:
+        return Today(at)
+    return Today(at, row["used_tokens"], None if row["unpriced"] or not row["used_tokens"] else row["used_micros"])

@@ -1,0 +1,219 @@
+"""What a turn stores: each function is one op of the writer, all of it or nothing.
+
+What is decided lives in `turn.py`; the rows of memories and calls are written by `memory_ops.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zoea.context import Frozen, Note, needs
+from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
+from zoea.model.fast_replace import replace
+from zoea.model.request import ToolResult
+from zoea.model.values import Memory, ToolCall, Usage
+from zoea.store import WriterConnection
+from zoea.swarm import life as lf
+from zoea.swarm.persistence import approval_ops, memory_ops, mysis_ops, row_values, spend_ops, turn_records
+from zoea.swarm.turn import prompt_budget
+from zoea.swarm.turn.turn_types import (
+    BreakOff,
+    Close,
+    FailRequest,
+    MarkSent,
+    Resume,
+    Settle,
+    StoreAnswer,
+    Stored,
+    StoreNote,
+    StoreResult,
+    TakeSteers,
+    TurnOp,
+)
+
+_BROKEN = "the arguments are not a JSON object: {why}. You wrote: {text}"
+_UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools you were given"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOpened:
+    """A turn as it now stands in the store; `left` are pending deliveries that it had no room for.
+
+    `before` is what its first plan needs from before it.
+    """
+
+    turn_id: int
+    number: int
+    hop: int
+    opened_at: int
+    frozen: Frozen
+    memories: tuple[Memory, ...]
+    left: tuple[int, ...]
+    before: turn_records.Before
+
+
+def open_turn(
+    conn: WriterConnection,
+    *,
+    mysis_id: int,
+    session_id: int | None,
+    delivery_ids: tuple[int, ...],
+    nudge_level: int,
+    lasting: lf.Lasting,
+    freeze: Callable[[int, int, int], Frozen],
+) -> TurnOpened | None:
+    """Write the turn row and make memories of the prompts that are still pending, as many as there is room for.
+
+    `lasting` is kept with the turn: a prompt ends what was waited for, a nudge counts
+    from the moment its turn is there. `freeze(turn_id, number, before)` gives what is frozen, where `before` is the
+    newest memory id of this mysis before the turn. None where nothing is left to
+    open it with: every prompt was withdrawn meanwhile.
+    """
+    waiting = memory_ops.pending(conn, mysis_id, delivery_ids)
+    mysis_ops.keep_lasting(conn, mysis_id, lasting)
+    if not waiting and not nudge_level:
+        return None
+    now = conn.now()
+    before = conn.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
+    number = (conn.execute("SELECT max(number) FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0) + 1
+    opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
+    turn_id = conn.insert(
+        "INSERT INTO turn(mysis_id, session_id, number, opened_by, nudge_level, hop, frozen, opened_at)"
+        " VALUES (?,?,?,?,?,0,'{}',?)",
+        (mysis_id, session_id, number, opened_by, 0 if waiting else nudge_level, now),
+    )
+    frozen = freeze(turn_id, number, before)
+    deliveries = prompt_budget.those_that_fit(waiting, prompt_budget.for_prompts(frozen), at_least=1)
+    hop = max((delivery.hop for delivery in deliveries), default=0)
+    conn.execute("UPDATE turn SET frozen = ?, hop = ? WHERE id = ?", (frozen.to_json(), hop, turn_id))
+    memories = memory_ops.take(conn, mysis_id, turn_id, number, deliveries, 1)
+    conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
+    conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
+    left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
+    known = turn_records.before_opened(conn, mysis_id, needs(frozen))
+    return TurnOpened(turn_id, number, hop, now, frozen, memories, left, known)
+
+
+def carry_out(conn: WriterConnection, keeper: memory_ops.Keeper, op: TurnOp) -> Stored:
+    """Carry out one op of the turn machine; what it stored comes back with its ids."""
+    match op:
+        case StoreAnswer():
+            return _store_answer(conn, keeper, op)
+        case StoreResult():
+            memory, call = memory_ops.store_result(conn, keeper, op)
+            return Stored(conn.now(), memories=(memory,), calls=(call,))
+        case MarkSent():
+            return Stored(conn.now(), calls=memory_ops.mark_sent(conn, op.call_ids))
+        case TakeSteers():
+            texts = conn.execute("SELECT content FROM memory WHERE turn_id = ? AND role = 'user'", (op.turn_id,))
+            deliveries = prompt_budget.those_that_fit(
+                memory_ops.pending(conn, keeper.mysis_id, op.delivery_ids),
+                keeper.prompt_room,
+                (row[0] for row in texts),
+            )
+            memories = memory_ops.take(conn, keeper.mysis_id, op.turn_id, keeper.turn_number, deliveries, op.seq)
+            if deliveries:
+                mysis_ops.end_wait(conn, keeper.mysis_id)
+                hop = max(delivery.hop for delivery in deliveries)
+                conn.execute("UPDATE turn SET hop = max(hop, ?) WHERE id = ?", (hop, op.turn_id))
+            return Stored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
+        case StoreNote():
+            conn.execute(
+                "INSERT OR IGNORE INTO turn_note(turn_id, after_seq, kind, content) VALUES (?,?,?,?)",
+                (op.turn_id, op.after_seq, op.kind, op.content),
+            )
+            conn.emit("turn.note", keeper.mysis_id, turn=op.turn_id, note=op.kind)
+            return Stored(conn.now(), notes=(Note(op.after_seq, op.kind, op.content),))
+        case Settle():
+            spend_ops.settle(conn, keeper, op.request_id, op.usage, finish=op.finish)
+            return Stored(conn.now())
+        case FailRequest():
+            spend_ops.fail(conn, keeper, op.request_id, op.usage, op.error_class)
+            return Stored(conn.now())
+        case Close() | BreakOff():
+            return _leave(conn, keeper, op)
+        case Resume():
+            return _resume(conn, keeper, op)
+
+
+def _store_answer(conn: WriterConnection, keeper: memory_ops.Keeper, op: StoreAnswer) -> Stored:
+    answer = memory_ops.insert_answer(conn, keeper, op.turn_id, op.seq, op.answer, op.request_id, partial=False)
+    stored: list[Memory] = []
+    calls: list[ToolCall] = []
+    for position, prepared in enumerate(op.calls):
+        call = memory_ops.insert_call(conn, keeper, answer.id, position, prepared, sent=position in op.start)
+        if not prepared.known or prepared.broken:
+            why = _UNKNOWN_TOOL.format(name=prepared.name)
+            if prepared.known:
+                why = _BROKEN.format(why=prepared.broken, text=prepared.arguments[:500])
+            result = StoreResult(
+                op.turn_id, call.id, op.seq + 1 + position, ToolResult(why, is_error=True), CallState.ERROR
+            )
+            answered, call = memory_ops.store_result(conn, keeper, result)
+            stored.append(answered)
+        calls.append(call)
+    spend_ops.settle(conn, keeper, op.request_id, op.answer.usage, finish=op.answer.finish)
+    if op.calls:
+        conn.execute(
+            "UPDATE tally SET tool_calls = tool_calls + ? WHERE mysis_id = ?", (len(op.calls), keeper.mysis_id)
+        )
+    if op.outcome is not None:
+        _end(conn, keeper, op.turn_id, op.outcome, None)
+    return Stored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored))
+
+
+def _leave(conn: WriterConnection, keeper: memory_ops.Keeper, op: Close | BreakOff) -> Stored:
+    """End a turn before its answer, or let it stand open; what was streamed stays readable."""
+    partial: tuple[Memory, ...] = ()
+    if op.unsent:
+        spend_ops.fail(conn, keeper, op.request_id, Usage(), ErrorClass.CANCELLED)
+    elif op.request_id and op.error_class is not None:
+        spend_ops.fail(conn, keeper, op.request_id, op.usage, op.error_class)
+    elif op.request_id:
+        spend_ops.settle(
+            conn, keeper, op.request_id, op.partial.usage if op.partial else Usage(), finish=Finish.UNKNOWN
+        )
+    if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
+        # Calls that were only half written are no calls; their text is what remains.
+        partial = (memory_ops.insert_answer(conn, keeper, op.turn_id, op.seq, op.partial, op.request_id, partial=True),)
+    pairs = [memory_ops.store_result(conn, keeper, result) for result in op.results]
+    if isinstance(op, Close):
+        _end(conn, keeper, op.turn_id, op.outcome, row_values.failure_text(op.failure))
+    else:
+        conn.execute(
+            "UPDATE turn SET broke_off = ?, failure = ? WHERE id = ?",
+            (op.outcome, row_values.failure_text(op.failure), op.turn_id),
+        )
+        conn.emit("turn.broke_off", keeper.mysis_id, turn=op.turn_id, why=str(op.outcome))
+    return Stored(
+        conn.now(), memories=(*(memory for memory, _ in pairs), *partial), calls=tuple(call for _, call in pairs)
+    )
+
+
+def _end(
+    conn: WriterConnection, keeper: memory_ops.Keeper, turn_id: int, outcome: Outcome, failure: str | None
+) -> None:
+    now = conn.now()
+    conn.execute(
+        "UPDATE turn SET outcome = ?, ended_at = ?, broke_off = NULL, failure = ? WHERE id = ?",
+        (outcome, now, failure, turn_id),
+    )
+    approval_ops.expire_of_turn(conn, turn_id)
+    if outcome in (Outcome.FAILED, Outcome.TIMEOUT):
+        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (keeper.mysis_id,))
+    conn.emit("turn.ended", keeper.mysis_id, turn=turn_id, outcome=str(outcome))
+
+
+def _resume(conn: WriterConnection, keeper: memory_ops.Keeper, op: Resume) -> Stored:
+    pairs = [memory_ops.store_result(conn, keeper, result) for result in op.results]
+    conn.execute("UPDATE turn SET attempt = attempt + 1, broke_off = NULL, failure = NULL WHERE id = ?", (op.turn_id,))
+    approval_ops.ask_again(conn, op.turn_id, keeper.approval_expiry)
+    conn.emit("turn.resumed", keeper.mysis_id, turn=op.turn_id)
+    return Stored(conn.now(), memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
+
+
+def plan_text(encoded: dict[str, object]) -> bytes:
+    """The plan as the request row keeps it, before compression."""
+    return json.dumps(encoded, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

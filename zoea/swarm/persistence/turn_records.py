@@ -1,0 +1,191 @@
+"""Reading what is stored about turns, for planning and for going on after a break."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
+from zoea.model.enums import ErrorClass, Finish, OpenedBy, RequestState
+from zoea.model.request import Catalogue
+from zoea.model.values import Delivery, Memory
+from zoea.store import Store, WriterConnection
+from zoea.swarm.persistence import row_values
+from zoea.swarm.turn import loop_guard
+from zoea.swarm.turn.turn_types import PastCall, PastRequest
+
+# One read answers every need from before a turn, and shows the guard the turn before: rows are tagged by what wants
+# them. The slice is the newest assistant memory whose calls all have results; the order is found by its own index.
+_BEFORE = f"""
+WITH recent AS (
+  SELECT id, partial FROM memory WHERE mysis_id = :mysis AND id <= :before ORDER BY id DESC LIMIT :window),
+head AS (
+  SELECT r.id FROM recent r
+  WHERE NOT r.partial AND EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = r.id)
+    AND NOT EXISTS (SELECT 1 FROM tool_call k WHERE k.memory_id = r.id AND k.result_memory_id IS NULL)
+  ORDER BY r.id DESC LIMIT 1),
+slice AS (SELECT id FROM head UNION ALL
+  SELECT k.result_memory_id FROM tool_call k WHERE k.memory_id IN (SELECT id FROM head)),
+previous AS (SELECT turn_id FROM memory WHERE id = :before),
+ordered AS (SELECT id FROM memory WHERE :order AND mysis_id = :mysis AND id <= :before AND role = 'user'
+  ORDER BY id DESC LIMIT 1),
+wanted AS (
+  SELECT id, 'slice' AS need FROM slice
+  UNION ALL SELECT id, 'order' FROM ordered
+  UNION ALL SELECT id, 'previous' FROM memory WHERE turn_id IN (SELECT turn_id FROM previous) AND role = 'assistant')
+SELECT w.need, x.* FROM wanted w JOIN ({row_values.MEMORY} WHERE m.id IN (SELECT id FROM wanted)) x ON x.id = w.id
+ORDER BY x.turn_number, x.seq
+"""
+
+# A request that was cut off is settled as unknown; one that was answered with nothing says how the model ended.
+_UNANSWERED = """
+SELECT attempt, state, error_class, finish_reason FROM request WHERE turn_id = :turn AND state <> 'refused'
+AND id > coalesce((SELECT max(request_id) FROM memory WHERE turn_id = :turn AND partial = 0), 0) ORDER BY id
+"""
+
+_ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What came before a turn: answers to its needs, and the turn before for the loop guard."""
+
+    answers: dict[Need, Answer]
+    calls: tuple[PastCall, ...]
+    texts: tuple[str, ...]
+
+
+async def before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> Before:
+    """Answer every need from before the turn, in one read; `TurnSoFar` is the machine's own."""
+    asked = _asked(mysis_id, wanted)
+    return _before(wanted, await store.read(_BEFORE, asked) if asked else ())
+
+
+def before_opened(conn: WriterConnection, mysis_id: int, wanted: tuple[Need, ...]) -> Before:
+    """The same within the op that opens the turn, which saves the first plan a way to a reader and back."""
+    asked = _asked(mysis_id, wanted)
+    return _before(wanted, conn.execute(_BEFORE, asked) if asked else ())
+
+
+def _asked(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
+    """The query's parameters; none where there is nothing before the turn."""
+    before = max((need.before for need in wanted if not isinstance(need, TurnSoFar)), default=0)
+    if not before:
+        return {}
+    return {
+        "mysis": mysis_id,
+        "before": before,
+        "window": next((need.window for need in wanted if isinstance(need, LatestSlice)), 0),
+        "order": any(isinstance(need, StandingOrder) for need in wanted),
+    }
+
+
+def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> Before:
+    by_need: dict[str, list[Memory]] = {}
+    for row in found:
+        by_need.setdefault(row["need"], []).append(row_values.memory(row))
+    previous = by_need.get("previous", [])
+    answers: dict[Need, Answer] = {}
+    for need in wanted:
+        match need:
+            case LatestSlice():
+                answers[need] = tuple(by_need.get("slice", ()))
+            case StandingOrder():
+                answers[need] = tuple(by_need.get("order", ()))
+            case LastAnswer():
+                answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
+            case TurnSoFar():
+                continue
+            case _:
+                assert_never(need)
+    return Before(answers, loop_guard.calls_of(tuple(previous)), loop_guard.texts_of(tuple(previous)))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurnRow:
+    """An open turn as stored, with all that `restore` folds."""
+
+    turn_id: int
+    number: int
+    hop: int
+    nudged: bool
+    frozen: str
+    memories: tuple[Memory, ...]
+    notes: tuple[Note, ...]
+    used_tokens: int
+    failures: frozenset[ErrorClass]
+    requests: tuple[PastRequest, ...]
+
+
+async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
+    """The open turn of a mysis with its memories, notes and spending; None where there is none."""
+    found = await store.read("SELECT * FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis_id,))
+    if not found:
+        return None
+    row = found[0]
+    memories = await store.read(f"{row_values.MEMORY} WHERE m.turn_id = ? ORDER BY m.seq", (row["id"],))
+    notes = await store.read("SELECT * FROM turn_note WHERE turn_id = ? ORDER BY after_seq", (row["id"],))
+    spent = await store.read(
+        "SELECT coalesce(sum(CASE WHEN input_tokens IS NULL AND output_tokens IS NULL THEN"
+        " CASE state WHEN 'estimated' THEN estimated_tokens ELSE 0 END"
+        " ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used,"
+        " group_concat(DISTINCT error_class) AS failures FROM request WHERE turn_id = ?",
+        (row["id"],),
+    )
+    unanswered = await store.read(_UNANSWERED, {"turn": row["id"]})
+    return OpenTurnRow(
+        turn_id=row["id"],
+        number=row["number"],
+        hop=row["hop"],
+        nudged=row["opened_by"] == OpenedBy.NUDGE,
+        frozen=row["frozen"],
+        memories=tuple(row_values.memory(each) for each in memories),
+        notes=tuple(Note(each["after_seq"], each["kind"], each["content"]) for each in notes),
+        used_tokens=spent[0]["used"],
+        failures=frozenset(ErrorClass(kind) for kind in (spent[0]["failures"] or "").split(",") if kind),
+        requests=tuple(
+            PastRequest(
+                each["attempt"],
+                ErrorClass(each["error_class"]) if each["error_class"] else None,
+                each["state"] in _ANSWERED and each["finish_reason"] != Finish.UNKNOWN,
+            )
+            for each in unanswered
+        ),
+    )
+
+
+# The newest turns are walked back to the first that is older; a stop by a person begins anew.
+_NUDGES = """
+SELECT t.mysis_id, t.opened_at FROM turn t JOIN mysis y ON y.id = t.mysis_id
+WHERE y.state <> 'stopped' AND t.opened_by = 'nudge' AND t.id >
+    coalesce((SELECT id FROM turn WHERE opened_at <= :since ORDER BY id DESC LIMIT 1), 0)
+  AND t.session_id >
+    coalesce((SELECT max(s.id) FROM session s WHERE s.mysis_id = t.mysis_id AND s.outcome = 'stopped'), 0)
+"""
+
+
+async def nudges(store: Store, since: int, mysis_id: int | None = None) -> dict[int, tuple[int, ...]]:
+    """When each mysis, or one of them, was nudged since then, for `nudge.max_per_hour`."""
+    whose = "" if mysis_id is None else "AND t.mysis_id = :mysis "
+    found: dict[int, list[int]] = {}
+    for row in await store.read(f"{_NUDGES}{whose}ORDER BY t.id", {"since": since, "mysis": mysis_id}):
+        found.setdefault(row["mysis_id"], []).append(row["opened_at"])
+    return {mysis_id: tuple(times) for mysis_id, times in found.items()}
+
+
+async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
+    """Deliveries that no turn has taken, of one mysis or of all, in arrival order."""
+    if mysis_id is None:
+        found = await store.read(f"{row_values.DELIVERY} WHERE d.state = 'pending' ORDER BY d.id")
+    else:
+        found = await store.read(
+            f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id", (mysis_id,)
+        )
+    return [row_values.delivery(row) for row in found]
+
+
+def read_only_names(catalogue: Catalogue) -> frozenset[str]:
+    """The tools whose calls may overlap."""
+    return frozenset(tool.name for tool in catalogue.tools if tool.read_only)

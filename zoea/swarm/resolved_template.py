@@ -1,0 +1,208 @@
+"""Everything that stays the same about a mysis while it runs: its template, provider, rules and limits as one value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from zoea.context import Frozen
+from zoea.model.enums import OpenedBy
+from zoea.model.errors import TemplateError
+from zoea.model.ports import Provider
+from zoea.model.request import Catalogue, ModelInfo
+from zoea.model.values import Mysis
+from zoea.settings import Settings, Template, effective, from_text
+from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TurnRules, WaitRules
+from zoea.text import estimate
+
+NUDGES = (
+    "Continue your mission. Check notifications and coordinate with the swarm.",
+    "You need to respond. Check your notifications and status.",
+    "URGENT: Respond immediately. Check your system status.",
+)
+_RECALL = "Context is limited: what is older is found with {tools}."
+MISSING_WINDOW = "context window of {model} is not known: {window} tokens are assumed (context.context_window)"
+
+
+class Providers(Protocol):
+    """The configured providers by name."""
+
+    def get(self, name: str) -> Provider:
+        """Raises ProviderError (model_missing) naming the nearest one there is."""
+        ...
+
+    def metered(self) -> dict[str, bool]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What a mysis is while it runs. `window` is the model's, or the setting's where nobody knows it."""
+
+    mysis_id: int
+    name: str
+    template: Template
+    settings: Settings
+    provider: Provider
+    model: str
+    window: int
+    window_known: bool
+    max_output_tokens: int
+
+    @property
+    def turn_rules(self) -> TurnRules:
+        return turn_rules(self.settings)
+
+    @property
+    def wait_rules(self) -> WaitRules:
+        return wait_rules(self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """A template read back from its stored text, and the settings as they are under it; parsed once per mysis.
+
+    Where that could not be done, `damage` says why, and the rest is what settings say alone.
+    """
+
+    template: Template
+    settings: Settings
+    damage: TemplateError | None = None
+
+
+def stored_character(body: str, settings: Settings) -> Character:
+    """Never raises: one that cannot be read must not keep the others from living (I10)."""
+    try:
+        return character(body, settings)
+    except TemplateError as error:
+        hint = "create it anew from its template, or set back the settings that no longer agree with it"
+        return Character(Template(), settings, TemplateError(error.what, hint=hint))
+
+
+def character(body: str, settings: Settings) -> Character:
+    """Raises TemplateError where the text is no template."""
+    template = from_text(body)
+    return Character(template, effective(settings, template))
+
+
+async def make_agent(mysis: Mysis, known: Character, providers: Providers) -> Agent:
+    """Raises ProviderError where its provider or model is missing."""
+    own = known.settings
+    provider = providers.get(mysis.provider)
+    info = await provider.info(mysis.model)
+    window = _window(info, own)
+    # A small model must keep room to be asked: its answer takes at most half of the window.
+    output = min(own.budget.max_output_tokens, info.max_output or own.budget.max_output_tokens, max(64, window // 2))
+    return Agent(
+        mysis_id=mysis.id,
+        name=mysis.name,
+        template=known.template,
+        settings=own,
+        provider=provider,
+        model=mysis.model,
+        window=window,
+        window_known=info.context_window is not None,
+        max_output_tokens=output,
+    )
+
+
+def _window(info: ModelInfo, settings: Settings) -> int:
+    return info.context_window or settings.context.context_window
+
+
+def freezer(
+    agent: Agent, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str
+) -> Callable[[int, int, int, float], Frozen]:
+    """What freezes a turn once its id, number, the memory before it and the calibration are known."""
+    settings = agent.settings
+    frozen = Frozen(
+        mysis_id=agent.mysis_id,
+        turn_id=0,
+        turn_number=0,
+        strategy=settings.context.strategy,
+        system=agent.template.prompt,
+        template_hash=agent.template.hash.hex(),
+        opened_by=OpenedBy.NUDGE if nudged else OpenedBy.PROMPT,
+        nudge_level=nudge_level,
+        nudge_text=nudge_text(nudge_level, catalogue) if nudged else "",
+        scan_window=settings.context.scan_window,
+        keep_answer=settings.context.keep_answer,
+        situation=situation,
+        max_tokens=settings.budget.token_budget_per_agent,
+        max_output_tokens=agent.max_output_tokens,
+        context_window=agent.window,
+        tools_tokens=-(-_tools_chars(catalogue) // estimate.CHARS_PER_TOKEN),
+        snapshot_tools=settings.context.snapshot_tools,
+        keep_tools=settings.context.keep_tools,
+        max_result_chars=settings.tool.max_result_chars,
+    )
+    return lambda turn_id, number, before, calibration: replace(
+        frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration
+    )
+
+
+def _tools_chars(catalogue: Catalogue) -> int:
+    """Characters of the schemas' JSON, which every request carries; counted once for each catalogue."""
+    size = _counted.get(catalogue.hash)
+    if size is None:
+        size = _counted[catalogue.hash] = sum(
+            len(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema}))
+            for tool in catalogue.tools
+        )
+    return size
+
+
+_counted: dict[str, int] = {}
+
+
+def nudge_text(level: int, catalogue: Catalogue) -> str:
+    """The nudge of this level, and where to find what is older, if the toolbox can."""
+    text = NUDGES[min(max(level, 1), len(NUDGES)) - 1]
+    tools = [tool.name for tool in catalogue.tools if tool.name.startswith("zoea_search_")]
+    return f"{text}\n{_RECALL.format(tools=', '.join(tools))}" if tools else text
+
+
+def life_rules(settings: Settings, template: Template) -> LifeRules:
+    return LifeRules(
+        run_once=template.run == "once",
+        nudge_enabled=settings.nudge.enabled,
+        idle_interval=_us(settings.nudge.idle_interval),
+        wait_interval=_us(settings.nudge.wait_interval),
+        nudges_per_hour=settings.nudge.max_per_hour,
+        recovery_delays=tuple(_us(delay) for delay in settings.recovery.delays),
+        max_hops=settings.swarm.max_hops,
+    )
+
+
+def turn_rules(settings: Settings) -> TurnRules:
+    loop = settings.loop
+    return TurnRules(
+        max_iterations=settings.turn.max_iterations,
+        timeout=_us(settings.turn.timeout),
+        retries=settings.llm.retries,
+        backoff_first=_us(settings.llm.backoff_first),
+        backoff_max=_us(settings.llm.backoff_max),
+        loop=LoopRules(
+            window=loop.window,
+            same_result=loop.same_result,
+            same_call=loop.same_call,
+            same_text=loop.same_text,
+            volatile=loop.volatile,
+            exempt=loop.exempt,
+        ),
+    )
+
+
+def wait_rules(settings: Settings) -> WaitRules:
+    wait = settings.wait
+    return WaitRules(
+        until_fields=wait.until_fields,
+        for_fields=wait.for_fields,
+        tick_field=wait.tick_field,
+        default_tick=_us(wait.default_tick),
+    )
+
+
+def _us(seconds: float) -> int:
+    return int(seconds * SECOND)

@@ -1,0 +1,451 @@
+"""One mysis, alive: a task that feeds its life machine and carries out what that wants.
+
+Whatever fails in here stays here: an exception that no rule knows makes this
+mysis errored, and no other. Source: design.md, "Two machines", I10.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from zoea.context import Frozen
+from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
+from zoea.model.errors import StateRefused, ZoeaError
+from zoea.model.ports import Timer, ToolSession
+from zoea.model.request import Catalogue
+from zoea.model.values import Delivery, Failure, Mysis
+from zoea.store import WriterConnection
+from zoea.swarm import life as lf
+from zoea.swarm.live_view import LiveMysis
+from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
+from zoea.swarm.persistence.restore import restore
+from zoea.swarm.resolved_template import MISSING_WINDOW, Agent, Character, freezer, make_agent
+from zoea.swarm.services import Services
+from zoea.swarm.situation import situation_text
+from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.driver import OpenedTurn, TurnDriver
+from zoea.swarm.turn.machine import step as turn_step
+from zoea.swarm.turn.turn_failures import broke_off, end_of, failure_of, nothing_to_do
+
+_log = logging.getLogger(__name__)
+STOP_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    given: lf.Input
+    done: asyncio.Future[None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreseen:
+    """What is stored with the end of a turn, before the life machine hears of that end; `mysis` is the row then."""
+
+    end: t.End
+    given: lf.TurnEnded
+    state: lf.SetState | None
+    lasting: lf.Lasting
+    mysis: Mysis | None = None
+
+
+class MysisRunner:
+    """Feeds inputs to `life.step`, one at a time, and carries out its effects in order."""
+
+    def __init__(self, services: Services, mysis: Mysis, body: str, known: Character, life: lf.Life) -> None:
+        self.mysis = mysis
+        self.life = life
+        self._services = services
+        self._live: LiveMysis = services.view.row(mysis.id)
+        self._body = body
+        self._known = known
+        self._inbox: asyncio.Queue[_Told] = asyncio.Queue()
+        self._arriving: dict[int, lf.Pending] = {}  # in `_inbox`: stored, but its life has not heard of them yet
+        self._timer: Timer | None = None
+        self._session: ToolSession | None = None
+        self._session_id: int | None = None
+        self._driver: TurnDriver | None = None
+        self._turn: asyncio.Task[None] | None = None
+        self._tick_length = 0
+        self._busy = False
+        self._closed = False
+        self._current: _Told | None = None
+        # Nobody can tell whether a turn exists while the op that opens it is on its way: a cancel waits for its end.
+        self._is_opening = False
+        self._is_resuming = False
+        self._late_cancel: Outcome | None = None
+        self._opened_by = lf.OpenTurn()
+        self._foreseen: _Foreseen | None = None
+        self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
+
+    # What the commander asks of it.
+
+    def tell(self, given: lf.Input) -> asyncio.Future[None]:
+        """Feed an input; the future is done once all it leads to is carried out (a turn: begun)."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
+            done.exception()  # whoever does not wait for it is not warned of it either
+        else:
+            self._inbox.put_nowait(_Told(given, done))
+        return done
+
+    def arrived(self, delivery: Delivery) -> None:
+        """A message was stored for it."""
+        pending = pending_of(delivery)
+        self._live.say(delivery.content, delivery.created_at)
+        self._arriving[delivery.id] = pending
+        self._inbox.put_nowait(_Told(lf.Arrived(self._now(), pending), None))
+
+    async def stopped(self) -> None:
+        """Return once no turn is in flight any more."""
+        if self._turn is not None:
+            await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
+
+    @property
+    def has_turn(self) -> bool:
+        return self._turn is not None and not self._turn.done()
+
+    @property
+    def is_settled(self) -> bool:
+        """True where it has no open turn and nothing pending that would open one."""
+        waiting = any(lf.wakes(self.life, pending) for pending in self.life.pending)
+        return not (self._busy or self.has_turn or waiting) and self._inbox.empty()
+
+    async def close(self) -> None:
+        """End within a few seconds; an open turn stays open in the store, to be resumed."""
+        self._closed = True
+        self._clear_timer()
+        # First what could open another turn, then the turn.
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=1)
+        if self._driver is not None:
+            self._driver.cancel(Outcome.CRASHED)
+        elif self._is_opening:
+            self._late_cancel = Outcome.CRASHED
+        elif self._turn is not None:
+            self._turn.cancel()
+        if self._turn is not None:
+            _, late = await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
+            for task in late:
+                task.cancel()
+                await asyncio.wait({task}, timeout=1)
+        self._refuse_rest()
+        await self._close_session()
+
+    def _refuse_rest(self) -> None:
+        """Whoever waits for what will not be carried out any more hears so."""
+        waiting = [] if self._current is None else [self._current]
+        while not self._inbox.empty():
+            waiting.append(self._inbox.get_nowait())
+        for told in waiting:
+            if told.done is not None and not told.done.done():
+                told.done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
+                told.done.exception()
+
+    # The loop.
+
+    async def _main(self) -> None:
+        while True:
+            self._busy = False
+            self._current = None
+            told = self._current = await self._inbox.get()
+            self._busy = True
+            try:
+                self.life, effects = lf.step(self.life, told.given)
+                if isinstance(told.given, lf.Arrived):
+                    self._arriving.pop(told.given.pending.delivery_id, None)
+                self._live.pending = len(self.life.pending)
+                if isinstance(told.given, lf.TurnEnded):
+                    effects = await self._after_turn(told.given, effects)
+                for effect in effects:
+                    await self._carry_out(effect)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
+                await self._give_up(error)
+            if told.done is not None and not told.done.done():
+                told.done.set_result(None)
+            self._services.view.touch(self.mysis.id)
+
+    async def _give_up(self, error: Exception) -> None:
+        _log.exception("mysis #%d failed", self.mysis.id, exc_info=error)
+        failure = failure_of(error)
+        self.life = replace(self.life, state=MysisState.ERRORED, open_turn=self.has_turn)
+        self._live.mysis = replace(self.mysis, state=MysisState.ERRORED, failure=failure, state_reason=failure.title)
+        try:
+            await self._set_state(lf.SetState(MysisState.ERRORED, failure.title, failure))
+        except ZoeaError as second:
+            _log.error("its state could not be stored: %s", second.what)
+
+    async def _carry_out(self, effect: lf.Effect) -> None:
+        match effect:
+            case lf.SetState():
+                await self._set_state(effect)
+            case lf.OpenTurn():
+                self._late_cancel = None
+                self._is_resuming = effect.resume
+                self._opened_by = effect
+                self._foreseen = None
+                self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
+            case lf.WakeAt():
+                self._clear_timer()
+                waits = lf.waits(self.life)
+                self._live.waiting_until = self.life.wait_until if waits else None
+                self._live.waiting_for = self.life.wait_reason if waits else ""
+                if effect.at is not None:
+                    self._timer = self._services.clock.call_at(effect.at, self._wake)
+            case lf.Cancel():
+                if self._driver is not None:
+                    self._driver.cancel(effect.outcome)
+                elif self._is_opening or (self._is_resuming and effect.outcome is Outcome.INTERRUPTED):
+                    self._late_cancel = effect.outcome
+                elif self._turn is not None:
+                    self._turn.cancel()
+            case _:
+                assert_never(effect)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._inbox.put_nowait(_Told(lf.Now(self._now()), None))
+
+    def _clear_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _set_state(self, effect: lf.SetState) -> None:
+        def op(conn: WriterConnection) -> tuple[int, Mysis]:
+            session = mysis_ops.set_state(conn, self.mysis.id, effect, lasting)
+            return session, mysis_ops.find(conn, self.mysis.id)
+
+        lasting, before = lf.lasting(self.life), self.mysis.state
+        session_id, mysis = await self._services.write(op)
+        self._session_id = session_id or self._session_id
+        self.refresh(mysis)
+        if before is MysisState.STOPPED:
+            self._services.approvals.session_ended(self.mysis.id)
+        await self._have_state(effect)
+
+    async def _have_state(self, effect: lf.SetState) -> None:
+        """What a state means here, once it is stored."""
+        self._live.set_failure(effect.failure, self._now())
+        if effect.state is MysisState.STOPPED:
+            self._services.approvals.session_ended(self.mysis.id)
+        if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and self._driver is None:
+            await self._close_session()
+
+    def refresh(self, mysis: Mysis) -> None:
+        """Take over the row as it now stands in the store."""
+        self.mysis = mysis
+        self._live.mysis = mysis
+        self._services.view.touch(mysis.id)
+
+    # The end of a turn: what it makes of the mysis is stored with it, so that no crash comes between.
+
+    def foresee(self, end: t.End) -> Callable[[WriterConnection], Mysis] | None:
+        if self._closed:
+            return None  # it goes on later; a start of Zoea finds the turn broken off
+        given = self._turn_ended(end, self._opened_by)
+        state, lasting = lf.foresee(self.life, given)
+        self._foreseen = _Foreseen(end, given, state, lasting)
+        return lambda conn: mysis_ops.after_turn(conn, self.mysis.id, state, lasting)
+
+    def follow(self, mysis: Mysis) -> None:
+        # Shown once the life machine has heard it too: a person commands what is shown.
+        if self._foreseen is not None:
+            self._foreseen = replace(self._foreseen, mysis=mysis)
+
+    async def _after_turn(self, given: lf.TurnEnded, effects: tuple[lf.Effect, ...]) -> tuple[lf.Effect, ...]:
+        """The effects of a turn's end without what is stored already, and with what came between put right."""
+        foreseen, self._foreseen = self._foreseen, None
+        if self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
+            await self._close_session()
+        if foreseen is None or foreseen.mysis is None or foreseen.given is not given:
+            return effects
+        state = next((effect for effect in effects if isinstance(effect, lf.SetState)), None)
+        if state is not None:
+            if state != foreseen.state or foreseen.mysis.state is not state.state:
+                return effects
+            self.refresh(foreseen.mysis)
+            await self._have_state(state)
+            return tuple(effect for effect in effects if effect is not state)
+        if self.life.state is MysisState.RUNNING:
+            if foreseen.mysis.state is not MysisState.RUNNING:
+                return (lf.SetState(MysisState.RUNNING), *effects)
+            lasting = lf.lasting(self.life)
+            if lasting != foreseen.lasting:
+                await self._services.write(lambda conn: mysis_ops.keep_lasting(conn, self.mysis.id, lasting))
+        return effects
+
+    # Turns.
+
+    async def _run(self, effect: lf.OpenTurn) -> None:
+        end: t.End
+        returned: tuple[lf.Pending, ...] = ()
+        try:
+            end = await self._run_turn(effect)
+        except asyncio.CancelledError:
+            # Stopped before the turn was in the store: its prompts stay pending, and one that broke off stays open.
+            outcome = Outcome.CRASHED if effect.resume else Outcome.CANCELLED
+            end = broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED, outcome)
+            returned = self._untaken(effect)
+        except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
+            if not isinstance(error, ZoeaError):
+                _log.exception("a turn of mysis #%d could not be opened", self.mysis.id)
+            end, returned = end_of(error), self._untaken(effect)
+        self._driver = None
+        self._is_opening = False
+        self._late_cancel = None
+        self._tick_length = end.tick_length or self._tick_length
+        stored = self._foreseen
+        ended = stored.given if stored and stored.end is end else self._turn_ended(end, effect, returned)
+        self._inbox.put_nowait(_Told(ended, None))
+
+    def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
+        """The prompts of a turn that never came to be; once there is a driver, the turn has them."""
+        return () if self._driver is not None else effect.prompts
+
+    def _turn_ended(self, end: t.End, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = ()) -> lf.TurnEnded:
+        return lf.TurnEnded(
+            at=self._now(),
+            outcome=end.outcome,
+            responded=end.responded,
+            nudged=end.nudged or effect.nudge_level > 0,
+            failure=end.failure,
+            error_class=end.error_class,
+            final=end.final,
+            stops=end.stops,
+            wait_until=end.wait_until,
+            wait_reason=end.wait_reason,
+            jitter=self._services.ids.jitter(),
+            returned=returned,
+        )
+
+    async def _run_turn(self, effect: lf.OpenTurn) -> t.End:
+        services = self._services
+        if self._known.damage is not None:
+            raise self._known.damage
+        agent = await make_agent(self.mysis, self._known, services.providers)
+        if not agent.window_known:
+            _log.info(MISSING_WINDOW.format(model=agent.model, window=agent.window))
+        if self._session is None:
+            self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
+        catalogue = await self._session.catalogue()
+        if effect.resume:
+            return await self._resume(agent, self._session, catalogue)
+        return await self._open(agent, self._session, catalogue, effect)
+
+    async def _open(self, agent: Agent, session: ToolSession, catalogue: Catalogue, effect: lf.OpenTurn) -> t.End:
+        services = self._services
+        opening = tuple(prompt.delivery_id for prompt in effect.prompts)
+        situation = await situation_text(services, agent, opening)
+        freeze = freezer(
+            agent,
+            catalogue,
+            nudge_level=effect.nudge_level,
+            nudged=not effect.prompts,
+            situation=situation,
+        )
+        lasting = replace(lf.lasting(self.life), encouragement=effect.nudge_level)
+        self._is_opening = True
+        opened = await services.write(
+            lambda conn: turn_ops.open_turn(
+                conn,
+                mysis_id=self.mysis.id,
+                session_id=self._session_id,
+                delivery_ids=opening,
+                nudge_level=effect.nudge_level,
+                lasting=lasting,
+                freeze=lambda turn_id, number, before: freeze(
+                    turn_id, number, before, spend_ops.calibration(conn, agent.provider.name, agent.model)
+                ),
+            )
+        )
+        if opened is None:
+            return nothing_to_do(Failure("Withdrawn", "withdrawn"))
+        if opened.left:
+            left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
+            self._inbox.put_nowait(_Told(lf.Left(left), None))
+        turn = t.Turn(
+            turn_id=opened.turn_id,
+            rules=agent.turn_rules,
+            rules_wait=agent.wait_rules,
+            nudged=not effect.prompts,
+            at=opened.opened_at,
+            memories=opened.memories,
+            read_only=turn_records.read_only_names(catalogue),
+            tick_length=self._tick_length,
+        )
+        turn, effects = turn_step(turn, t.Opened(opened.opened_at))
+        by_person = any(prompt.from_person for prompt in effect.prompts)
+        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
+        return await self._drive(agent, session, catalogue, about, turn, effects)
+
+    async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:
+        stored = await turn_records.open_turn(self._services.store, self.mysis.id)
+        if stored is None:
+            return nothing_to_do(Failure("Resume", "nothing to resume"))
+        turn, effects = restore(
+            turn_id=stored.turn_id,
+            memories=stored.memories,
+            notes=stored.notes,
+            rules=agent.turn_rules,
+            rules_wait=agent.wait_rules,
+            read_only=turn_records.read_only_names(catalogue),
+            nudged=stored.nudged,
+            at=self._now(),
+            tick_length=self._tick_length,
+            failures=stored.failures,
+            requests=stored.requests,
+        )
+        frozen = Frozen.from_json(stored.frozen, system=agent.template.prompt)
+        about = OpenedTurn(
+            stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
+        )
+        return await self._drive(agent, session, catalogue, about, turn, effects)
+
+    async def _drive(
+        self,
+        agent: Agent,
+        session: ToolSession,
+        catalogue: Catalogue,
+        about: OpenedTurn,
+        turn: t.Turn,
+        effects: tuple[t.Effect, ...],
+    ) -> t.End:
+        self._live.turn_number = about.number
+        self._driver = TurnDriver(self._services, agent, session, catalogue, about, self)
+        waiting = (*self.life.pending, *self._arriving.values())
+        steers = tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.wakes(self.life, p))
+        if steers:
+            # Known to the turn before its first effect: they join the very next request.
+            turn, _ = turn_step(turn, t.Steered(self._now(), steers))
+        if self._late_cancel is not None:
+            self._driver.cancel(self._late_cancel)
+            self._late_cancel = None
+        return await self._driver.run(turn, effects)
+
+    def steer(self, delivery: Delivery) -> None:
+        """Let a message join the open turn before its next request, if there is one."""
+        if self._driver is not None:
+            self._driver.post(t.Steered(self._now(), (delivery.id,)))
+
+    def taken(self, delivery_ids: tuple[int, ...]) -> None:
+        self._inbox.put_nowait(_Told(lf.Gone(frozenset(delivery_ids), joined=True), None))
+
+    async def _close_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _now(self) -> int:
+        return self._services.clock.now()
+
+
+def pending_of(delivery: Delivery) -> lf.Pending:
+    """A delivery as its mysis's life knows it."""
+    return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person)

@@ -1,0 +1,1 @@
+"""One open turn: the pure state machine, its driver, the model call, guards."""

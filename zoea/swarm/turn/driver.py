@@ -1,0 +1,568 @@
+"""Carries out what the turn machine asks for, on asyncio. It holds no rule of its own.
+
+One driver is one open turn. Everything that happens becomes an input of the
+machine; everything the machine wants is carried out here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, assert_never
+
+from zoea.context import Answer as NeedAnswer
+from zoea.context import Frozen, Need, TurnRecord, TurnSoFar, encode, needs, plan_turn
+from zoea.context import Plan as RequestPlan
+from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome
+from zoea.model.errors import PlanError, ProviderError, ZoeaError
+from zoea.model.ports import ToolSession
+from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.model.values import Memory, Mysis
+from zoea.store import WriterConnection
+from zoea.swarm import budgets
+from zoea.swarm.live_view import LiveMysis
+from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops, turn_records
+from zoea.swarm.resolved_template import Agent
+from zoea.swarm.rules import MINUTE, SECOND
+from zoea.swarm.services import Services
+from zoea.swarm.turn import fingerprint, prompt_budget
+from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.machine import find_call, slice_calls, step
+from zoea.swarm.turn.model_call import KeptBack, ModelCall
+from zoea.swarm.turn.turn_failures import end_of, failure_of
+from zoea.swarm.turn.turn_gate import Rank
+from zoea.text.call_text import spoken
+
+_log = logging.getLogger(__name__)
+
+LARGE_PLAN_CHARS = 100_000  # planning more than this is for a thread: it would hold up the loop for over 5 ms
+LARGE_PLAN_MEMORIES = 500
+CANCEL_WITHIN_S = 2.0
+APPROVAL_US = 30 * MINUTE
+_MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTurn:
+    """What a driver is given: the turn as it stands in the store.
+
+    `before` is what the op that opened it read for its plans; None where the turn is resumed.
+    """
+
+    turn_id: int
+    number: int
+    hop: int
+    frozen: Frozen
+    used_tokens: int
+    by_person: bool
+    before: turn_records.Before | None = None
+
+
+class Owner(Protocol):
+    """The mysis whose turn it is, as a turn speaks to it."""
+
+    def taken(self, delivery_ids: tuple[int, ...]) -> None:
+        """These deliveries joined the turn."""
+        ...
+
+    def foresee(self, end: t.End) -> Callable[[WriterConnection], Mysis] | None:
+        """What this end makes of the mysis, as part of the op that ends the turn; None where nothing is to follow."""
+        ...
+
+    def follow(self, mysis: Mysis) -> None:
+        """The turn's end is stored, and the mysis with it as it stands now."""
+        ...
+
+
+class TurnDriver:
+    """Runs one turn to its end, or until it breaks off."""
+
+    def __init__(
+        self,
+        services: Services,
+        agent: Agent,
+        session: ToolSession,
+        catalogue: Catalogue,
+        opened: OpenedTurn,
+        owner: Owner,
+    ) -> None:
+        self._services = services
+        self._agent = agent
+        self._session = session
+        self._catalogue = catalogue
+        self._specs = {tool.name: tool for tool in catalogue.tools}
+        self._opened = opened
+        self._owner = owner
+        self._live: LiveMysis = services.view.row(agent.mysis_id)
+        self._inputs: asyncio.Queue[t.Input] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cancel: Outcome | None = None
+        self._cancelled = False
+        self._broken: BaseException | None = None
+        self._rank = Rank.PERSON if opened.by_person else Rank.OTHER
+        self._before: dict[Need, NeedAnswer] = {}
+        self._plan: RequestPlan | None = None
+        self._estimated = 0
+        self._used = self._live.turn_tokens = opened.used_tokens
+        self._live.turn_limit = agent.settings.budget.token_budget_per_task or 0
+        self._model: ModelCall | None = None
+        self._progress_at = services.clock.now()
+        self._awaits_lift = False
+        self._end: t.End | None = None
+        self._turn: t.Turn
+        self._keeper = memory_ops.Keeper(
+            mysis_id=agent.mysis_id,
+            turn_number=opened.number,
+            provider=agent.provider.name,
+            model=agent.model,
+            metered=agent.provider.metered,
+            volatile=agent.settings.loop.volatile,
+            approval_expiry=APPROVAL_US,
+            prompt_room=prompt_budget.for_prompts(opened.frozen),
+        )
+
+    # What others ask of it.
+
+    async def run(self, turn: t.Turn, effects: tuple[t.Effect, ...]) -> t.End:
+        """Carry the turn to its end. Cancelling this task leaves the turn open in the store."""
+        self._turn = turn
+        watch = asyncio.create_task(self._watch())
+        try:
+            is_new_prompt = self._opened.by_person and self._opened.before is not None
+            async with self._services.gate.place(Rank.NEW_PROMPT if is_new_prompt else self._rank):
+                await self._carry(deque(effects))
+            while self._end is None:
+                given = await self._next()
+                async with self._services.gate.place(self._rank):
+                    await self._carry(deque(self._step(given)))
+            return self._end
+        except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
+            _log.exception("the turn of mysis #%d failed", self._agent.mysis_id)
+            return await self._leave_open(end_of(error))
+        finally:
+            watch.cancel()
+            await self._stop_tasks()
+            self._services.approvals.forget(self._opened.turn_id, self._turn.asked)
+            self._show(Activity.IDLE)
+            # The two know each other: all that a turn held would otherwise wait for the collector of cycles.
+            self._model = None
+
+    async def _leave_open(self, end: t.End) -> t.End:
+        """A bug is the mysis's own error; its turn stands still in the store as after a crash, nothing reserved."""
+        await self._stop_tasks()
+        if self._turn.phase in (t.Phase.ENDING, t.Phase.ENDED):
+            return end
+        partial = self._model.partial() if self._model is not None and self._turn.phase is t.Phase.CALLING else None
+        try:
+            _, effects = step(self._turn, t.Cancelled(self._now(), Outcome.CRASHED, partial))
+            for effect in effects:
+                if isinstance(effect, t.Store) and isinstance(effect.op, t.BreakOff):
+                    await self._store(replace(effect.op, end=end))
+        except Exception:  # noqa: BLE001  the first error is the one to be told; the next start breaks the turn off
+            _log.exception("the turn of mysis #%d could not be left in order", self._agent.mysis_id)
+        return end
+
+    def post(self, given: t.Input) -> None:
+        if isinstance(given, t.Steered):
+            self._rank = min(self._rank, Rank.STEERED)
+        self._inputs.put_nowait(given)
+
+    def cancel(self, outcome: Outcome) -> None:
+        """Stop what is in flight, keep what it gave, and end: now, not after the next answer."""
+        if self._cancel is None:
+            self._cancel = outcome
+            self._inputs.put_nowait(t.Now(self._now()))
+
+    # The loop.
+
+    async def _next(self) -> t.Input:
+        given = await self._inputs.get()
+        if self._broken is not None:
+            raise self._broken
+        if isinstance(given, t.Now):
+            given = replace(given, progress_at=self._progress_at)  # there may have been some since it was posted
+        if self._cancel is not None and not self._cancelled:
+            self._cancelled = True
+            return await self._aborted(self._cancel, given)
+        return given
+
+    async def _aborted(self, outcome: Outcome, given: t.Input) -> t.Cancelled:
+        """Cancel everything in flight; results that had come already still count."""
+        await self._stop_tasks()
+        waiting = [given]
+        while not self._inputs.empty():
+            waiting.append(self._inputs.get_nowait())
+        finished = tuple(item for item in waiting if isinstance(item, t.Finished))
+        partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
+        if partial is None and self._model is not None and self._turn.phase is t.Phase.CALLING:
+            partial = self._model.partial()
+        unsent = self._model is not None and self._model.is_unsent
+        return t.Cancelled(self._now(), outcome, partial, finished, unsent=unsent)
+
+    def _step(self, given: t.Input) -> tuple[t.Effect, ...]:
+        """One step of the machine, which hears of a hold before all else."""
+        on_hold = self._services.hold.holds(self._agent.mysis_id)
+        if on_hold is not self._turn.held:
+            self._turn, _ = step(self._turn, t.Hold(self._now(), on_hold))
+        self._turn, effects = step(self._turn, given)
+        return effects
+
+    async def _carry(self, effects: deque[t.Effect]) -> None:
+        """Carry out effects in order; what one answers at once is fed back before the next.
+
+        Where the turn is to be cancelled, only what must be stored is still carried out.
+        """
+        while effects:
+            effect = effects.popleft()
+            if self._cancel is not None and not self._cancelled and not isinstance(effect, t.Store | t.End):
+                return
+            given = await self._carry_out(effect)
+            if given is None:
+                continue
+            effects.extend(self._step(given))
+
+    async def _carry_out(self, effect: t.Effect) -> t.Input | None:
+        match effect:
+            case t.Fetch():
+                return await self._fetch()
+            case t.Plan():
+                return await self._make_plan(effect.shrink)
+            case t.Reserve():
+                return await self._reserve(effect)
+            case t.Call():
+                self._call_model()
+            case t.Run():
+                self._run_tools(effect.call_ids)
+            case t.Ask():
+                await self._ask(effect.call_id)
+            case t.Store():
+                return await self._store(effect.op)
+            case t.Sleep():
+                self._show(Activity.WAITING)
+                self._services.clock.call_at(effect.until, lambda: self._go_on(effect.until))
+            case t.AwaitLift():
+                self._await_lift()
+            case t.Abort():
+                self.cancel(effect.outcome)
+            case t.End():
+                self._end = effect
+            case _:
+                assert_never(effect)
+        return None
+
+    # Planning and budgets.
+
+    async def _fetch(self) -> t.Input:
+        found = self._opened.before
+        if found is None:
+            wanted = needs(self._opened.frozen)
+            found = await turn_records.before_turn(self._services.store, self._agent.mysis_id, wanted)
+        self._before = found.answers
+        return t.Answers(self._now(), found.calls, found.texts)
+
+    async def _make_plan(self, shrink: float) -> t.Input:
+        frozen = self._opened.frozen if shrink == 1.0 else self._opened.frozen.tightened(shrink)
+        record = TurnRecord(self._turn.memories, self._turn.notes)
+        answers: dict[Need, NeedAnswer] = {**self._before, TurnSoFar(self._opened.turn_id): record}
+        try:
+            if self._is_large(self._turn.memories):
+                plan = await asyncio.to_thread(plan_turn, frozen, answers)
+            else:
+                plan = plan_turn(frozen, answers)
+        except PlanError as error:
+            return t.Unplannable(self._now(), failure_of(error))
+        self._plan = plan
+        self._live.context_used = plan.budget.final_tokens
+        self._live.context_limit = plan.budget.max_tokens
+        return t.Planned(self._now())
+
+    @staticmethod
+    def _is_large(memories: tuple[Memory, ...]) -> bool:
+        return len(memories) > LARGE_PLAN_MEMORIES or sum(len(m.content) for m in memories) > LARGE_PLAN_CHARS
+
+    async def _reserve(self, effect: t.Reserve) -> t.Input:
+        assert self._plan is not None
+        estimated = self._plan.budget.final_tokens
+        asked = estimated + int(estimated * _MARGIN) + self._agent.max_output_tokens
+        self._live.iteration = effect.iteration
+        self._model = None
+        # Calibration compares what is reported with the estimate before calibration.
+        self._estimated = max(1, int(estimated / self._opened.frozen.calibration))
+        limits = self._limits()
+        ask = spend_ops.Reservation(
+            turn_id=self._opened.turn_id,
+            iteration=effect.iteration,
+            attempt=effect.attempt,
+            plan=turn_ops.plan_text(encode(self._plan)),
+            catalogue_hash=self._catalogue.hash,
+            estimated_tokens=self._estimated,
+            tokens=asked,
+        )
+        reserved = await self._services.write(lambda conn: self._reserve_op(conn, limits, ask))
+        self._services.known_catalogues.add(self._catalogue.hash)
+        if not reserved.scope:
+            rest = self._now() + reserved.rest_us if reserved.rest_us else None
+            return t.Verdict(self._now(), reserved.request_id, rest_until=rest)
+        said = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit)
+        if reserved.is_asked:
+            self._live.say(f"asks: go on? {said}", self._now())
+            self._show(Activity.ASKING)
+            self._spawn(self._ask_for_budget())
+            return t.Verdict(self._now(), asked=True)
+        if reserved.scope != "swarm":
+            return t.Verdict(self._now(), refused=said, stops=reserved.scope == "mysis")
+        await self._services.hold_swarm(said)
+        return t.Verdict(self._now(), held=True)
+
+    def _reserve_op(
+        self, conn: WriterConnection, limits: spend_ops.Limits, ask: spend_ops.Reservation
+    ) -> spend_ops.Reserved:
+        if ask.catalogue_hash not in self._services.known_catalogues:
+            spend_ops.store_catalogue(conn, ask.catalogue_hash, self._catalogue.tools)
+        return spend_ops.reserve(conn, self._keeper, limits, ask)
+
+    def _limits(self) -> spend_ops.Limits:
+        """The template's budgets for the turn and the mysis, the workspace's for the day."""
+        own, swarm = self._agent.settings.budget, self._services.settings.budget
+
+        def bound(scope: str, limit: int | None, enforcement: str) -> budgets.Bound:
+            return budgets.Bound(limit, enforcement, self._services.approvals.may_exceed(self._agent.mysis_id, scope))
+
+        return spend_ops.Limits(
+            turn=bound("turn", own.token_budget_per_task, own.enforcement),
+            turn_used=self._used,
+            mysis=bound("mysis", own.mysis, own.enforcement),
+            swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
+            answer_within=APPROVAL_US,
+        )
+
+    async def _ask_for_budget(self) -> None:
+        await self._services.approvals.ask_for_budget(
+            # The budgets are asked again: the answer stands in its row.
+            self._opened.turn_id,
+            self._agent.mysis_id,
+            lambda _answer, _sentence: self._go_on(),
+        )
+
+    # Waiting: for a person, a provider, a lifted hold. It holds no place, and counts for no deadline.
+
+    def _go_on(self, until: int = 0) -> None:
+        """What was waited for is there. A timer that went off is due, whatever was done to the clock meanwhile."""
+        self._progress_at = self._now()
+        self.post(t.Now(max(self._now(), until), self._progress_at))
+
+    def _await_lift(self) -> None:
+        asks = any(call.state is CallState.APPROVAL for call in slice_calls(self._turn))
+        if not self._turn.running and not asks:
+            self._show(Activity.WAITING)
+        if not self._awaits_lift:
+            self._awaits_lift = True
+            self._spawn(self._say_when_lifted())
+
+    async def _say_when_lifted(self) -> None:
+        await self._services.hold.lifted(self._agent.mysis_id)
+        self._awaits_lift = False
+        self._progress_at = self._now()
+        self.post(t.Lifted(self._now()))
+
+    # The model and the tools.
+
+    def _call_model(self) -> None:
+        assert self._plan is not None
+        self._model = ModelCall(self._services, self._agent, self._plan.messages, self._catalogue.tools, self._progress)
+        self._progress_at = self._now()
+        self._show(Activity.LLM)
+        self._spawn(self._answer(self._model))
+
+    async def _answer(self, call: ModelCall) -> None:
+        try:
+            answer = await call.run()
+        except KeptBack:
+            self.post(t.KeptBack(self._now()))
+            return
+        except ProviderError as error:
+            self.post(
+                t.CallFailed(
+                    self._now(),
+                    failure_of(error),
+                    error.kind,
+                    error.retry_after,
+                    self._services.ids.jitter(),
+                    partial=call.partial(),
+                )
+            )
+            return
+        self.post(t.Answered(self._now(), answer, tuple(self._prepared(call) for call in answer.calls)))
+
+    def _prepared(self, call: AnswerCall) -> t.Prepared:
+        spec = self._specs.get(call.name)
+        arguments = self._session.stored_arguments(call) if spec is not None and not call.broken else call.arguments
+        return t.Prepared(
+            name=call.name,
+            arguments=arguments,
+            upstream=spec.upstream if spec else "",
+            provider_call_id=call.provider_call_id,
+            fingerprint=fingerprint.of_call(call.name, arguments),
+            broken=call.broken,
+            known=spec is not None,
+            read_only=spec.read_only if spec else False,
+            asks=spec is not None and spec.asks and not self._granted(spec),
+            schema_hash=spec.schema_hash if spec else "",
+        )
+
+    def _granted(self, spec: ToolSpec) -> bool:
+        return self._services.approvals.is_granted(self._agent.mysis_id, self._agent.template.name, spec)
+
+    def _run_tools(self, call_ids: tuple[int, ...]) -> None:
+        self._show(Activity.TOOL)
+        for call_id in call_ids:
+            self._spawn(self._run_tool(call_id))
+
+    async def _run_tool(self, call_id: int) -> None:
+        _, call = find_call(self._turn, call_id)
+        self._live.say(f"⚙ {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
+        self._services.view.touch(self._agent.mysis_id)
+        seconds = self._agent.settings.tool.timeout
+        meta = CallMeta(
+            mysis_id=self._agent.mysis_id,
+            mysis=self._agent.name,
+            turn_id=self._opened.turn_id,
+            call_id=call_id,
+            hop=self._opened.hop,
+            deadline_s=seconds,
+        )
+        asked = AnswerCall(call.name, call.arguments, call.provider_call_id)
+        try:
+            # The toolbox keeps the deadline itself; this one is for a toolbox that does not.
+            async with asyncio.timeout(seconds + 5):
+                result = await self._session.call(asked, meta=meta)
+        except TimeoutError:
+            result = ToolResult(f"{call.name} gave no answer within {seconds:g} s", is_error=True, is_unknown=True)
+        except ZoeaError as error:
+            result = ToolResult(f"{error.title}: {error.what}", is_error=True)
+        self._progress_at = self._now()
+        self.post(t.Finished(self._now(), call_id, result))
+
+    async def _ask(self, call_id: int) -> None:
+        _, call = find_call(self._turn, call_id)
+        self._live.say(f"asks: {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
+        self._show(Activity.ASKING)
+        await self._services.approvals.ask_for_call(
+            call_id, self._agent.mysis_id, lambda answer, sentence: self._approved(call_id, answer, sentence)
+        )
+
+    def _approved(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
+        self._progress_at = self._now()
+        self.post(t.Approved(self._now(), call_id, answer, sentence))
+
+    # Storing and showing.
+
+    async def _store(self, op: t.TurnOp) -> t.Input:
+        before, limit = self._used, self._agent.settings.budget.token_budget_per_task
+        used = before + self._spent_by(op)
+        warns = budgets.crossed_warning(before, used, limit)
+        end = op.end if isinstance(op, t.StoreAnswer | t.Close | t.BreakOff) else None
+        follows = self._owner.foresee(end) if end is not None else None
+
+        first = self._model.first_token_us if self._model is not None else None
+        keeper = self._keeper if first is None else replace(self._keeper, first_token_us=first)
+
+        def write(conn: WriterConnection) -> tuple[t.Stored, Any, Mysis | None]:
+            stored = turn_ops.carry_out(conn, keeper, op)
+            if warns:
+                conn.emit("budget.warning", self._agent.mysis_id, scope="turn", used=used, limit=limit)
+            tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._agent.mysis_id,)).fetchone()
+            return stored, tally, follows(conn) if follows is not None else None
+
+        stored, tally, mysis = await self._services.write(write)
+        if mysis is not None:
+            self._owner.follow(mysis)
+        self._used = used
+        live = self._live
+        live.turn_tokens = used
+        live.count(tally)
+        self._progress_at = stored.at
+        live.progress_at = stored.at
+        match op:
+            case t.StoreAnswer():
+                live.hush()
+                if op.answer.text:
+                    live.say(op.answer.text, stored.at)
+            case t.TakeSteers():
+                self._owner.taken(stored.taken)
+            case t.Close() | t.BreakOff() if op.failure is not None:
+                live.say(op.failure.title, stored.at)
+            case _:
+                live.hush()
+        self._services.view.touch(self._agent.mysis_id)
+        return stored
+
+    def _spent_by(self, op: t.TurnOp) -> int:
+        """Tokens that an op settles; what the provider did not say is taken as estimated."""
+        match op:
+            case t.StoreAnswer():
+                usage = op.answer.usage
+            case t.Settle():
+                usage = op.usage
+            case _:
+                return 0
+        return usage.total if usage.total is not None else self._estimated
+
+    def _progress(self) -> None:
+        self._progress_at = self._now()
+        self._live.progress_at = self._progress_at
+        self._services.view.touch(self._agent.mysis_id)
+
+    def _show(self, activity: Activity) -> None:
+        self._live.activity = activity
+        if activity is not Activity.LLM:
+            self._live.hush()
+        self._services.view.touch(self._agent.mysis_id)
+
+    def _now(self) -> int:
+        return self._services.clock.now()
+
+    # Tasks.
+
+    async def _watch(self) -> None:
+        """Tell the machine the time, so that a turn without progress ends. Waiting counts as progress."""
+        every = max(SECOND, self._turn.rules.timeout // 10)
+        while True:
+            await self._services.clock.sleep_until(self._now() + every)
+            excused = (
+                self._services.hold.holds(self._agent.mysis_id)
+                or self._turn.phase in (t.Phase.RESTING, t.Phase.HELD)
+                or self._services.approvals.waits_for_budget(self._opened.turn_id)
+                or bool(self._model and self._model.is_held)
+            )
+            if excused:
+                self._progress_at = self._now()
+            elif self._now() - self._progress_at >= self._turn.rules.timeout:
+                self.post(t.Now(self._now(), self._progress_at))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Not a failure that a rule knows: the mysis's own catch-all says so.
+            self._broken = error
+            self._inputs.put_nowait(t.Now(self._now()))
+
+    async def _stop_tasks(self) -> None:
+        """Cancel what is in flight. What does not end in time is left behind: the turn ends without it."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=CANCEL_WITHIN_S)
+            if late:
+                _log.warning(
+                    "%d calls of mysis #%d do not let themselves be cancelled", len(late), self._agent.mysis_id
+                )

@@ -1,0 +1,113 @@
+"""The loop guard: sees when a mysis repeats itself. Pure. Source: turns.md, "A turn", 6."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from zoea.model.enums import Role
+from zoea.model.values import Memory
+from zoea.swarm.rules import LoopRules
+from zoea.swarm.turn.turn_types import PastCall
+
+NOTE_KIND = "loop"
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """What repeats: in words, and as what it consists of, the fingerprints of its calls or its text."""
+
+    words: str
+    of: frozenset[bytes | str]
+
+
+def warning(repeated: str) -> str:
+    """What the model reads before the turn is ended for looping."""
+    return (
+        f"[note from Zoea] You are repeating yourself: {repeated}. Do something else, or answer without tool calls. "
+        "If it happens again this turn ends."
+    )
+
+
+def calls_of(memories: tuple[Memory, ...]) -> tuple[PastCall, ...]:
+    """The finished calls of these memories, in call order."""
+    return tuple(
+        PastCall(call.name, call.fingerprint, call.result_fingerprint)
+        for memory in memories
+        for call in memory.calls
+        if not call.state.is_open
+    )
+
+
+def texts_of(memories: tuple[Memory, ...]) -> tuple[str, ...]:
+    """What the model said beside its calls, where it said something."""
+    return tuple(
+        text
+        for memory in memories
+        if memory.role is Role.ASSISTANT and not memory.partial and (text := memory.content.strip())
+    )
+
+
+def repetition(
+    memories: tuple[Memory, ...], earlier_calls: tuple[PastCall, ...], earlier_texts: tuple[str, ...], rules: LoopRules
+) -> Repetition | None:
+    """What repeats, if anything does.
+
+    Args:
+        memories: Those of the current turn.
+        earlier_calls, earlier_texts: Those of the turn before, oldest first.
+    """
+    own = calls_of(memories)
+    # A call of this turn must be part of it: what the turn before did alone is past.
+    if own:
+        window = [call for call in (*earlier_calls, *own)[-rules.window :] if not _is_exempt(call, rules)]
+        found = _calls(window, rules)
+        if found is not None:
+            return found
+    texts = texts_of(memories)
+    if texts:
+        said = Counter((*earlier_texts, *texts)[-rules.window :])
+        if said[texts[-1]] >= rules.same_text:
+            return Repetition(f"the same text {said[texts[-1]]} times", frozenset({texts[-1]}))
+    return None
+
+
+def warns(
+    after_seq: int,
+    repeated: Repetition,
+    memories: tuple[Memory, ...],
+    earlier_calls: tuple[PastCall, ...],
+    earlier_texts: tuple[str, ...],
+    rules: LoopRules,
+) -> bool:
+    """Whether the note at that place was the warning of what repeats now: it named it, or is among the last calls.
+
+    What a note named is found as it was then: from the memories before it. The arguments are those of `repetition`.
+    """
+    before = tuple(memory for memory in memories if memory.seq <= after_seq)
+    if len(calls_of(memories)) - len(calls_of(before)) < rules.window:
+        return True
+    named = repetition(before, earlier_calls, earlier_texts, rules)
+    return named is not None and not named.of.isdisjoint(repeated.of)
+
+
+def _calls(window: list[PastCall], rules: LoopRules) -> Repetition | None:
+    if not window:
+        return None
+    last = window[-1]
+    same = [call for call in window if call.fingerprint == last.fingerprint]
+    if len(same) >= rules.same_call:
+        return Repetition(f"{last.name} with the same arguments {len(same)} times", frozenset({last.fingerprint}))
+    alike = [call for call in same if call.result_fingerprint == last.result_fingerprint]
+    if len(alike) >= rules.same_result:
+        words = f"{last.name} with the same arguments and the same result {len(alike)} times"
+        return Repetition(words, frozenset({last.fingerprint}))
+    tail = [call.fingerprint for call in window[-6:]]
+    if len(tail) == 6 and tail[0] != tail[1] and tail == [tail[0], tail[1]] * 3:
+        return Repetition(f"{window[-2].name} and {last.name} in turns, three times", frozenset(tail))
+    return None
+
+
+def _is_exempt(call: PastCall, rules: LoopRules) -> bool:
+    return any(fnmatchcase(call.name, pattern) for pattern in rules.exempt)

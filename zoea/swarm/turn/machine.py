@@ -1,0 +1,546 @@
+"""One open turn as a pure machine: plan, call, store, run tools, until an answer without calls.
+
+`step(turn, input) -> (turn, effects)`, over frozen values: no await, no clock, no
+id generation. Ids, times and chance come in with the inputs. A `Store` is always
+the last effect of a step, and `Stored` comes before anything else is begun: what
+follows an acknowledgement can rely on it. Source: turns.md, "A turn".
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from zoea.model.enums import CallState, ErrorClass, Outcome, Role
+from zoea.model.fast_replace import replace
+from zoea.model.request import ToolResult
+from zoea.model.values import Failure, Memory, ToolCall, Usage
+from zoea.swarm.rules import SECOND
+from zoea.swarm.turn import loop_guard, waits
+from zoea.swarm.turn.turn_types import (
+    Abort,
+    Answered,
+    Answers,
+    Approved,
+    Ask,
+    AwaitLift,
+    BreakOff,
+    Call,
+    CallFailed,
+    Cancelled,
+    Close,
+    Effect,
+    End,
+    FailRequest,
+    Fetch,
+    Finished,
+    Hold,
+    Input,
+    KeptBack,
+    Lifted,
+    MarkSent,
+    Next,
+    Now,
+    Opened,
+    Phase,
+    Plan,
+    Planned,
+    Prepared,
+    Reserve,
+    Run,
+    Settle,
+    Sleep,
+    Steered,
+    Store,
+    StoreAnswer,
+    Stored,
+    StoreNote,
+    StoreResult,
+    TakeSteers,
+    Turn,
+    Unplannable,
+    Verdict,
+)
+
+NO_RESPONSE = "(no response)"
+NOTHING_USED = Usage()
+CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
+
+Step = tuple[Turn, tuple[Effect, ...]]
+
+
+def step(turn: Turn, given: Input) -> Step:
+    """One step. Effects are carried out in order; see `turn_types` for what each asks."""
+    if turn.phase is Phase.ENDED:
+        return turn, ()
+    match given:
+        case Opened():
+            return turn, (Fetch(),)
+        case Answers():
+            turn = replace(turn, earlier_calls=given.calls, earlier_texts=given.texts)
+            return _after_slice(turn, given.at)
+        case Planned():
+            return _reserve(turn)
+        case Unplannable():
+            return _close(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
+        case Verdict():
+            return _verdict(turn, given)
+        case Answered():
+            return _answered(turn, given)
+        case CallFailed():
+            return _call_failed(turn, given)
+        case Stored():
+            return _stored(turn, given)
+        case Finished():
+            return _finished(turn, given)
+        case Approved():
+            return _approved(turn, given)
+        case Steered():
+            return replace(turn, steers=(*turn.steers, *given.deliveries)), ()
+        case Hold():
+            return replace(turn, held=given.on), ()
+        case Lifted():
+            return _lifted(turn)
+        case KeptBack():
+            return _give_back(turn)
+        case Now():
+            return _now(turn, given)
+        case Cancelled():
+            return _cancelled(turn, given)
+        case _:
+            assert_never(given)
+
+
+def slice_calls(turn: Turn) -> tuple[ToolCall, ...]:
+    """The calls of the newest assistant message, where it is the newest slice."""
+    for memory in reversed(turn.memories):
+        if memory.role is Role.ASSISTANT and not memory.partial:
+            return memory.calls
+    return ()
+
+
+def _end_of_slice(turn: Turn) -> int:
+    """The place of the newest answer's last result; its own where it has no calls."""
+    answers = (one for one in reversed(turn.memories) if one.role is Role.ASSISTANT and not one.partial)
+    return next((one.seq + len(one.calls) for one in answers), 0)
+
+
+def next_seq(memories: tuple[Memory, ...]) -> int:
+    """The next free place in the conversation: after all results reserved so far."""
+    return max((memory.seq + len(memory.calls) for memory in memories), default=0) + 1
+
+
+def iterations(memories: tuple[Memory, ...]) -> int:
+    """How many answers this turn has; a cut-off one is none."""
+    return sum(1 for memory in memories if memory.role is Role.ASSISTANT and not memory.partial)
+
+
+# Planning and calling the model.
+
+
+def _after_slice(turn: Turn, at: int) -> Step:
+    """All that was asked has its result: go on, or end."""
+    calls = slice_calls(turn)
+    if any(call.state.is_open for call in calls):
+        return _run_more(turn)
+    if any(call.name == waits.WAIT_TOOL and call.state is CallState.DONE for call in calls):
+        return _close(turn, Outcome.ANSWERED, at=at)
+    done = iterations(turn.memories)
+    if done >= turn.rules.max_iterations:
+        return _close(turn, Outcome.ITERATION_LIMIT)
+    circling = _in_circles(turn) if done else None
+    return circling or _request(turn)
+
+
+def _in_circles(turn: Turn) -> Step | None:
+    """The turn's end where it repeats what it was warned of, a warning where it was not yet; None where all is well."""
+    seen = (turn.memories, turn.earlier_calls, turn.earlier_texts, turn.rules.loop)
+    repeated = loop_guard.repetition(*seen)
+    if repeated is None:
+        return None
+    # The note belongs to the slice; a steer or a cut-off answer behind it is no new reason to end.
+    last = _end_of_slice(turn)
+    noted = [note.after_seq for note in turn.notes if note.kind == loop_guard.NOTE_KIND]
+    if any(after < last and loop_guard.warns(after, repeated, *seen) for after in noted):
+        return _close(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated.words))
+    if last in noted:
+        return None
+    note = StoreNote(turn.turn_id, last, loop_guard.NOTE_KIND, loop_guard.warning(repeated.words))
+    return replace(turn, next=Next.REQUEST), (Store(note),)
+
+
+def _request(turn: Turn) -> Step:
+    if turn.held:
+        return replace(turn, phase=Phase.HELD, next=Next.REQUEST), (AwaitLift(),)
+    if turn.steers:
+        op = TakeSteers(turn.turn_id, turn.steers, next_seq(turn.memories))
+        return replace(turn, steers=(), next=Next.REQUEST), (Store(op),)
+    turn = replace(turn, phase=Phase.PLANNING, iteration=iterations(turn.memories) + 1)
+    return turn, (Plan(turn.shrink),)
+
+
+def _reserve(turn: Turn) -> Step:
+    """Ask the budgets; on hold nothing is reserved, so that nothing counts as spent should Zoea end meanwhile."""
+    if turn.held:
+        return replace(turn, phase=Phase.HELD, next=Next.RESERVE), (AwaitLift(),)
+    return replace(turn, phase=Phase.RESERVING, next=Next.NOTHING), (Reserve(turn.iteration, turn.attempt),)
+
+
+def _call(turn: Turn) -> Step:
+    if turn.held:
+        return _give_back(turn)
+    return replace(turn, phase=Phase.CALLING, next=Next.NOTHING), (Call(),)
+
+
+def _give_back(turn: Turn) -> Step:
+    """What a hold keeps back is no request any more: nothing of it is spent, and it is reserved anew."""
+    op = FailRequest(turn.request_id, ErrorClass.CANCELLED, NOTHING_USED)
+    return replace(turn, phase=Phase.RESERVING, next=Next.RESERVE), (Store(op),)
+
+
+def _lifted(turn: Turn) -> Step:
+    match turn.phase:
+        case Phase.HELD | Phase.RUNNING if turn.held:
+            return turn, (AwaitLift(),)  # on again before it could go on
+        case Phase.HELD:
+            # A steer that came meanwhile joins the request that was kept back.
+            return _reserve(turn) if turn.next is Next.RESERVE and not turn.steers else _request(turn)
+        case Phase.RUNNING:
+            return _run_more(turn)
+        case _:
+            return turn, ()
+
+
+def _verdict(turn: Turn, given: Verdict) -> Step:
+    turn = replace(turn, request_id=given.request_id)
+    if given.refused:
+        failure = Failure("Budget", given.refused)
+        return _close(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
+    if given.held:
+        return replace(turn, phase=Phase.HELD, next=Next.RESERVE), (AwaitLift(),)
+    if given.asked:
+        return replace(turn, phase=Phase.RESTING, rest_until=0, next=Next.RESERVE), ()
+    if given.rest_until is not None:
+        return replace(turn, phase=Phase.RESTING, rest_until=given.rest_until, next=Next.CALL), (
+            Sleep(given.rest_until),
+        )
+    return _call(turn)
+
+
+def _answered(turn: Turn, given: Answered) -> Step:
+    answer = given.answer
+    if answer.is_empty and not turn.empty_retried:
+        turn = replace(turn, empty_retried=True, attempt=turn.attempt + 1, next=Next.RESERVE)
+        return turn, (Store(Settle(turn.request_id, answer.usage, answer.finish)),)
+    op = StoreAnswer(
+        turn_id=turn.turn_id,
+        request_id=turn.request_id,
+        seq=next_seq(turn.memories),
+        answer=replace(answer, text=NO_RESPONSE) if answer.is_empty else answer,
+        calls=given.calls,
+        start=() if turn.held else _first_batch(given.calls),
+    )
+    turn = replace(turn, responded=not answer.is_empty or turn.responded, attempt=1, empty_retried=False)
+    if not given.calls:
+        end = _end(replace(turn, outcome=Outcome.ANSWERED), given.at, concludes=True)
+        op = replace(op, outcome=Outcome.ANSWERED, end=end)
+        return replace(turn, phase=Phase.ENDING, next=Next.END, end=end), (Store(op),)
+    return replace(turn, phase=Phase.RUNNING, next=Next.RUN_STARTED), (Store(op),)
+
+
+def _first_batch(calls: tuple[Prepared, ...]) -> tuple[int, ...]:
+    """Positions that may start at once: leading read-only calls together, or one other."""
+    return _batch(tuple((index, call.read_only, call.can_run) for index, call in enumerate(calls)))
+
+
+def _batch(calls: tuple[tuple[int, bool, bool], ...]) -> tuple[int, ...]:
+    """From (key, read-only, ready) in call order, the keys that start now when nothing runs."""
+    chosen: list[int] = []
+    for key, read_only, ready in calls:
+        if not ready:
+            continue
+        if read_only:
+            chosen.append(key)
+            continue
+        if not chosen:
+            chosen.append(key)
+        break
+    return tuple(chosen)
+
+
+def _call_failed(turn: Turn, given: CallFailed) -> Step:
+    op = FailRequest(turn.request_id, given.error_class, given.usage)
+    rules = turn.rules
+    if given.error_class is ErrorClass.TRANSIENT and turn.attempt <= rules.retries:
+        if given.retry_after is not None:
+            rest = int(given.retry_after * SECOND)
+        else:
+            ceiling = min(rules.backoff_max, rules.backoff_first * 2 ** (turn.attempt - 1))
+            rest = int(ceiling * given.jitter)
+        until = given.at + rest
+        turn = replace(turn, phase=Phase.RESTING, attempt=turn.attempt + 1, rest_until=until, next=Next.REST)
+        return turn, (Store(op),)
+    if given.error_class is ErrorClass.CONTEXT_LENGTH and turn.shrink == 1.0:
+        turn = replace(turn, phase=Phase.RESTING, shrink=CONTEXT_RETRY, attempt=1, next=Next.REQUEST)
+        return turn, (Store(op),)
+    # The failed request and what becomes of the turn are one op: after a crash between them it would be sent again.
+    turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
+    if given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER):
+        return _close(turn, Outcome.FAILED, failure=given.failure, error_class=given.error_class, usage=given.usage)
+    return _break_off(turn, Outcome.FAILED, usage=given.usage)
+
+
+# Running tools.
+
+
+def _run_more(turn: Turn) -> Step:
+    """Start what may start now; ask for what needs an answer; go on when all is done."""
+    calls = slice_calls(turn)
+    if not any(call.state.is_open for call in calls):
+        return _after_slice(turn, turn.at)
+    unasked = tuple(c.id for c in calls if c.state is CallState.APPROVAL and c.id not in turn.asked)
+    asks = tuple(Ask(call_id) for call_id in unasked)
+    turn = replace(turn, phase=Phase.RUNNING, asked=turn.asked | frozenset(unasked))
+    if turn.running and not all(_read_only(turn, call_id) for call_id in turn.running):
+        return turn, asks
+    waiting = [
+        call for call in calls if call.state in (CallState.PENDING, CallState.SENT) and call.id not in turn.running
+    ]
+    chosen = _batch(tuple((call.id, _read_only(turn, call.id), True) for call in waiting))
+    if turn.running:
+        chosen = tuple(call_id for call_id in chosen if _read_only(turn, call_id))
+    if not chosen:
+        return turn, asks
+    if all(call.state is CallState.SENT for call in waiting if call.id in chosen):
+        turn = replace(turn, running=turn.running | frozenset(chosen))
+        return turn, (*asks, Run(chosen))
+    if turn.held:
+        return turn, (*asks, AwaitLift())
+    return replace(turn, next=Next.RUN_STARTED), (*asks, Store(MarkSent(chosen)))
+
+
+def _read_only(turn: Turn, call_id: int) -> bool:
+    return next((call.name in turn.read_only for call in slice_calls(turn) if call.id == call_id), False)
+
+
+def _finished(turn: Turn, given: Finished) -> Step:
+    _, call = find_call(turn, given.call_id)
+    if not call.state.is_open:
+        return turn, ()  # a result that came twice: the first one stands
+    turn = replace(turn, running=turn.running - {given.call_id}, next=Next.RUN)
+    return turn, (Store(_result_op(turn, given.call_id, given.result, _state_of(given.result))),)
+
+
+def _state_of(result: ToolResult) -> CallState:
+    if result.is_unknown:
+        return CallState.UNKNOWN
+    return CallState.ERROR if result.is_error else CallState.DONE
+
+
+def _result_op(turn: Turn, call_id: int, result: ToolResult, state: CallState) -> StoreResult:
+    memory, call = find_call(turn, call_id)
+    return StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
+
+
+def find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
+    """A call of this turn, and the answer that made it. Raises LookupError."""
+    for memory in reversed(turn.memories):
+        for call in memory.calls:
+            if call.id == call_id:
+                return memory, call
+    raise LookupError(f"call {call_id} is not of turn {turn.turn_id}")
+
+
+def _approved(turn: Turn, given: Approved) -> Step:
+    _, call = find_call(turn, given.call_id)
+    if call.state is not CallState.APPROVAL:
+        return turn, ()
+    if given.answer.allows:
+        turn = replace(turn, memories=_with_call(turn.memories, replace(call, state=CallState.PENDING)))
+        return _run_more(turn)
+    said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
+    denied = ToolResult(f"{given.answer}: {said}", is_error=True)
+    op = _result_op(turn, given.call_id, denied, CallState.DENIED)
+    return replace(turn, next=Next.RUN), (Store(op),)
+
+
+# What an acknowledgement is followed by.
+
+
+def _stored(turn: Turn, given: Stored) -> Step:
+    turn = replace(
+        turn,
+        at=given.at,
+        memories=_merged(turn.memories, given.memories, given.calls),
+        notes=(*turn.notes, *given.notes),
+    )
+    following = turn.next
+    turn = replace(turn, next=Next.NOTHING)
+    match following:
+        case Next.NOTHING | Next.CALL:
+            return turn, ()  # nothing was stored that anything follows from
+        case Next.REQUEST:
+            return _request(turn)
+        case Next.RESERVE:
+            return _reserve(turn)
+        case Next.REST:
+            return replace(turn, next=Next.RESERVE), (Sleep(turn.rest_until),)
+        case Next.RUN | Next.RUN_STARTED:
+            return _run_more(turn)
+        case Next.FETCH:
+            return turn, (Fetch(),)
+        case Next.END:
+            assert turn.end is not None
+            return replace(turn, phase=Phase.ENDED), (turn.end,)
+        case _:
+            assert_never(following)
+
+
+def _merged(
+    memories: tuple[Memory, ...], stored: tuple[Memory, ...], calls: tuple[ToolCall, ...]
+) -> tuple[Memory, ...]:
+    for call in calls:
+        memories = _with_call(memories, call)
+    if not stored:
+        return memories
+    if memories and stored[0].seq > memories[-1].seq:
+        return (*memories, *stored)
+    return tuple(sorted((*memories, *stored), key=lambda memory: memory.seq))
+
+
+def _with_call(memories: tuple[Memory, ...], call: ToolCall) -> tuple[Memory, ...]:
+    for index in range(len(memories) - 1, -1, -1):
+        memory = memories[index]
+        if any(other.id == call.id for other in memory.calls):
+            changed = replace(memory, calls=tuple(call if c.id == call.id else c for c in memory.calls))
+            return (*memories[:index], changed, *memories[index + 1 :])
+    return memories
+
+
+# Time, cancelling, ending.
+
+
+def _now(turn: Turn, given: Now) -> Step:
+    if turn.phase is Phase.RESTING:
+        # Its own `Sleep` says when the rest is over; a rest, like a hold, counts for no deadline.
+        if given.at < turn.rest_until:
+            return turn, ()
+        if turn.next is Next.CALL:
+            return _call(turn)
+        return _reserve(turn) if turn.next is Next.RESERVE else (turn, ())
+    asking = any(call.state is CallState.APPROVAL for call in slice_calls(turn))
+    if turn.held or asking or given.at - given.progress_at < turn.rules.timeout:
+        return turn, ()
+    return turn, (Abort(Outcome.TIMEOUT),)
+
+
+def _cancelled(turn: Turn, given: Cancelled) -> Step:
+    if given.outcome is Outcome.TIMEOUT:
+        turn = replace(turn, failure=_timed_out(turn))
+    first = {done.call_id: done for done in reversed(given.finished)}
+    finished = tuple(
+        _result_op(turn, done.call_id, done.result, _state_of(done.result))
+        for done in first.values()
+        if find_call(turn, done.call_id)[1].state.is_open
+    )
+    turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
+    if given.unsent and turn.phase is Phase.CALLING:
+        turn = replace(turn, phase=Phase.RESTING, next=Next.CALL)  # its provider had kept it back all the while
+    if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
+        return _break_off(turn, given.outcome, finished)
+    return _close(turn, given.outcome, failure=turn.failure, finished=finished)
+
+
+def _timed_out(turn: Turn) -> Failure:
+    seconds = turn.rules.timeout / SECOND
+    return Failure(
+        "TurnTimeout",
+        "Its turn made no progress",
+        f"nothing came from its model or its tools for {seconds:g} s",
+        "look at its provider and its tools, or raise turn.timeout",
+    )
+
+
+def _is_resting_before_call(turn: Turn) -> bool:
+    """A request is reserved, but backpressure or its provider keeps it back."""
+    return turn.phase is Phase.RESTING and turn.next is Next.CALL
+
+
+def _in_flight(turn: Turn) -> int:
+    """The request that is reserved and not settled yet, 0 if none is."""
+    return turn.request_id if turn.phase is Phase.CALLING or _is_resting_before_call(turn) else 0
+
+
+def _close(
+    turn: Turn,
+    outcome: Outcome,
+    *,
+    at: int | None = None,
+    failure: Failure | None = None,
+    error_class: ErrorClass | None = None,
+    stops: bool = False,
+    finished: tuple[StoreResult, ...] = (),
+    usage: Usage = NOTHING_USED,
+) -> Step:
+    """End the turn for good; what was still open gets the result `cancelled`."""
+    done = {op.call_id for op in finished}
+    cancelled = ToolResult("cancelled", is_error=True)
+    rest = tuple(
+        _result_op(turn, call.id, cancelled, CallState.CANCELLED)
+        for call in slice_calls(turn)
+        if call.state.is_open and call.id not in done
+    )
+    turn = replace(turn, outcome=outcome, failure=failure, error_class=error_class, stops=stops, final=True)
+    return _leave(Close, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
+
+
+def _break_off(
+    turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
+) -> Step:
+    """Leave the turn open: it goes on from its stored records."""
+    return _leave(BreakOff, turn, outcome, finished, usage, turn.at)
+
+
+def _leave(
+    kind: type[Close] | type[BreakOff],
+    turn: Turn,
+    outcome: Outcome,
+    results: tuple[StoreResult, ...],
+    usage: Usage,
+    at: int,
+) -> Step:
+    end = _end(replace(turn, outcome=outcome), at)
+    op = kind(
+        turn_id=turn.turn_id,
+        outcome=outcome,
+        request_id=_in_flight(turn),
+        partial=turn.partial,
+        seq=next_seq(turn.memories),
+        results=results,
+        failure=turn.failure,
+        unsent=_is_resting_before_call(turn),
+        error_class=turn.error_class,
+        usage=usage,
+        end=end,
+    )
+    return replace(turn, phase=Phase.ENDING, next=Next.END, end=end), (Store(op),)
+
+
+def _end(turn: Turn, at: int, *, concludes: bool = False) -> End:
+    """What the mysis will hear, made before the op that ends the turn: that op stores what follows from it."""
+    outcome = turn.outcome or Outcome.ANSWERED
+    tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
+    wait = None
+    if outcome is Outcome.ANSWERED:
+        wait = waits.asked(turn.memories, turn.rules_wait, at, tick, concludes=concludes)
+    return End(
+        outcome=outcome,
+        responded=turn.responded,
+        nudged=turn.nudged,
+        failure=turn.failure,
+        error_class=turn.error_class,
+        final=turn.final,
+        stops=turn.stops,
+        wait_until=wait.until if wait else None,
+        wait_reason=wait.reason if wait else "",
+        tick_length=tick,
+    )

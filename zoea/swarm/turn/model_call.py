@@ -1,0 +1,145 @@
+"""One attempt at one answer: streams it, keeps the deadlines, and knows what was said so far."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import assert_never
+
+from zoea.model.enums import ErrorClass, Finish
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer, Delta, Held, ModelRequest, RequestMessage, Sent, ToolSpec
+from zoea.swarm.resolved_template import Agent
+from zoea.swarm.services import Services
+
+# Of the time between tokens, by which a silence may last longer: a timer moved at every delta costs more than it says.
+_SLACK = 1 / 16
+
+
+class KeptBack(Exception):
+    """A hold came while the provider's gate still kept the request back: it was never sent."""
+
+
+class ModelCall:
+    """A request on its way. `partial` is what a stop in mid-stream keeps."""
+
+    def __init__(
+        self,
+        services: Services,
+        agent: Agent,
+        messages: tuple[RequestMessage, ...],
+        tools: tuple[ToolSpec, ...],
+        progress: Callable[[], None],
+    ) -> None:
+        self._services = services
+        self._agent = agent
+        self._progress = progress
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._row = services.view.row(agent.mysis_id)
+        self._loop = asyncio.get_running_loop()
+        self._deadline = asyncio.timeout(agent.settings.llm.timeout)
+        self._began = self._is_kept_back = False
+        self._sent_at = 0
+        self._moved_at = 0.0
+        self.is_unsent = False
+        """Its provider keeps it back: it has not left."""
+        self.is_held = False
+        """It had to wait for its provider, and nothing came since: no deadline but the provider's own."""
+        self.first_token_us: int | None = None
+        """From the moment it was sent, µs; None before the first token."""
+        self._request = ModelRequest(
+            model=agent.model,
+            messages=messages,
+            tools=tools,
+            max_output_tokens=agent.max_output_tokens,
+            context_window=agent.window if agent.window_known else None,
+            mysis=agent.name,
+        )
+
+    def partial(self) -> Answer | None:
+        """What was streamed so far; None where nothing was."""
+        if not self._text and not self._reasoning:
+            return None
+        return Answer(text="".join(self._text), reasoning="".join(self._reasoning), finish=Finish.UNKNOWN)
+
+    async def run(self) -> Answer:
+        """Raises ProviderError, also for a deadline that passed; KeptBack where a hold came before it was sent."""
+        hold, mysis_id = self._services.hold, self._agent.mysis_id
+        llm = self._agent.settings.llm
+        self._row.hush()
+        self._sent_at = self._services.clock.now()
+        try:
+            async with (
+                self._deadline,
+                aclosing(
+                    self._agent.provider.stream(self._request)  # type: ignore[type-var]  # every body is a generator
+                ) as stream,
+            ):
+                with hold.telling(mysis_id, self._keep_back):
+                    async for item in stream:
+                        if isinstance(item, Answer):
+                            return item
+                        self._hear(item)
+                        if isinstance(item, Held | Sent) and hold.holds(mysis_id):
+                            raise KeptBack
+        except TimeoutError as error:
+            if self._is_kept_back:
+                raise KeptBack from None
+            seconds = llm.between_tokens if self._began else llm.timeout
+            what = "fell silent in the middle of its answer" if self._began else "gave no first token"
+            raise ProviderError(
+                f"{self._agent.provider.label} {what} within {seconds:g} s",
+                kind=ErrorClass.TRANSIENT,
+                hint="look at the provider, or raise llm.timeout",
+            ) from error
+        finally:
+            self.is_held = False
+        raise ProviderError(f"{self._agent.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
+
+    def _hear(self, item: Delta | Held | Sent) -> None:
+        """Keep what was said, and move the deadline."""
+        match item:
+            case Delta():
+                if not self._began:
+                    self._began = True
+                    self.first_token_us = self._services.clock.now() - self._sent_at
+                self.is_held = False
+                self._has_left()
+                now, between = self._loop.time(), self._agent.settings.llm.between_tokens
+                if now - self._moved_at >= between * _SLACK:
+                    self._moved_at = now
+                    self._deadline.reschedule(now + between * (1 + _SLACK))
+                self._keep(item)
+                self._row.stream(item.text)
+                self._row.think(item.reasoning)
+                self._progress()
+            case Held():
+                # Waiting for the provider's gate counts for no deadline.
+                self.is_held = self.is_unsent = True
+                self._moved_at = 0.0
+                self._deadline.reschedule(None)
+            case Sent():
+                # What had to wait may have to load its model first: until it says something, the provider's own
+                # deadline holds, which knows that.
+                self._has_left()
+                self._sent_at = self._services.clock.now()
+                self._deadline.reschedule(None)
+            case _:
+                assert_never(item)
+
+    def _has_left(self) -> None:
+        """It is in flight: a hold lets it go on, also one that came in the very moment before."""
+        self.is_unsent = self._is_kept_back = False
+
+    def _keep_back(self) -> None:
+        if self.is_unsent and not self._is_kept_back:
+            self._is_kept_back = True
+            self._deadline.reschedule(self._loop.time())
+
+    def _keep(self, delta: Delta) -> None:
+        if delta.text:
+            self._text.append(delta.text)
+        if delta.reasoning:
+            self._reasoning.append(delta.reasoning)

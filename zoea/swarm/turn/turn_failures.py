@@ -1,0 +1,54 @@
+"""What an error makes of a turn, and how a person reads it."""
+
+from __future__ import annotations
+
+from zoea.model.enums import ErrorClass, Outcome
+from zoea.model.errors import ProviderError, UpstreamLost, ZoeaError
+from zoea.model.values import Failure
+from zoea.swarm.turn import turn_types as t
+
+
+def failure_of(error: Exception) -> Failure:
+    """An error as a person reads it; one that no rule knows says where to look."""
+    if isinstance(error, ZoeaError):
+        return Failure(type(error).__name__, error.title, error.what, error.hint)
+    return Failure(
+        type(error).__name__,
+        "Zoea failed",
+        "an error that Zoea has no rule for; its log says which",
+        "relaunch the mysis; if it happens again, report it with the log",
+    )
+
+
+def end_of(error: Exception) -> t.End:
+    """What a turn came to that this error ended, before or after it was in the store."""
+    match error:
+        case ProviderError():
+            return broke_off(failure_of(error), error.kind)
+        case UpstreamLost():
+            return broke_off(failure_of(error), ErrorClass.TRANSIENT)
+        case _:
+            return broke_off(failure_of(error), ErrorClass.BAD_REQUEST)
+
+
+def nothing_to_do(why: Failure) -> t.End:
+    """The end of a turn that was not even begun, because there was nothing for it."""
+    return broke_off(why, ErrorClass.CANCELLED, Outcome.CANCELLED, responded=True)
+
+
+def broke_off(
+    failure: Failure, error_class: ErrorClass, outcome: Outcome = Outcome.FAILED, *, responded: bool = False
+) -> t.End:
+    """The end of a turn that could not be opened, or that nothing could carry on: it goes on later, if it is there."""
+    return t.End(
+        outcome=outcome,
+        responded=responded,
+        nudged=False,
+        failure=failure,
+        error_class=error_class,
+        final=False,
+        stops=False,
+        wait_until=None,
+        wait_reason="",
+        tick_length=0,
+    )

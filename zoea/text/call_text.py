@@ -1,0 +1,43 @@
+"""A tool call as people write one: `sell(item="ore", n=40)`."""
+
+from __future__ import annotations
+
+import json
+
+from zoea.text.control_characters import one_line
+
+MOST_CHARS = 400
+VALUE_CHARS = 60
+_LARGE = 100_000
+
+
+def spoken(name: str, arguments: str, *, hidden: str = "") -> str:
+    """The whole call on one line; arguments whose value is `hidden` are left out."""
+    return f"{one_line(name)}({spoken_arguments(arguments, hidden=hidden)})"
+
+
+def spoken_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> str:
+    """`item="ore", n=40` from JSON, at most 400 characters and 60 a value; what is no object stands as it is.
+
+    Args:
+        hidden: A value that is not worth a word, as that of arguments which Zoea fills in.
+        more: Stands where something was cut off.
+    """
+    if len(arguments) > _LARGE:
+        return one_line(arguments[:MOST_CHARS]) + more
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return one_line(arguments[:MOST_CHARS])
+    if not isinstance(given, dict):
+        return one_line(arguments[:MOST_CHARS])
+    parts: list[str] = []
+    for key, value in given.items():
+        if hidden and value == hidden:
+            continue
+        shown = one_line(json.dumps(value, ensure_ascii=False))
+        if len(shown) > VALUE_CHARS:
+            shown = shown[:VALUE_CHARS] + more
+        parts.append(f"{one_line(key)}={shown}")
+    joined = ", ".join(parts)
+    return joined if len(joined) <= MOST_CHARS else joined[:MOST_CHARS] + more

@@ -1,0 +1,60 @@
+"""Taking secrets out of a JSON value without breaking it: every string by itself, and by the name it is given to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from zoea.text.redact import secret_patterns
+
+_LABEL = re.compile(r"\[REDACTED_[A-Z_]+\]")
+
+
+def within(value: Any, redact: Callable[[str], str]) -> Any:
+    """The value with `redact` applied to each of its strings.
+
+    A string or number under a name of secrets (`"password": 123456`) is judged together
+    with that name. Keys and the shape stay. Raises RecursionError for what is nested too deep.
+    """
+    match value:
+        case str():
+            return redact(value)
+        case list():
+            return [within(inner, redact) for inner in value]
+        case dict():
+            return {key: _member(key, inner, redact) for key, inner in value.items()}
+    return value
+
+
+def within_text(text: str, redact: Callable[[str], str]) -> str:
+    """As `within`, of JSON as text; what is no JSON is redacted as the text it is. Unchanged text stays as it was."""
+    if redact(text) == text and not _has_number_to_judge(text):
+        return text
+    try:
+        value = json.loads(text)
+        cleaned = within(value, redact)
+    except (ValueError, RecursionError):
+        return redact(text)
+    return text if cleaned == value else json.dumps(cleaned, ensure_ascii=False)
+
+
+def _has_number_to_judge(text: str) -> bool:
+    return secret_patterns.redact(text) != text
+
+
+def _member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return within(value, redact)
+    plain = str(value)
+    said = f"{json.dumps(key)}: {json.dumps(plain, ensure_ascii=False)}"
+    judged = (redact if isinstance(value, str) else secret_patterns.redact)(said)
+    if judged == said:
+        return redact(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        by_itself = redact(value)
+        if by_itself != value:
+            return by_itself
+    label = _LABEL.search(judged)
+    return label.group() if label else value

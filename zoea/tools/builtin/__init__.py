@@ -1,0 +1,1 @@
+"""Zoea's own tools: schemas, arguments, handlers."""

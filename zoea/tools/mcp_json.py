@@ -1,0 +1,189 @@
+"""Reading the MCP servers of other clients: the JSON that they all nearly share. Pure.
+
+Known shapes: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI,
+LM Studio), `servers` (VS Code's mcp.json), `mcp.servers` (VS Code's settings.json),
+`context_servers` (Zed). Comments and trailing commas are allowed, as VS Code allows them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from zoea.model.errors import SettingsError
+from zoea.tools.upstream.upstream_config import NAME, UpstreamConfig
+
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*(?://[^\n]*\s*|/\*.*?\*/\s*)*[}\]])', re.DOTALL)
+_PLACES: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
+_URL_KEYS = ("url", "serverUrl", "httpUrl")
+_REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_]\w*)|([A-Z_][A-Z0-9_]*))\}", re.ASCII)
+_ASKED = re.compile(r"\$\{input:([^}]+)\}")
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)[a-z0-9_-]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One server of the file.
+
+    `config` holds values as the file has them; `notes` says what a person should
+    know (left out, disabled, asked for).
+    """
+
+    config: UpstreamConfig
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What a file held. `refused` maps a name to why it cannot be an upstream."""
+
+    servers: tuple[Imported, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_servers(text: str) -> Import:
+    """The servers that a client's JSON names.
+
+    Raises:
+        SettingsError: The text is no JSON, or names no servers; says what was looked for.
+    """
+    try:
+        tree = json.loads(_TOKEN.sub(_plain, text))
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"the file is no JSON: {error}", hint="Give the file in which the client keeps it."
+        ) from None
+    table = _table(tree)
+    found: list[Imported] = []
+    refused: dict[str, str] = {}
+    taken: set[str] = set()
+    for title, entry in table.items():
+        name = _name(title, taken)
+        try:
+            found.append(_server(name, title, entry))
+        except SettingsError as error:
+            refused[title] = error.what.removeprefix(f"upstream.{name}: ")
+        else:
+            taken.add(name)
+    return Import(tuple(found), refused)
+
+
+def references(value: str) -> str:
+    """A value with other clients' `${env:NAME}` and `${NAME}` as Zoea's references.
+
+    A value that is nothing else becomes `env:NAME`; inside a text, `{env:NAME}`.
+    """
+    whole = _REFERENCE.fullmatch(value)
+    if whole is not None:
+        return f"env:{whole[1] or whole[2]}"
+    return _REFERENCE.sub(lambda match: f"{{env:{match[1] or match[2]}}}", value)
+
+
+def is_reference(value: str) -> bool:
+    """Whether the value says where a secret is, and holds none itself."""
+    return bool(re.fullmatch(r"(?:env|keyring|file):.+", value)) or "{env:" in value or "{file:" in value
+
+
+def secret_arguments(args: tuple[str, ...]) -> Iterator[int]:
+    """Places of arguments that look like secrets: what follows `--api-key`, what stands after its `=`."""
+    for place, argument in enumerate(args):
+        flag, _, value = argument.partition("=")
+        follows = place > 0 and _SECRET_ARGUMENT.match(args[place - 1]) and not argument.startswith("-")
+        if follows or (value and _SECRET_ARGUMENT.match(flag)):
+            yield place
+
+
+def _server(name: str, title: str, entry: Any) -> Imported:
+    if not isinstance(entry, dict):
+        raise SettingsError("is not a table of settings")
+    kind = str(entry.get("type") or entry.get("transport") or "").lower()
+    if kind in ("sse", "ws", "websocket"):
+        raise SettingsError(f"speaks {kind}, which MCP has given up; look for its streamable HTTP address")
+    command = entry.get("command")
+    inner = command if isinstance(command, dict) else entry
+    url = next((str(entry[key]) for key in _URL_KEYS if entry.get(key)), "")
+    run = inner.get("path") if isinstance(command, dict) else command
+    config = UpstreamConfig(
+        name,
+        command=_text(run or "", "command"),
+        args=tuple(references(_text(one, "args")) for one in _list(inner.get("args"), "args")),
+        env={key: references(value) for key, value in _strings(inner.get("env"), "env").items()},
+        cwd=_text(entry.get("cwd") or "", "cwd"),
+        url=url,
+        headers={key: references(value) for key, value in _strings(_headers(entry), "headers").items()},
+    )
+    return Imported(config, tuple(_notes(name, title, entry, config)))
+
+
+def _notes(name: str, title: str, entry: Mapping[str, Any], config: UpstreamConfig) -> Iterator[str]:
+    if name != title:
+        yield f"{title} is named {name} here"
+    if entry.get("disabled") or entry.get("enabled") is False:
+        yield "it was disabled there; it is enabled here"
+    values = [
+        *(config.command, str(config.cwd), config.url),
+        *(*config.args, *config.env.values(), *config.headers.values()),
+    ]
+    for asked in sorted({match for value in values for match in _ASKED.findall(value)}):
+        yield f"the other client asked for {asked} when it started: replace ${{input:{asked}}}"
+    if any(_PLACEHOLDER.search(_ASKED.sub("", value)) for value in values):
+        yield "it holds a placeholder ${…} that only the other client knows: replace it"
+
+
+def _headers(entry: Mapping[str, Any]) -> Any:
+    return entry.get("headers") or (entry.get("requestInit") or {}).get("headers")
+
+
+def _table(tree: Any) -> Mapping[str, Any]:
+    for place in _PLACES:
+        found = tree
+        for key in place:
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            return found
+    if isinstance(tree, dict) and tree and all(isinstance(one, dict) and _looks(one) for one in tree.values()):
+        return tree
+    looked = ", ".join(".".join(place) for place in _PLACES)
+    raise SettingsError("the file names no MCP servers", hint=f"Zoea looks for {looked}.")
+
+
+def _looks(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("command")) or any(entry.get(key) for key in _URL_KEYS)
+
+
+def _name(title: str, taken: set[str]) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-_")[:28] or "server"
+    name, number = plain, 2
+    while name in taken or not NAME.fullmatch(name):
+        name, number = f"{plain}-{number}", number + 1
+    return name
+
+
+def _plain(token: re.Match[str]) -> str:
+    return token[0] if token[0].startswith('"') else " "
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise SettingsError(f"{key} holds something that is no text")
+    return str(value)
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SettingsError(f"{key} is no list")
+    return value
+
+
+def _strings(value: Any, key: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SettingsError(f"{key} is no table")
+    return {str(name): _text(one, f"{key}.{name}") for name, one in value.items() if one is not None}

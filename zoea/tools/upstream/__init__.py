@@ -1,0 +1,1 @@
+"""Sessions with the MCP servers whose tools the myses use."""

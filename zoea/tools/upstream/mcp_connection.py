@@ -1,0 +1,420 @@
+"""One live MCP session over the official SDK: the only module that knows it.
+
+Imported in a thread at the first opening, because the SDK takes 0.6 s to load.
+Everything that the SDK raises is translated here into `Failure`, a value.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, cast
+
+import anyio
+import mcp_types as types
+from anyio import BrokenResourceError, EndOfStream
+from anyio.streams.text import TextReceiveStream
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client import stdio
+from mcp.client.session import IncomingMessage
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.message import SessionMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from zoea import __version__
+from zoea.tools.catalogue import RemoteTool
+from zoea.tools.upstream.call_failure import Failure, Fate
+from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
+from zoea.tools.upstream.stderr_log import StderrLog
+from zoea.tools.upstream.upstream_config import UpstreamConfig
+
+# The SDK joins and splits all that came since the last newline at each read: a line of
+# 100 MB takes it a minute of the loop's time, and one without end all memory. Here
+# pieces wait until their newline has come, and a line beyond the bound ends the session.
+
+logger = logging.getLogger(__name__)
+
+MAX_LINE_CHARS = 32 * 1024 * 1024
+"""The longest message that a child may send."""
+
+
+class Lines(TextReceiveStream):
+    """Decoded output, handed out up to a newline and no further."""
+
+    def __post_init__(self, encoding: str, errors: str) -> None:
+        super().__post_init__(encoding, errors)
+        self._waiting: list[str] = []
+        self._size = 0
+
+    async def receive(self) -> str:
+        """The lines that are whole by now; what is left where the output ends.
+
+        Raises:
+            BrokenResourceError: a line is too long.
+            EndOfStream: there is no more.
+        """
+        while True:
+            try:
+                piece = await super().receive()
+            except EndOfStream:
+                if not self._waiting:
+                    raise
+                return self._taken("")
+            whole, newline, rest = piece.rpartition("\n")
+            if newline:
+                taken = self._taken(whole + newline)
+                self._keep(rest)
+                return taken
+            self._keep(piece)
+            if self._size > MAX_LINE_CHARS:
+                self._waiting.clear()
+                logger.info("an upstream's process sent a line of over %d characters", MAX_LINE_CHARS)
+                # The SDK would go on to read what still comes, and end the session only after that.
+                await self.transport_stream.aclose()
+                raise BrokenResourceError
+
+    def _keep(self, piece: str) -> None:
+        if piece:
+            self._waiting.append(piece)
+            self._size += len(piece)
+
+    def _taken(self, last: str) -> str:
+        taken = "".join([*self._waiting, last])
+        self._waiting.clear()
+        self._size = 0
+        return taken
+
+
+logger = logging.getLogger(__name__)
+
+# The SDK names the class that reads its children, and gives no other way to bound it.
+vars(stdio)["TextReceiveStream"] = Lines
+
+MAX_PAGES = 100
+CANCEL_WRITE_S = 0.5
+"""How long a notice of cancellation may try to reach a server that does not read."""
+
+LISTEN_AGAIN_S = 1.0
+LISTEN_AGAIN_MAX_S = 60.0
+
+_RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+_SESSION_CODES = frozenset({types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
+
+
+class _Written:
+    """Whether the message of one call was handed to the transport."""
+
+    __slots__ = ("begun",)
+
+    def __init__(self, *, begun: bool) -> None:
+        self.begun = begun
+
+
+class Life:
+    """Whether a session is over, and whom to tell when it ends."""
+
+    __slots__ = ("_told", "is_over")
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self.is_over = False
+        self._told = told
+
+    def end(self) -> None:
+        self.is_over = True
+        self._told()
+
+
+_written: ContextVar[_Written | None] = ContextVar("zoea_call_written", default=None)
+
+
+class Connection:
+    """An open session. Calls come from any task; opening and closing is its owner's."""
+
+    def __init__(self, client: Client, life: Life, *, in_process: bool) -> None:
+        self._client = client
+        self._life = life
+        self._in_process = in_process
+        self.in_flight = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._life.is_over
+
+    @property
+    def server(self) -> str:
+        """Name and version as the server gives them; empty where it does not."""
+        info = self._client.server_info
+        return f"{info.name} {info.version}".strip() if info is not None else ""
+
+    @property
+    def protocol(self) -> str:
+        return self._client.protocol_version
+
+    def end(self) -> None:
+        """Say that the session is of no more use; its owner closes it."""
+        self._life.end()
+
+    async def tools(self) -> tuple[RemoteTool, ...]:
+        """Every page of `tools/list`.
+
+        Raises:
+            Failure: The server cannot be asked, or its list is not one.
+        """
+        session, cursor = self._client.session, None
+        found: list[RemoteTool] = []
+        try:
+            if session.server_capabilities is not None and session.server_capabilities.tools is None:
+                return ()
+            for _ in range(MAX_PAGES):
+                page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                found.extend(_remote(tool) for tool in page.tools)
+                cursor = page.next_cursor
+                if not cursor:
+                    break
+        except ValidationError:
+            raise Failure(Fate.ANSWERED, "its list of tools is not one") from None
+        except (MCPError, RuntimeError) as error:
+            raise self._failure(error, begun=True) from None
+        return tuple(found)
+
+    async def call(self, name: str, arguments: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+        """`tools/call`, as decoded wire JSON. Cancelling the caller cancels at the server.
+
+        Raises:
+            Failure: With what became of the call.
+        """
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(
+                name=name, arguments=arguments, _meta=cast(types.RequestParamsMeta, dict(meta))
+            )
+        )
+        written = _Written(begun=self._in_process)
+        token = _written.set(written)
+        self.in_flight += 1
+        try:
+            raw = await self._client.session.send_request(request, _RAW)
+        except Exception as error:  # noqa: BLE001 - whatever the SDK raises is the failure of this call alone
+            raise self._failure(error, begun=written.begun) from None
+        finally:
+            _written.reset(token)
+            self.in_flight -= 1
+            if self.is_over:
+                self._life.end()
+        return cast(dict[str, Any], raw)
+
+    async def listen(self, changed: Callable[[], None]) -> None:
+        """Where the protocol wants a subscription for it, hear of changed tools until the session ends."""
+        if self.protocol not in MODERN_PROTOCOL_VERSIONS:
+            return
+        capabilities = self._client.server_capabilities.tools
+        if capabilities is None or not capabilities.list_changed:
+            return
+        pause = LISTEN_AGAIN_S
+        while not self.is_over:
+            try:
+                async with self._client.listen(tools_list_changed=True) as events:
+                    pause = LISTEN_AGAIN_S
+                    async for _ in events:
+                        changed()
+            except SubscriptionLost:
+                # Nothing tells what was missed: the tools are read again, once it hears again.
+                logger.info("the news of changed tools broke off; listening again in %g s", pause)
+            except (MCPError, TimeoutError) as error:
+                logger.info("no news of changed tools from %s: %s", self.server or "an upstream", type(error).__name__)
+                return
+            await anyio.sleep(pause)
+            pause = min(2 * pause, LISTEN_AGAIN_MAX_S)
+            changed()
+
+    def _failure(self, error: Exception, *, begun: bool) -> Failure:
+        if isinstance(error, ValidationError):
+            return Failure(Fate.ANSWERED, "answered with something that is not a tool result")
+        if not isinstance(error, MCPError):
+            # The SDK's own "not entered" and "not running": the session ended under the call.
+            return Failure(Fate.BROKEN if begun else Fate.NOT_SENT, "its session ended")
+        code, text = error.code, error.message
+        if code == NOT_SENT:
+            return Failure(Fate.NOT_SENT, text)
+        if code == BROKEN:
+            return Failure(Fate.BROKEN, text)
+        if code == types.CONNECTION_CLOSED and (self.is_over or _is_closure(text)):
+            return Failure(Fate.BROKEN if begun else Fate.NOT_SENT, "its session ended")
+        if code in _SESSION_CODES and "session" in text.lower():
+            return Failure(Fate.SESSION_GONE, text)
+        if code == REFUSED:
+            return Failure(Fate.ANSWERED, text)
+        return Failure(Fate.ANSWERED, f"{text} (code {code})")
+
+
+@asynccontextmanager
+async def connect(
+    config: UpstreamConfig, *, log: StderrLog, pool: HttpPool, changed: Callable[[], None], over: Callable[[], None]
+) -> AsyncIterator[Connection]:
+    """Open a session; leaving the block closes it. Enter and leave in one task.
+
+    `changed` is called when the server says that its tools are others now, `over`
+    when the session has ended without being asked to.
+
+    Raises:
+        OSError, ValueError: The command cannot be run.
+        MCPError, RuntimeError, ExceptionGroup: The server cannot be reached or speaks no MCP.
+    """
+    quiet_sdk()
+    life = Life(over)
+
+    async def heard(message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            changed()
+
+    async with AsyncExitStack() as stack:
+        if config.server is not None:
+            target: Any = config.server
+        else:
+            target = _Watched(await _transport(config, stack, log, pool), life)
+        client = Client(
+            target,
+            message_handler=heard,
+            client_info=types.Implementation(name="zoea", version=__version__),
+            cache=None,
+        )
+        await stack.enter_async_context(client)
+        yield Connection(client, life, in_process=config.server is not None)
+
+
+def quiet_sdk() -> None:
+    """Keep the SDK's own loggers silent: they write whole messages, with what is in them."""
+    for name in ("mcp.client", "mcp.shared", "client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in ("httpx2", "httpcore2", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+async def _transport(config: UpstreamConfig, stack: AsyncExitStack, log: StderrLog, pool: HttpPool) -> Any:
+    if config.url:
+        client = await stack.enter_async_context(pool.client(config.headers))
+        return streamable_http_client(config.url, http_client=client)
+    parameters = StdioServerParameters(
+        command=config.command,
+        args=list(config.args),
+        env=dict(config.env) or None,
+        cwd=config.cwd or None,
+        encoding_error_handler="replace",
+    )
+    return _stdio(parameters, log)
+
+
+@asynccontextmanager
+async def _stdio(parameters: StdioServerParameters, log: StderrLog) -> AsyncIterator[Any]:
+    """A child whose stderr goes to the log; this process's own end is closed once the child has its."""
+    errlog = log.attach()
+    try:
+        async with stdio.stdio_client(parameters, errlog) as streams:
+            errlog.close()
+            yield streams
+    finally:
+        errlog.close()
+
+
+class _Watched:
+    """A transport that says when it ended, and whether a call's message was handed to it."""
+
+    def __init__(self, inner: Any, life: Life) -> None:
+        self._inner = inner
+        self._life = life
+
+    async def __aenter__(self) -> tuple[_Reads, _Writes]:
+        reads, writes = await self._inner.__aenter__()
+        return _Reads(reads, self._life), _Writes(writes)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return cast(bool | None, await self._inner.__aexit__(kind, error, trace))
+
+
+class _Reads:
+    """The read stream of the SDK's transport; its end is the end of the session."""
+
+    def __init__(self, inner: Any, life: Life) -> None:
+        self._inner = inner
+        self._life = life
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    def __aiter__(self) -> _Reads:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return cast("SessionMessage | Exception", await self._inner.__anext__())
+        except (StopAsyncIteration, anyio.ClosedResourceError):
+            self._life.end()
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> _Reads:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Writes:
+    """The write stream of the SDK's transport; marks the call on whose behalf it writes."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if isinstance(item.message, types.JSONRPCNotification) and item.message.method == "notifications/cancelled":
+            with anyio.move_on_after(CANCEL_WRITE_S):
+                await self._inner.send(item)
+            return
+        written = _written.get()
+        if written is not None:
+            # A cancelled or interrupted write may have been delivered: only a closed stream proves it was not.
+            written.begun = True
+        try:
+            await self._inner.send(item)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            if written is not None:
+                written.begun = False
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> _Writes:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _is_closure(text: str) -> bool:
+    return text == "Connection closed" or text.startswith("SSE stream")
+
+
+def _remote(tool: types.Tool) -> RemoteTool:
+    hints = tool.annotations
+    return RemoteTool(
+        name=tool.name,
+        description=tool.description or tool.title or "",
+        input_schema=tool.input_schema,
+        read_only=bool(hints and hints.read_only_hint),
+        destructive=bool(hints and hints.destructive_hint and not hints.read_only_hint),
+        idempotent=bool(hints and hints.idempotent_hint),
+    )

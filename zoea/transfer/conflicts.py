@@ -1,0 +1,162 @@
+"""Room for those who come in: free names, senders who are not here, messages that others have heard already.
+
+For use in an op: everything goes through the op's connection, and one value serves one op.
+A sender of whom nothing else is known becomes an archived mysis with its name and uid,
+which is filled when its own conversation is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zoea.model.errors import StoreError, SwarmFull
+from zoea.queries.stored_swarm import ONLY_A_SENDER
+from zoea.settings import Template
+from zoea.store import WriterConnection
+
+LONGEST_NAME = 40
+_SAME_MOMENT = 5_000_000
+"""Zoea Nova stored a broadcast once a recipient, each a moment later: µs."""
+
+
+class Arrivals:
+    """What one op knows of the workspace it brings myses into.
+
+    Args:
+        conn: The op's connection.
+        max_myses: How many may live here (`swarm.max_myses`).
+    """
+
+    def __init__(self, conn: WriterConnection, max_myses: int) -> None:
+        self.conn = conn
+        self._max = max_myses
+        self._living = {row[0].casefold() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
+
+    def known(self, uid: str) -> str | None:
+        """What the mysis with this uid is called, unless it is known only as a sender; None where there is none."""
+        row = self.conn.execute("SELECT name, state_reason, deleted_at FROM mysis WHERE uid = ?", (uid,)).fetchone()
+        if row is None or row["state_reason"] == ONLY_A_SENDER:
+            return None
+        return str(row["name"]) + (", which is deleted" if row["deleted_at"] is not None else "")
+
+    def free_name(self, wanted: str) -> str:
+        """The name, or with the lowest number behind it that nobody living has."""
+        name, number = wanted, 1
+        while name.casefold() in self._living:
+            number += 1
+            ending = f"-{number}"
+            name = wanted[: LONGEST_NAME - len(ending)].rstrip() + ending
+        return name
+
+    def admit(self, columns: Mapping[str, Any]) -> int:
+        """Store a mysis whose template is stored; its id. Its name must be free.
+
+        Raises:
+            SwarmFull: as many live here as may.
+        """
+        lives = columns.get("deleted_at") is None
+        if lives and len(self._living) >= self._max:
+            raise SwarmFull(
+                f"max myses ({self._max}) reached: {columns['name']} does not fit in",
+                hint="Delete a mysis, or raise swarm.max_myses in the settings, and import again.",
+            )
+        stub = self.conn.execute("SELECT id FROM mysis WHERE uid = ?", (columns["uid"],)).fetchone()
+        if stub is not None:
+            assignments = ", ".join(f"{name} = ?" for name in columns)
+            self.conn.execute(f"UPDATE mysis SET {assignments} WHERE id = ?", (*columns.values(), stub[0]))
+            mysis_id: int = stub[0]
+        else:
+            mysis_id = insert(self.conn, "mysis", columns)
+            self.conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
+        if lives:
+            self._living.add(columns["name"].casefold())
+        self.conn.emit("mysis.imported", mysis_id)
+        return mysis_id
+
+    def template(self, template: Template) -> bytes:
+        """Store a template unless it is there; its hash."""
+        self.conn.execute(
+            "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
+            (template.hash, template.name, template.text, self.conn.now()),
+        )
+        return template.hash
+
+    def sender(self, uid: str, name: str) -> int:
+        """The id of the mysis with this uid; one that is not here is made, archived and without anything of its own."""
+        row = self.conn.execute("SELECT id FROM mysis WHERE uid = ?", (uid,)).fetchone()
+        if row is not None:
+            return int(row[0])
+        now = self.conn.now()
+        mysis_id = insert(
+            self.conn,
+            "mysis",
+            {
+                "uid": uid,
+                "name": name,
+                "template_hash": self.template(Template(name="default")),
+                "provider": "",
+                "model": "",
+                "state": "stopped",
+                "state_reason": ONLY_A_SENDER,
+                "state_at": now,
+                "created_at": now,
+                "deleted_at": now,
+            },
+        )
+        self.conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
+        return mysis_id
+
+    def message(self, columns: Mapping[str, Any], mysis_id: int, *, moment: int = 0) -> int:
+        """The id of a message: a broadcast that others here have heard already is not stored again.
+
+        Args:
+            columns: Of the message, with the sender as it is known here.
+            mysis_id: Who hears it now; a message is delivered to it once.
+            moment: µs by which the time of the same broadcast may differ.
+        """
+        if columns["kind"] == "broadcast":
+            found = self.conn.execute(
+                "SELECT id FROM message WHERE kind = 'broadcast' AND sender_kind = ? AND created_at BETWEEN ? AND ?"
+                " AND content = ? AND sender_id IS ? AND sender_name = ? AND recipients_filter IS ?"
+                " AND NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id AND d.mysis_id = ?)"
+                " ORDER BY abs(created_at - ?), id LIMIT 1",
+                (
+                    columns["sender_kind"],
+                    columns["created_at"] - moment,
+                    columns["created_at"] + moment,
+                    columns["content"],
+                    columns.get("sender_id"),
+                    columns.get("sender_name", ""),
+                    columns.get("recipients_filter"),
+                    mysis_id,
+                    columns["created_at"],
+                ),
+            ).fetchone()
+            if found is not None:
+                return int(found[0])
+        key = columns.get("idempotency_key")
+        if key and self.conn.execute("SELECT 1 FROM message WHERE idempotency_key = ?", (key,)).fetchone():
+            columns = {**columns, "idempotency_key": None}  # the key guards a message of this workspace
+        return insert(self.conn, "message", columns)
+
+    def heard_in_nova(self, columns: Mapping[str, Any], mysis_id: int) -> int:
+        """As `message`, for a broadcast that was stored once a recipient."""
+        return self.message(columns, mysis_id, moment=_SAME_MOMENT)
+
+
+def put(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> None:
+    """Insert a row of any table. Names come from the schema, never from a file."""
+    conn.execute(
+        f"INSERT INTO {table}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", tuple(columns.values())
+    )
+
+
+def insert(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int:
+    """Insert a row of a table that has ids; its id. Names come from the schema, never from a file."""
+    names = ", ".join(columns)
+    marks = ", ".join("?" * len(columns))
+    cursor = conn.execute(f"INSERT INTO {table}({names}) VALUES ({marks})", tuple(columns.values()))
+    if cursor.lastrowid is None:
+        raise StoreError(f"nothing was inserted into {table}")
+    return cursor.lastrowid

@@ -1,0 +1,336 @@
+"""A conversation as a file: Markdown and HTML for people, JSON lines for machines, which leave nothing out.
+
+Markdown and HTML take keys, addresses and the like out of every text unless told
+otherwise; JSON lines keep every column of every row. Nothing is overwritten unless
+that was asked for. Synchronous; fronts call it in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from zoea.model.enums import CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
+from zoea.model.errors import MysisMissing, UsageError
+from zoea.model.values import ToolCall
+from zoea.queries.conversation import Entry, Turn, every_turn, reading
+from zoea.queries.stored_swarm import ONLY_A_SENDER
+from zoea.swarm.persistence import row_values
+from zoea.text.control_characters import strip
+from zoea.text.redact import all_kinds
+from zoea.transfer.jsonl_export import conversation_lines, swarm_line
+
+Clean = Callable[[str], str]
+
+
+class Format(StrEnum):
+    """What a conversation can be written as; the value is the file's ending."""
+
+    MARKDOWN = "md"
+    HTML = "html"
+    JSONL = "jsonl"
+
+    @property
+    def redacts(self) -> bool:
+        """Whether secrets and personal data are taken out unless told otherwise."""
+        return self is not Format.JSONL
+
+
+def file_name(mysis: str, form: Format, at: int) -> str:
+    """A name for the file: the mysis's, the local time, the format's ending."""
+    return f"{_safe(mysis)}-{datetime.fromtimestamp(at / 1_000_000):%Y%m%d-%H%M}.{form}"
+
+
+def file_stem(mysis_id: int, name: str) -> str:
+    """A name without ending that no other mysis has."""
+    return f"{_safe(name)}-{mysis_id}"
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"\W+", "-", name).strip("-") or "mysis"
+
+
+def everybody(database: Path, *, archived: bool = False) -> dict[int, str]:
+    """Id and name of all who have a conversation, in the order they came. Raises StoreError."""
+    with reading(database) as reader:
+        found = reader.execute(
+            "SELECT id, name FROM mysis WHERE (deleted_at IS NULL OR ?) AND state_reason <> ? ORDER BY id",
+            (archived, ONLY_A_SENDER),
+        ).fetchall()
+    return {row["id"]: row["name"] for row in found}
+
+
+def write(
+    database: Path, mysis_id: int, path: Path, form: Format, *, redact: bool | None = None, replace: bool = False
+) -> int:
+    """Write the whole conversation to `path`, readable by its owner alone; how many turns it holds.
+
+    Args:
+        redact: Take secrets and personal data out; None is the format's own default.
+        replace: Write over a file that is there.
+
+    Raises:
+        UsageError: there is a file at `path` already, or it cannot be written.
+        MysisMissing, StoreError: there is nothing to read.
+    """
+    return write_pieces(pieces(database, mysis_id, form, redact=redact), path, replace=replace)
+
+
+def write_pieces(texts: Iterator[Text], path: Path, *, replace: bool = False) -> int:
+    """Write a file as `write` does; how many turns it holds. Raises as `write`, and what `texts` raises."""
+    if not path.name:
+        raise UsageError(f"{path} is a folder", hint="Name a file in it.")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    count = 0
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            for text in texts:
+                count += text.is_turn
+                file.write(text)
+        if replace:
+            beside.replace(path)
+        else:
+            os.link(beside, path)  # fails where there is a file, whoever wrote it meanwhile
+    except FileExistsError as problem:
+        raise UsageError(f"{path} exists", hint="Choose another name, or replace it.") from problem
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be written: {problem.strerror}", hint="Choose another place.") from problem
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()
+    return count
+
+
+class Text(str):
+    """A piece of the file; `is_turn` where it is one turn."""
+
+    __slots__ = ("is_turn",)
+    is_turn: bool
+
+    @classmethod
+    def of(cls, text: str, *, is_turn: bool = False) -> Text:
+        made = cls(text)
+        made.is_turn = is_turn
+        return made
+
+
+def pieces(database: Path, mysis_id: int, form: Format, *, redact: bool | None = None) -> Iterator[Text]:
+    """The conversation, piece by piece, oldest turn first.
+
+    Raises:
+        MysisMissing, StoreError: there is nothing to read.
+    """
+    takes_out = form.redacts if redact is None else redact
+    with reading(database) as reader:
+        reader.execute("BEGIN")  # one moment, whatever a running swarm stores meanwhile
+        row = _row(reader, mysis_id)
+        match form:
+            case Format.JSONL:
+                yield from _jsonl(reader, mysis_id, takes_out)
+            case Format.MARKDOWN:
+                yield from _markdown(reader, row, _cleaned if takes_out else strip)
+            case Format.HTML:
+                clean = _cleaned if takes_out else strip
+                yield _html_head(clean(row["name"]), html.escape(_about(row, clean)))
+                yield from _html(reader, row, clean)
+                yield Text.of("</body></html>\n")
+
+
+def pieces_of_swarm(
+    database: Path, myses: Sequence[int], form: Format, *, redact: bool | None = None
+) -> Iterator[Text]:
+    """Several conversations as one file, piece by piece, in the order that was given.
+
+    Raises:
+        MysisMissing, StoreError: there is nothing to read.
+    """
+    takes_out = form.redacts if redact is None else redact
+    clean = _cleaned if takes_out else strip
+    if form is not Format.HTML:
+        if form is Format.JSONL:
+            yield Text.of(swarm_line(len(myses)))
+        for place, mysis_id in enumerate(myses):
+            if place and form is Format.MARKDOWN:
+                yield Text.of("\n")
+            yield from pieces(database, mysis_id, form, redact=redact)
+        return
+    yield _html_head("swarm", f"{len(myses)} myses")
+    with reading(database) as reader:
+        for mysis_id in myses:
+            row = _row(reader, mysis_id)
+            yield Text.of(f"<h1>{html.escape(clean(row['name']))}</h1>")
+            yield Text.of(f'<p class="quiet">{html.escape(_about(row, clean))}</p>\n')
+            yield from _html(reader, row, clean)
+    yield Text.of("</body></html>\n")
+
+
+def _row(reader: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
+    row: sqlite3.Row | None = reader.execute(f"{row_values.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
+    if row is None:
+        raise MysisMissing(f"there is no mysis #{mysis_id}", hint="`zoea list` shows them.")
+    return row
+
+
+def _jsonl(reader: sqlite3.Connection, mysis_id: int, takes_out: bool) -> Iterator[Text]:
+    for lines, is_turn in conversation_lines(reader, mysis_id, all_kinds if takes_out else None):
+        yield Text.of(lines, is_turn=is_turn)
+
+
+def _cleaned(text: str) -> str:
+    return all_kinds(strip(text))
+
+
+# Words that both documents use.
+
+
+def _when(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1_000_000):%Y-%m-%d %H:%M:%S}"
+
+
+def _by(entry: Entry) -> str:
+    sender = entry.sender
+    name = "you" if sender is None or sender.kind is SenderKind.COMMANDER else f"{sender.kind} {sender.name}"
+    return f"{'broadcast from' if entry.kind is MessageKind.BROADCAST else 'from'} {name}"
+
+
+def _ended(turn: Turn) -> str:
+    """How a turn ended, where that is not an answer; what went wrong stands behind it."""
+    if turn.outcome is None:
+        words = f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
+    else:
+        words = "" if turn.outcome is Outcome.ANSWERED else str(turn.outcome).replace("_", " ")
+    if turn.failure is not None:
+        words = f"{words}: {turn.failure.title}. {turn.failure.what}".strip(": ")
+    return words
+
+
+def _numbers(turn: Turn) -> str:
+    about = "~" if turn.is_estimate else ""
+    return f"{turn.requests} requests, {about}{turn.tokens} tokens"
+
+
+def _title(turn: Turn) -> str:
+    nudge = ", nudge" if turn.opened_by is OpenedBy.NUDGE else ""
+    return f"Turn {turn.number}, {_when(turn.opened_at)}{nudge}"
+
+
+def _results(turn: Turn) -> dict[int | None, Entry]:
+    return {entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL}
+
+
+def _call_state(call: ToolCall) -> str:
+    return "" if call.state is CallState.DONE else f" ({call.state})"
+
+
+# Markdown.
+
+
+def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[Text]:
+    yield Text.of(
+        f"# {clean(row['name'])}\n\n{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}\n"
+    )
+    for turn in every_turn(reader, row["id"]):
+        yield Text.of("".join(markdown_turn(turn, clean)), is_turn=True)
+
+
+def markdown_turn(turn: Turn, clean: Clean) -> Iterator[str]:
+    """One turn as Markdown, piece by piece; `clean` is applied to every text in it."""
+    yield f"\n---\n\n## {_title(turn)}\n\n_{_numbers(turn)}_\n"
+    results = _results(turn)
+    for entry in turn.entries:
+        memory = entry.memory
+        if memory.role is Role.USER:
+            quoted = "\n".join(f"> {line}" for line in clean(memory.content).split("\n"))
+            yield f"\n**{clean(_by(entry))}**\n\n{quoted}\n"
+        elif memory.role is Role.ASSISTANT:
+            if memory.reasoning.strip():
+                yield f"\n<details><summary>thinking</summary>\n\n{fenced(clean(memory.reasoning))}\n\n</details>\n"
+            if memory.partial:
+                yield "\n_cut off before it was an answer_\n"
+            if memory.content.strip():
+                yield f"\n{clean(memory.content)}\n"
+            for call in memory.calls:
+                arguments = fenced(clean(call.arguments), "json")
+                yield f"\n⚙ **{clean(call.name)}**{_call_state(call)}\n\n{arguments}\n"
+                if (result := results.get(call.id)) is not None:
+                    yield f"\n{fenced(clean(result.memory.content))}\n"
+    for note in turn.notes:
+        yield f"\n_Zoea noted ({note.kind}): {clean(note.content)}_\n"
+    if ended := clean(_ended(turn)):
+        yield f"\n**{ended}**\n"
+
+
+def fenced(text: str, kind: str = "") -> str:
+    """A code block that nothing in the text can end."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{kind}\n{text}\n{fence}"
+
+
+# HTML: one file, no scripts, nothing fetched.
+
+_HEAD = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
+<style>
+body{{background:#0A0A12;color:#E8E6F0;font:15px/1.5 ui-monospace,monospace}}
+body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}
+h1,h2{{color:#C77DFF;font-size:1.1rem}} h2{{border-top:1px solid #9D00FF;padding-top:1rem;margin-top:2rem}}
+pre{{white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0;font:inherit}} .quiet,summary{{color:#9A97AD}}
+.prompt{{border-left:3px solid #FF00CC;padding-left:1rem}} .call{{color:#00FFCC}} .bad{{color:#FF5C7A}}
+details pre{{background:#12121E;padding:.5rem 1rem}}
+@media print{{body{{background:#fff;color:#000}}}}
+</style></head><body>
+<h1>{title}</h1><p class="quiet">{about}</p>
+"""
+
+
+def _html_head(title: str, about: str) -> Text:
+    return Text.of(_HEAD.format(title=html.escape(title), about=about))
+
+
+def _about(row: sqlite3.Row, clean: Clean) -> str:
+    return f"{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}"
+
+
+def _html(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[Text]:
+    def safe(text: str) -> str:
+        return html.escape(clean(text))
+
+    for turn in every_turn(reader, row["id"]):
+        yield Text.of("".join(_html_turn(turn, safe)), is_turn=True)
+
+
+def _html_turn(turn: Turn, safe: Clean) -> Iterator[str]:
+    yield f'<h2 id="turn-{turn.number}">{safe(_title(turn))}</h2>\n<p class="quiet">{safe(_numbers(turn))}</p>\n'
+    results = _results(turn)
+    for entry in turn.entries:
+        memory = entry.memory
+        if memory.role is Role.USER:
+            words = f'<p class="quiet">{safe(_by(entry))}</p><pre>{safe(memory.content)}</pre>'
+            yield f'<div class="prompt">{words}</div>\n'
+        elif memory.role is Role.ASSISTANT:
+            if memory.reasoning.strip():
+                yield f"<details><summary>thinking</summary><pre>{safe(memory.reasoning)}</pre></details>\n"
+            if memory.partial:
+                yield '<p class="bad">cut off before it was an answer</p>\n'
+            if memory.content.strip():
+                yield f"<pre>{safe(memory.content)}</pre>\n"
+            for call in memory.calls:
+                kind = "call" if call.state is CallState.DONE else "bad"
+                result = results.get(call.id)
+                body = f"<pre>{safe(result.memory.content)}</pre>" if result is not None else ""
+                head = f'<summary><span class="{kind}">⚙ {safe(call.name)}{_call_state(call)}</span></summary>'
+                yield f"<details>{head}<pre>{safe(call.arguments)}</pre>{body}</details>\n"
+    for note in turn.notes:
+        yield f'<p class="quiet">Zoea noted ({safe(note.kind)}): {safe(note.content)}</p>\n'
+    if turn.outcome is not Outcome.ANSWERED:
+        yield f'<p class="bad">{safe(_ended(turn))}</p>\n'

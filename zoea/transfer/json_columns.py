@@ -1,0 +1,253 @@
+"""Columns that hold JSON: read by the code that will read them later, so that nothing it cannot read gets in."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from zoea.context import Frozen
+from zoea.model.enums import OpenedBy
+from zoea.model.errors import PlanError
+from zoea.text import clean
+from zoea.transfer.json_lines import Line
+from zoea.transfer.jsonl_export import TABLES
+
+# Whatever a file says, only columns of the schema are written, each with a value of its
+# type; what SQLite checks beyond that (the closed sets, references, uniqueness) it checks when it inserts.
+
+LATEST = 253_370_764_800_000_000
+"""The year 9999 in µs: no later time can be shown."""
+
+_MOST = 1 << 47
+"""Of whatever is counted: sums over many rows stay whole numbers to SQLite."""
+_ALSO = {"blob": frozenset({"hash", "size", "data"}), "request": frozenset({"plan"}), "memory": frozenset({"owner"})}
+"""What a line holds that is no column of its table, or is read by somebody else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as the schema declares it. `must` where it has no default and takes no NULL."""
+
+    name: str
+    type: str
+    takes_null: bool
+    must: bool
+
+
+class Columns:
+    """The columns of every kind of line.
+
+    Args:
+        conn: A connection to the database that is written to.
+    """
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self._of = {kind: _columns(conn, table) for kind, table in TABLES.items()}
+
+    def read(self, line: Line) -> dict[str, Any]:
+        """The line's columns, checked; `id` among them where the table has one. Refuses what does not fit."""
+        known = self._of[line.kind]
+        others = _ALSO.get(line.kind, frozenset())
+        for name in line.values:
+            if name not in known and name not in others:
+                line.place.refuse(
+                    f"a {line.kind} has no {name[:40]!r}", "A newer Zoea may have written it: import it with that one."
+                )
+        found: dict[str, Any] = {}
+        for column in known.values():
+            if column.name in line.values and column.name not in others:
+                found[column.name] = self._value(line, column)
+            elif column.must:
+                line.place.refuse(f"this {line.kind} has no {column.name}")
+        return found
+
+    def _value(self, line: Line, column: Column) -> Any:
+        value = line.values[column.name]
+        if value is None:
+            if not column.takes_null:
+                line.place.refuse(f"{column.name} of this {line.kind} is empty")
+            return None
+        return _typed(line, column, value)
+
+
+def _typed(line: Line, column: Column, value: Any) -> Any:
+    match column.type:
+        case "INTEGER" if isinstance(value, int) and not isinstance(value, bool):
+            highest = LATEST if column.name.endswith("_at") else _MOST
+            lowest = 1 if column.name == "id" or column.name.endswith("_id") else 0
+            if not lowest <= value <= highest:
+                line.place.refuse(f"{column.name} of this {line.kind} is out of range: {str(value)[:24]}")
+            return value
+        case "REAL" if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+        case "TEXT" if isinstance(value, str):
+            return clean(value)
+        case "BLOB" if isinstance(value, str):
+            return _bytes(line, column, value)
+    return line.place.refuse(f"{column.name} of this {line.kind} is of the wrong type ({type(value).__name__})")
+
+
+def _bytes(line: Line, column: Column, value: str) -> bytes:
+    try:
+        return bytes.fromhex(value)
+    except ValueError:
+        line.place.refuse(f"{column.name} of this {line.kind} is not hexadecimal")
+
+
+def _columns(conn: sqlite3.Connection, table: str) -> Mapping[str, Column]:
+    found = {}
+    for row in conn.execute(f"PRAGMA table_info({table})"):  # leaves out what the schema makes itself
+        is_id = bool(row["pk"]) and row["name"] == "id"
+        has_default = row["dflt_value"] is not None
+        takes_null = not row["notnull"] and not row["pk"]
+        found[row["name"]] = Column(row["name"], row["type"], takes_null, is_id or not (takes_null or has_default))
+    return found
+
+
+_MOST_RATIO = 1000.0
+
+Ids = Mapping[int, int]
+"""Ids of the file to ids of this workspace."""
+
+
+class Misshapen(ValueError):
+    """A value that nothing here could read; the text says why."""
+
+
+def checked(name: str, text: str | None) -> None:
+    """Refuse a JSON column of this name that its reader could not read. Raises Misshapen."""
+    if text is None:
+        return
+    try:
+        match name:
+            case "error" | "failure":
+                found = json.loads(text)
+                sound = all(isinstance(found.get(part, ""), str) for part in ("class", "title", "what", "hint"))
+            case "native":
+                found = json.loads(text)
+                sound = isinstance(found["provider"], str) and isinstance(found["model"], str) and "blocks" in found
+            case "wait":
+                value = json.loads(text)
+                until = value.get("until")
+                sound = (until is None or (_is_int(until) and 0 <= until <= LATEST)) and isinstance(
+                    value.get("reason", ""), str
+                )
+            case _:
+                sound = isinstance(json.loads(text), dict)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        sound = False
+    if not sound:
+        raise Misshapen(f"{name} is not what it should be")
+
+
+def frozen(
+    text: str, *, mysis_id: int, turn_id: int, before: Callable[[int], int], templates: Mapping[str, str]
+) -> str:
+    """What a turn froze, with the ids it has here.
+
+    Args:
+        before: Gives the newest memory here that is not after that of the file.
+        templates: The hash here of each template of the file, in hex.
+
+    Raises Misshapen.
+    """
+    try:
+        value = Frozen.from_json(text, system="")
+    except (PlanError, RecursionError):
+        raise Misshapen("what the turn froze cannot be read") from None
+    for one in fields(Frozen):
+        if not _fits(getattr(value, one.name), one.default, one.name):
+            raise Misshapen(f"{one.name}, which the turn froze, is of the wrong type")
+    moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before))
+    return replace(moved, template_hash=templates.get(value.template_hash, value.template_hash)).to_json()
+
+
+def _fits(value: Any, default: Any, name: str) -> bool:
+    match default:
+        case OpenedBy():
+            return isinstance(value, OpenedBy)
+        case bool():
+            return isinstance(value, bool)
+        case float():
+            return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MOST_RATIO
+        case str():
+            return isinstance(value, str)
+        case tuple():
+            return all(isinstance(one, str) for one in value)
+        case None:  # context_window, the one that may be unknown
+            return value is None or _is_int(value)
+    return _is_int(value)
+
+
+def plan(value: Any, memories: Ids, calls: Ids) -> bytes | None:
+    """A request's plan before compression, with the ids it has here.
+
+    A memory that is not in the file is memory 0, which is none: its text is gone, not another's.
+    `{"zstd": hex}` is a plan that was damaged already; None is returned for it and for none.
+
+    Raises Misshapen.
+    """
+    if value is None or (isinstance(value, dict) and set(value) == {"zstd"}):
+        return None
+    try:
+        moved = dict(value)
+        if not (_is_int(moved["v"]) and isinstance(moved["budget"], dict)):
+            raise Misshapen("the plan is not what it should be")
+        moved["decisions"] = [_decision(one) for one in moved["decisions"]]
+        moved["steps"] = [{**one, "memory_id": memories.get(one["memory_id"], 0)} for one in moved["steps"]]
+        moved["messages"] = [_message(one, memories, calls) for one in moved["messages"]]
+        return json.dumps(moved, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        raise Misshapen("the plan is not what it should be") from None
+
+
+_DECIDED = {
+    "id": str,
+    "section": str,
+    "status": str,
+    "reason": str,
+    "tokens": int,
+    "wanted_tokens": int,
+    "setting": str,
+}
+
+
+def _decision(value: dict[str, Any]) -> dict[str, Any]:
+    if not all(isinstance(value[name], kind) for name, kind in _DECIDED.items()):
+        raise Misshapen("a decision of the plan is not what it should be")
+    return value
+
+
+def _message(value: dict[str, Any], memories: Ids, calls: Ids) -> dict[str, Any]:
+    if "m" in value:
+        return {**value, "m": memories.get(value["m"], 0), "f": str(value["f"])}
+    moved = {**value, "t": _text(value["t"]), "role": _text(value["role"])}
+    if "id" in value:
+        moved["id"] = memories.get(value["id"], 0)
+    if "call_id" in value:
+        moved["call_id"] = _wire_id(value["call_id"], calls)
+    if "calls" in value:
+        moved["calls"] = [[_wire_id(one[0], calls), _text(one[1]), _text(one[2])] for one in value["calls"]]
+    return moved
+
+
+def _wire_id(value: Any, calls: Ids) -> str:
+    """A call's id as requests carry it: `c` and the row's id."""
+    text = _text(value)
+    if text[:1] == "c" and text[1:].isascii() and text[1:].isdigit() and len(text) < 20:
+        return f"c{calls.get(int(text[1:]), 0)}"
+    return text
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Misshapen("a message of the plan is not what it should be")
+    return value
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,431 @@
+"""Taking in what `zoea export --format jsonl` wrote: one file is one op, so all of it comes in or nothing.
+
+Rows keep everything but their ids, which are given anew; what refers to them is moved along.
+A mysis that is here already, known by its uid, is left alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from blake3 import blake3
+
+from zoea.model.errors import NameRefused
+from zoea.settings import Settings
+from zoea.store import WriterConnection, put_blob
+from zoea.swarm.persistence.mysis_ops import check_name
+from zoea.transfer import json_columns
+from zoea.transfer.conflicts import Arrivals, insert, put
+from zoea.transfer.json_columns import Columns
+from zoea.transfer.json_lines import Line, header, read_lines
+from zoea.transfer.jsonl_export import TABLES
+from zoea.transfer.report import Arrival, Progress, Report
+
+_UID = re.compile(r"[0-9A-Za-z_.:-]{1,80}")
+_TAG = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+_JSON = {
+    "mysis": ("error", "wait", "overrides"),
+    "turn": ("failure",),
+    "memory": ("native",),
+    "message": ("recipients_filter",),
+    "approval": ("about",),
+}
+
+# Which column names a row of which kind. `person` is the mysis itself or one of the senders.
+_REFERENCES: dict[str, dict[str, str]] = {
+    "tag": {"mysis_id": "mysis"},
+    "tally": {"mysis_id": "mysis"},
+    "session": {"mysis_id": "mysis"},
+    "spend": {"scope_id": "mysis"},
+    "removal": {"mysis_id": "mysis"},
+    "turn": {"mysis_id": "mysis", "session_id": "session"},
+    "message": {"sender_id": "person"},
+    "request": {"mysis_id": "mysis", "turn_id": "turn"},
+    "memory": {
+        "mysis_id": "mysis",
+        "turn_id": "turn",
+        "message_id": "message",
+        "sender_id": "person",
+        "request_id": "request",
+    },
+    "delivery": {"message_id": "message", "mysis_id": "mysis", "turn_id": "turn", "memory_id": "memory"},
+    "note": {"turn_id": "turn"},
+    "tool_call": {"memory_id": "memory", "result_memory_id": "memory"},
+    "approval": {"tool_call_id": "tool_call", "turn_id": "turn", "mysis_id": "mysis"},
+    "blob": {"memory_id": "memory"},
+}
+_HEAD = frozenset({"template", "mysis", "tag", "tally", "session", "spend", "catalogue", "removal", "sender"})
+_SAID_EVERY = 500
+_compressor = zstandard.ZstdCompressor()
+
+
+def take_in(conn: WriterConnection, file: Path, settings: Settings, progress: Progress) -> Report:
+    """The op: every conversation of the file that is not here yet.
+
+    Raises:
+        UsageError: naming the line where the file cannot be followed.
+        SwarmFull: not all of them may live here.
+    """
+    return _Intake(conn, file, settings, progress).run()
+
+
+class _Intake:
+    """One reading of one file."""
+
+    def __init__(self, conn: WriterConnection, file: Path, settings: Settings, progress: Progress) -> None:
+        self.conn = conn
+        self.file = file
+        self.settings = settings
+        self.columns = Columns(conn)
+        self.arrivals = Arrivals(conn, settings.swarm.max_myses)
+        self.messages: dict[int, tuple[int, dict[str, Any]]] = {}
+        self.report = Report(f"{file.name}, an export of Zoea")
+        self._progress = progress
+
+    def run(self) -> Report:
+        lines = self._watched()
+        first = next(lines)
+        if first.kind != "swarm":
+            self._conversation(first, lines)
+            for more in lines:
+                more.place.refuse("there is more in the file after its end")
+            return self.report
+        header(first, "swarm")
+        count = 0
+        for line in lines:
+            self._conversation(line, lines)
+            count += 1
+        if count != first.values.get("myses"):
+            first.place.refuse(f"the file was cut off: it holds {count} myses and should hold more")
+        return self.report
+
+    def _watched(self) -> Iterator[Line]:
+        size = self.file.stat().st_size if self.file.is_file() else 0
+        for number, (line, read) in enumerate(read_lines(self.file)):
+            if number % _SAID_EVERY == 0:
+                self._progress(self.file.name, read, size)
+            yield line
+
+    def _conversation(self, first: Line, lines: Iterator[Line]) -> None:
+        header(first, "conversation")
+        intake = _Conversation(self)
+        count = 1
+        for line in lines:
+            count += 1
+            if line.kind in ("conversation", "swarm"):
+                line.place.refuse("the conversation above it was cut off")
+            if line.kind == "end":
+                intake.end(line, count)
+                return
+            intake.take(line)
+        first.place.refuse("the conversation that begins here was cut off: its end is missing")
+
+
+class _Conversation:
+    """One mysis, from its header to its end: first what it is, then turn by turn."""
+
+    def __init__(self, intake: _Intake) -> None:
+        self._in = intake
+        self._conn = intake.conn
+        self._head: list[Line] | None = []
+        self._block: list[Line] = []
+        self._ids: dict[str, dict[int, int]] = {}
+        self._templates: dict[bytes, bytes] = {}
+        self._is_here = False
+        self._turns = 0
+        self._arrival = Arrival("", "")
+
+    def take(self, line: Line) -> None:
+        """The next line of it."""
+        if line.kind in _HEAD:
+            if self._head is None:
+                line.place.refuse(f"a {line.kind} stands after the first turn")
+            self._head.append(line)
+            return
+        self._begin(line)
+        if line.kind == "turn":
+            self._store()
+            self._turns += 1
+        self._block.append(line)
+
+    def end(self, line: Line, count: int) -> None:
+        """The last line of it: was everything there?"""
+        self._begin(line)
+        self._store()
+        if line.values.get("lines") != count or line.values.get("turns") != self._turns:
+            line.place.refuse(f"lines are missing: {count} are there, the end counts {line.values.get('lines')!s:.20}")
+        if not self._is_here:
+            self._in.report.arrivals.append(self._arrival)
+
+    # What it is.
+
+    def _begin(self, line: Line) -> None:
+        head, self._head = self._head, None
+        if head is None:
+            return
+        by_kind: dict[str, list[Line]] = {}
+        for one in head:
+            by_kind.setdefault(one.kind, []).append(one)
+        who = by_kind.get("mysis", [])
+        if len(who) != 1:
+            line.place.refuse(f"the conversation is of {len(who)} myses and not of one")
+        uid, name = self._who(who[0])
+        known = self._in.arrivals.known(uid)
+        if known is not None:
+            self._is_here = True
+            self._in.report.skipped[name] = f"it is here already, as {known}"
+            return
+        for template in by_kind.get("template", []):
+            self._template(template)
+        self._admit(who[0], uid, name)
+        for sender in by_kind.get("sender", []):
+            self._sender(sender)
+        for kind in ("tag", "tally", "session", "spend", "catalogue", "removal"):
+            for one in by_kind.get(kind, []):
+                self._row(one)
+
+    def _who(self, line: Line) -> tuple[str, str]:
+        uid, name = line.values.get("uid"), line.values.get("name")
+        if not isinstance(uid, str) or not _UID.fullmatch(uid):
+            line.place.refuse("the uid of this mysis is none")
+        if not isinstance(name, str):
+            line.place.refuse("the name of this mysis is no text")
+        try:
+            return uid, check_name(name)
+        except NameRefused as refused:
+            line.place.refuse(refused.what)
+
+    def _template(self, line: Line) -> None:
+        row = self._in.columns.read(line)
+        digest: bytes = blake3(row["body"].encode()).digest()
+        if digest != row["hash"]:
+            self._arrival.mended["a template was changed since, and is kept as what it is now"] += 1
+        self._templates[row["hash"]] = row["hash"] = digest
+        self._guarded(
+            line,
+            "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
+            (row["hash"], row["name"], row["body"], row["created_at"]),
+        )
+
+    def _admit(self, line: Line, uid: str, name: str) -> None:
+        row = self._in.columns.read(line)
+        old = row.pop("id")
+        self._shaped(line, row)
+        row["template_hash"] = self._known_template(line, row)
+        row.setdefault("deleted_at", None)
+        row["name"] = name if row["deleted_at"] is not None else self._in.arrivals.free_name(name)
+        try:
+            new = self._in.arrivals.admit(row)
+        except sqlite3.IntegrityError as refused:
+            line.place.refuse(f"the database refuses this mysis: {refused}")
+        self._ids["mysis"] = {old: new}
+        self._ids["person"] = {old: new}
+        self._arrival.name, self._arrival.wanted = row["name"], name
+        if row["provider"] and self._in.settings.provider_named(row["provider"]) is None:
+            self._arrival.notes.append(
+                f"its provider {row['provider']} is not configured here:"
+                f" `zoea configure {row['name']} --provider NAME` gives it another"
+            )
+
+    def _sender(self, line: Line) -> None:
+        uid, name = self._who(line)
+        old = line.values.get("id")
+        if not isinstance(old, int) or isinstance(old, bool):
+            line.place.refuse("the id of this sender is no number")
+        self._ids["person"].setdefault(old, self._in.arrivals.sender(uid, name))
+
+    def _known_template(self, line: Line, row: dict[str, Any]) -> bytes:
+        found = self._templates.get(row["template_hash"])
+        if found is None:
+            line.place.refuse(f"the template of this {line.kind} is not in the file")
+        return found
+
+    # What was said, a turn at a time.
+
+    def _store(self) -> None:
+        block, self._block = self._block, []
+        if self._is_here or not block:
+            return
+        by_kind: dict[str, list[Line]] = {}
+        for line in block:
+            by_kind.setdefault(line.kind, []).append(line)
+        turns = [(line, self._row(line)) for line in by_kind.get("turn", [])]
+        for line in by_kind.get("message", []):
+            self._message(line)
+        for kind in ("request", "memory", "delivery"):
+            for line in sorted(by_kind.get(kind, []), key=_id):
+                self._row(line)
+        memories = self._ids.get("memory", {})
+        for line in sorted(by_kind.get("tool_call", []), key=lambda one: (memories.get(_memory(one), 0), _id(one))):
+            self._row(line)
+        for kind in ("approval", "note"):
+            for line in by_kind.get(kind, []):
+                self._row(line)
+        for line in by_kind.get("blob", []):
+            self._blob(line)
+        for line, turn_id in turns:
+            self._freeze(line, turn_id)
+        for line in by_kind.get("request", []):
+            self._plan(line)
+        self._arrival.turns += len(turns)
+        self._arrival.memories += len(by_kind.get("memory", []))
+        self._arrival.calls += len(by_kind.get("tool_call", []))
+
+    def _row(self, line: Line) -> int:
+        """Store a line as a row of its table; the row's id, 0 where it has none."""
+        row = self._in.columns.read(line)
+        kind = line.kind
+        old = row.pop("id", None)
+        self._shaped(line, row)
+        self._moved(line, row)
+        match kind:
+            case "session":
+                row["template_hash"] = self._known_template(line, row)
+            case "tag" if not _TAG.fullmatch(row["tag"]):
+                line.place.refuse("this tag is none")
+            case "spend" if row["scope"] != "mysis":
+                line.place.refuse("this spending is not a mysis's")
+            case "tally":
+                self._conn.execute("DELETE FROM tally WHERE mysis_id = ?", (row["mysis_id"],))
+            case "catalogue":
+                known = self._conn.execute("SELECT 1 FROM catalogue WHERE hash = ?", (row["hash"],)).fetchone()
+                if known is not None:
+                    return 0
+            case "turn":
+                row["frozen"] = "{}"  # until the memories that it speaks of are here
+        try:
+            if old is None:
+                put(self._conn, TABLES[kind], row)
+                return 0
+            new = insert(self._conn, TABLES[kind], row)
+        except sqlite3.IntegrityError as refused:
+            line.place.refuse(f"the database refuses this {kind}: {refused}")
+        self._remember(line, kind, old, new)
+        return new
+
+    def _remember(self, line: Line, kind: str, old: int, new: int) -> None:
+        ids = self._ids.setdefault(kind, {})
+        if old in ids:
+            line.place.refuse(f"there are two of {kind} {old}")
+        ids[old] = new
+
+    def _moved(self, line: Line, row: dict[str, Any]) -> None:
+        """The ids in a row as they are here."""
+        for column, kind in _REFERENCES.get(line.kind, {}).items():
+            old = row.get(column)
+            if old is None:
+                continue
+            new = self._ids.get(kind, {}).get(old)
+            if new is None:
+                line.place.refuse(f"{column} of this {line.kind} is {old}, and nothing of that id stands above it")
+            row[column] = new
+
+    def _shaped(self, line: Line, row: dict[str, Any]) -> None:
+        try:
+            for name in _JSON.get(line.kind, ()):
+                json_columns.checked(name, row.get(name))
+        except json_columns.Misshapen as wrong:
+            line.place.refuse(f"{wrong} in this {line.kind}")
+
+    def _message(self, line: Line) -> None:
+        row = self._in.columns.read(line)
+        old = row.pop("id")
+        self._shaped(line, row)
+        self._moved(line, row)
+        if not row.get("sender_name", "").isprintable():
+            line.place.refuse("the sender's name is none")  # it stands in the line that speaks for the sender
+        if old in self._ids.get("message", {}):
+            return  # it was answered in one turn, and stands with its other deliveries too
+        known = self._in.messages.get(old)
+        if known is not None:
+            if known[1] != row:
+                line.place.refuse(f"message {old} is told twice, and not alike")
+            new = known[0]
+        else:
+            try:
+                new = self._in.arrivals.message(row, self._ids["mysis"][next(iter(self._ids["mysis"]))])
+            except sqlite3.IntegrityError as refused:
+                line.place.refuse(f"the database refuses this message: {refused}")
+            self._in.messages[old] = (new, row)
+        self._ids.setdefault("message", {})[old] = new
+
+    def _blob(self, line: Line) -> None:
+        row = self._in.columns.read(line)
+        self._moved(line, row)
+        row["blob_id"] = self._bytes(line)
+        try:
+            put(self._conn, "memory_blob", row)
+        except sqlite3.IntegrityError as refused:
+            line.place.refuse(f"the database refuses this blob: {refused}")
+
+    def _bytes(self, line: Line) -> int:
+        """The id of the blob; bytes that the file does not hold are kept as redacted ones."""
+        data, said = line.values.get("data"), line.values.get("hash")
+        try:
+            digest = bytes.fromhex(said) if isinstance(said, str) else b""
+            content = base64.b64decode(data, validate=True) if isinstance(data, str) else None
+        except ValueError:
+            line.place.refuse("the bytes of this blob cannot be read")
+        if content is not None:
+            if blake3(content).digest() != digest:
+                line.place.refuse("the bytes of this blob are not those that its hash names")
+            return put_blob(self._conn, content)
+        size = line.values.get("size")
+        if len(digest) != 32 or not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 62:
+            line.place.refuse("hash and size of this blob are none")
+        self._arrival.mended["bytes that the file does not hold are kept as redacted"] += 1
+        self._conn.execute("INSERT OR IGNORE INTO blob(hash, size, place) VALUES (?, ?, 'redacted')", (digest, size))
+        return int(self._conn.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()[0])
+
+    def _freeze(self, line: Line, turn_id: int) -> None:
+        memories = self._ids.get("memory", {})
+
+        def before(old: int) -> int:
+            found = memories.get(old)
+            return found if found is not None else max((new for o, new in memories.items() if o <= old), default=0)
+
+        templates = {old.hex(): new.hex() for old, new in self._templates.items()}
+        (mysis_id,) = self._ids["mysis"].values()
+        try:
+            text = json_columns.frozen(
+                str(line.values["frozen"]), mysis_id=mysis_id, turn_id=turn_id, before=before, templates=templates
+            )
+        except json_columns.Misshapen as wrong:
+            line.place.refuse(str(wrong))
+        self._conn.execute("UPDATE turn SET frozen = ? WHERE id = ?", (text, turn_id))
+
+    def _plan(self, line: Line) -> None:
+        try:
+            plan = json_columns.plan(
+                line.values.get("plan"), self._ids.get("memory", {}), self._ids.get("tool_call", {})
+            )
+        except json_columns.Misshapen as wrong:
+            line.place.refuse(str(wrong))
+        if plan is not None:
+            request_id = self._ids["request"][line.values["id"]]
+            self._conn.execute("UPDATE request SET plan = ? WHERE id = ?", (_compressor.compress(plan), request_id))
+
+    def _guarded(self, line: Line, sql: str, values: Iterable[Any]) -> None:
+        try:
+            self._conn.execute(sql, tuple(values))
+        except sqlite3.IntegrityError as refused:
+            line.place.refuse(f"the database refuses this {line.kind}: {refused}")
+
+
+def _id(line: Line) -> int:
+    """For sorting, before anything of the line is checked."""
+    return _number(line.values.get("id"))
+
+
+def _memory(line: Line) -> int:
+    return _number(line.values.get("memory_id"))
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,287 @@
+"""Reading a Zoea Nova database without changing a byte of it, whatever columns it has beyond those that are needed.
+
+A database that was closed is opened as immutable; one with a write-ahead log beside it is
+copied first, as reading the log would write beside the file. Accounts are read for one
+purpose: so that their passwords can be taken out of what was said.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from zoea.model.errors import StoreForeign, UsageError
+from zoea.store.file_identity import APPLICATION_ID
+
+SCHEMA = 12
+_NEEDED = {"myses": ("id", "name"), "memories": ("mysis_id", "role", "content")}
+_MAGIC = b"SQLite format 3\0"
+_SHORTEST_PASSWORD = 6
+_LAST_YEAR = 9998
+_TIME = re.compile(
+    r"\s*(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9})\d*)?)?\s*(?:(Z)|([+-])(\d\d):?(\d\d))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NovaMysis:
+    """A row of `myses`. `created` is its time as it stands there, `created_at` in µs; None where it cannot be read."""
+
+    id: str
+    name: str
+    provider: str = ""
+    model: str = ""
+    state: str = ""
+    created: str = ""
+    created_at: int | None = None
+    is_gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NovaMemory:
+    """A row of `memories`, texts as stored; `at` is µs UTC. `has_time` is False where its own could not be read."""
+
+    id: int
+    role: str
+    source: str
+    sender: str
+    content: str
+    reasoning: str
+    at: int
+    has_time: bool = True
+
+
+class NovaDatabase:
+    """An open Zoea Nova database. Made by `opened`.
+
+    Attributes:
+        schema: What it says its schema is; None where it says nothing.
+        passwords: Those of its accounts, to be taken out of texts; never stored.
+    """
+
+    def __init__(self, conn: sqlite3.Connection, path: Path) -> None:
+        self._conn = conn
+        self.path = path
+        self.schema = _schema(conn)
+        self._columns = {table: _columns(conn, table) for table in _NEEDED}
+        _check(self)
+        self.passwords = _passwords(conn)
+
+    @property
+    def description(self) -> str:
+        """What was found, for the report."""
+        said = f"of schema {self.schema}" if self.schema is not None else "that does not say its schema"
+        return f"{self.path.name}, a Zoea Nova database {said}"
+
+    def myses(self) -> list[NovaMysis]:
+        """Every mysis in the order it was stored, and those of whom only memories are left."""
+        found = [self._mysis(row) for row in self._conn.execute("SELECT * FROM myses ORDER BY rowid")]
+        there = {mysis.id for mysis in found}
+        for (owner,) in self._conn.execute("SELECT DISTINCT mysis_id FROM memories ORDER BY 1").fetchall():
+            if str(owner) not in there:
+                found.append(NovaMysis(str(owner), former_name(str(owner)), is_gone=True))
+        return found
+
+    def count(self, mysis: NovaMysis) -> int:
+        """How many memories it has."""
+        return int(self._conn.execute("SELECT count(*) FROM memories WHERE mysis_id = ?", (mysis.id,)).fetchone()[0])
+
+    def system_prompt(self, mysis: NovaMysis) -> str:
+        """The prompt it was given first; empty where there is none."""
+        found = self._conn.execute(
+            "SELECT content FROM memories WHERE mysis_id = ? AND lower(trim(role)) = 'system' ORDER BY rowid LIMIT 1",
+            (mysis.id,),
+        ).fetchone()
+        return _text(found, "content") if found is not None else ""
+
+    def memories(self, mysis: NovaMysis) -> Iterator[NovaMemory]:
+        """Its memories by time, those of one moment in the order they were stored."""
+        times = self._times(mysis)
+        for place in sorted(times, key=lambda rowid: (times[rowid][0], rowid)):
+            row = self._conn.execute("SELECT * FROM memories WHERE rowid = ?", (place,)).fetchone()
+            at, has_time = times[place]
+            yield NovaMemory(
+                id=place,
+                role=_text(row, "role").strip().lower(),
+                source=_text(row, "source").strip().lower(),
+                sender=_text(row, "sender_id").strip(),
+                content=_text(row, "content"),
+                reasoning=_text(row, "reasoning"),
+                at=at,
+                has_time=has_time,
+            )
+
+    def _times(self, mysis: NovaMysis) -> dict[int, tuple[int, bool]]:
+        """Time of each memory by its row; one that cannot be read has that of the row before it."""
+        column = "created_at" if "created_at" in self._columns["memories"] else "NULL"
+        last = mysis.created_at or 0
+        found = {}
+        for rowid, said in self._conn.execute(
+            f"SELECT rowid, {column} FROM memories WHERE mysis_id = ? ORDER BY rowid", (mysis.id,)
+        ).fetchall():
+            at = moment(said)
+            last = last if at is None else at
+            found[rowid] = (last, at is not None)
+        return found
+
+    def _mysis(self, row: sqlite3.Row) -> NovaMysis:
+        return NovaMysis(
+            id=_text(row, "id"),
+            name=_text(row, "name"),
+            provider=_text(row, "provider").strip(),
+            model=_text(row, "model").strip(),
+            state=_text(row, "state").strip().lower(),
+            created=_text(row, "created_at"),
+            created_at=moment(row["created_at"]) if "created_at" in self._columns["myses"] else None,
+        )
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[NovaDatabase]:
+    """The database, for reading alone.
+
+    Raises:
+        UsageError: there is no such file.
+        StoreForeign: it is something else, of another schema, or damaged; says what was found.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}", hint="Name the database of Zoea Nova, usually zoea.db.")
+    with ExitStack() as stack:
+        try:
+            with path.open("rb") as stream:
+                if stream.read(len(_MAGIC)) != _MAGIC:
+                    raise StoreForeign(
+                        f"{path} is no SQLite database.", hint="For a file of `zoea export`: zoea import FILE.jsonl."
+                    )
+            conn = stack.enter_context(closing(_connect(path, stack)))
+            yield NovaDatabase(conn, path)
+        except sqlite3.DatabaseError as problem:
+            raise StoreForeign(
+                f"{path} cannot be read: {problem}.",
+                hint="It may be damaged; `.recover` of the sqlite3 shell can help.",
+            ) from problem
+        except OSError as problem:
+            raise UsageError(f"{path} cannot be read: {problem.strerror}") from problem
+
+
+def moment(value: Any) -> int | None:
+    """A time as Zoea Nova, Go's drivers or SQLite write it, as µs UTC; None where it is none."""
+    match value:
+        case bool() | None:
+            return None
+        case int() | float():
+            return _from_number(value)
+        case str() if re.fullmatch(r"\s*\d{9,19}(?:\.\d{1,9})?\s*", value):
+            return _from_number(float(value) if "." in value else int(value))
+        case str():
+            return _from_text(value)
+    return None
+
+
+def former_name(nova_id: str) -> str:
+    """The name of one of whom only the id is known."""
+    return f"nova-{re.sub(r'[^A-Za-z0-9]+', '', nova_id)[:8] or 'unknown'}"
+
+
+def _from_number(value: float) -> int | None:
+    """Seconds, ms, µs or ns, whichever makes it a time of this age."""
+    for limit, per_us in ((1e11, 1_000_000), (1e14, 1_000), (1e17, 1)):
+        if 0 < value < limit:
+            return int(value * per_us)
+    return int(value) // 1_000 if 0 < value < 1e20 else None
+
+
+def _from_text(value: str) -> int | None:
+    found = _TIME.match(value)
+    if found is None or int(found[1]) > _LAST_YEAR:
+        return None
+    year, month, day, hour, minute = (int(found[number]) for number in range(1, 6))
+    zone = UTC
+    if found[9]:
+        offset = timedelta(hours=int(found[10]), minutes=int(found[11]))
+        if offset < timedelta(hours=24):
+            zone = timezone(-offset if found[9] == "-" else offset)
+    try:
+        whole = datetime(year, month, day, hour, minute, min(int(found[6] or 0), 59), tzinfo=zone)
+    except ValueError:
+        return None
+    micros = int((found[7] or "0").ljust(9, "0")[:6])
+    at = int((whole - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 1_000_000 + micros
+    return at if at >= 0 else None
+
+
+def _connect(path: Path, stack: ExitStack) -> sqlite3.Connection:
+    """A connection for one thread after another: it is opened here and read in the op."""
+    log = path.with_name(path.name + "-wal")
+    if log.is_file() and log.stat().st_size:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoea-import-")))
+        copy = folder / "nova.db"
+        shutil.copyfile(path, copy)
+        shutil.copyfile(log, copy.with_name("nova.db-wal"))
+        conn = sqlite3.connect(copy, check_same_thread=False)
+    else:
+        conn = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    conn.row_factory = sqlite3.Row
+    conn.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    conn.execute("PRAGMA query_only = ON")
+    return conn
+
+
+def _schema(conn: sqlite3.Connection) -> int | None:
+    if "version" in _columns(conn, "schema_version"):
+        said = conn.execute("SELECT max(version) FROM schema_version").fetchone()[0]
+        if isinstance(said, int):
+            return said
+    said = conn.execute("PRAGMA user_version").fetchone()[0]
+    return int(said) or None
+
+
+def _columns(conn: sqlite3.Connection, table: str) -> frozenset[str]:
+    return frozenset(row["name"] for row in conn.execute(f"PRAGMA table_info({table})"))
+
+
+def _check(database: NovaDatabase) -> None:
+    path, conn = database.path, database._conn
+    if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+        raise StoreForeign(
+            f"{path} is a database of this Zoea, not of Zoea Nova.",
+            hint="Write it as a file with `zoea export --all --format jsonl -o FILE`, and import that.",
+        )
+    for table, needed in _NEEDED.items():
+        missing = [name for name in needed if name not in database._columns[table]]
+        if missing:
+            there = sorted(row[0] for row in conn.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"))
+            what = f"no table {table}" if len(missing) == len(needed) else f"no {table}.{missing[0]}"
+            raise StoreForeign(
+                f"{path} is no Zoea Nova database: it has {what} (tables: {', '.join(there)[:200] or 'none'}).",
+                hint="Name the database of Zoea Nova, usually zoea.db.",
+            )
+    if database.schema not in (None, SCHEMA):
+        raise StoreForeign(
+            f"{path} is a Zoea Nova database of schema {database.schema}; this Zoea reads schema {SCHEMA}.",
+            hint="Open it once with the last version of Zoea Nova, then import it.",
+        )
+
+
+def _passwords(conn: sqlite3.Connection) -> tuple[str, ...]:
+    """Those long enough to be told from a word, longest first."""
+    if "password" not in _columns(conn, "accounts"):
+        return ()
+    said = {str(row[0]) for row in conn.execute("SELECT password FROM accounts") if row[0] is not None}
+    return tuple(sorted((one for one in said if len(one) >= _SHORTEST_PASSWORD), key=lambda one: (-len(one), one)))
+
+
+def _text(row: sqlite3.Row, name: str) -> str:
+    """A column as text; empty where it is missing or NULL."""
+    value = row[name] if name in row.keys() else None  # noqa: SIM118  a Row yields its values, not its names
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)

@@ -1,0 +1,372 @@
+"""Taking in one mysis of Zoea Nova: an op, so that it comes in whole or not at all.
+
+Everything it said and was told becomes turns, as if it had lived here; the next start
+goes on from there. Its uid is made from what it was there, so a second import knows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from zoea.context import Frozen
+from zoea.model.enums import CallState, OpenedBy
+from zoea.model.errors import NameRefused
+from zoea.settings import Settings, Template
+from zoea.store import WriterConnection
+from zoea.swarm.persistence.mysis_ops import check_name
+from zoea.swarm.resolved_template import NUDGES
+from zoea.swarm.turn import fingerprint
+from zoea.text import clean, estimate
+from zoea.text.redact import secrets
+from zoea.text.redact.json_redaction import within_text
+from zoea.transfer.conflicts import LONGEST_NAME, Arrivals, insert
+from zoea.transfer.nova_database import NovaDatabase, NovaMemory, NovaMysis, former_name
+from zoea.transfer.nova_turns import Called, Folding, NovaTurn, Step
+from zoea.transfer.report import Arrival, Progress
+
+REASON = "imported from Zoea Nova"
+_SAID_EVERY = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the imported are here.
+
+    `template` is for those without a prompt; `provider` and `model` for those whose own
+    provider is not configured here, or for all where `is_forced`.
+    """
+
+    settings: Settings
+    template: Template
+    provider: str
+    model: str
+    is_forced: bool = False
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Where the op stands in one conversation."""
+
+    mysis_id: int
+    newest: int = 0
+    number: int = 0
+    calls: int = 0
+    errors: int = 0
+    senders: dict[str, int] = field(default_factory=dict)
+
+
+def uid_of(mysis: NovaMysis) -> str:
+    """32 hexadecimal digits, the same at every import, wherever the file lies."""
+    return blake2b(f"zoea-nova\0{mysis.id}\0{mysis.created}".encode(), digest_size=16).hexdigest()
+
+
+def name_of(mysis: NovaMysis) -> str:
+    """Its name, as far as one may be so called here."""
+    name = re.sub(r"[^\w .\-]+", "-", clean(mysis.name)).strip(" -")[:LONGEST_NAME].strip()
+    for candidate in (name, f"nova-{name}"[:LONGEST_NAME].strip()):
+        try:
+            return check_name(candidate)
+        except NameRefused:
+            continue
+    return former_name(mysis.id)
+
+
+class NovaIntake:
+    """The op of one mysis. Call it with the writer's connection; it may be called twice, and begins anew then.
+
+    Args:
+        everyone: All myses of the database, who may be its senders.
+        progress: Told how many of its memories are read.
+    """
+
+    def __init__(
+        self, database: NovaDatabase, mysis: NovaMysis, everyone: list[NovaMysis], wanted: Wanted, progress: Progress
+    ) -> None:
+        self._database = database
+        self._mysis = mysis
+        self._uids = {one.id: (uid_of(one), name_of(one)) for one in everyone}
+        self._wanted = wanted
+        self._progress = progress
+
+    def __call__(self, conn: WriterConnection) -> Arrival | str:
+        """What came in; the name it has here where it came in before. Raises SwarmFull."""
+        arrivals = Arrivals(conn, self._wanted.settings.swarm.max_myses)
+        known = arrivals.known(uid_of(self._mysis))
+        if known is not None:
+            return known
+        return _Intake(conn, arrivals, self._database, self._mysis, self._uids, self._wanted, self._progress).run()
+
+
+class _Intake:
+    def __init__(
+        self,
+        conn: WriterConnection,
+        arrivals: Arrivals,
+        database: NovaDatabase,
+        mysis: NovaMysis,
+        uids: dict[str, tuple[str, str]],
+        wanted: Wanted,
+        progress: Progress,
+    ) -> None:
+        self._conn = conn
+        self._arrivals = arrivals
+        self._database = database
+        self._mysis = mysis
+        self._uids = uids
+        self._wanted = wanted
+        self._progress = progress
+        self._secrets = Secrets(database.passwords)
+        prompt = database.system_prompt(mysis)
+        self._folding = Folding(prompt)
+        self._arrival = Arrival("", mysis.name)
+        self._rows = _Rows(0)
+        self._template = self._own_template(prompt) or wanted.template
+
+    def run(self) -> Arrival:
+        self._admit()
+        for turn in self._folding.turns(self._watched()):
+            self._store(turn)
+        self._conn.execute(
+            "UPDATE tally SET turns = ?, tool_calls = ?, errors = ? WHERE mysis_id = ?",
+            (self._rows.number, self._rows.calls, self._rows.errors, self._rows.mysis_id),
+        )
+        for note in self._folding.lost_notes:
+            self._arrival.notes.append(f"left out, as there is no turn it could stand in: {note[:60]!r}")
+        self._arrival.mended.update(self._folding.mended)
+        if self._secrets.count:
+            self._arrival.mended["texts had a password or a key, which is taken out"] += self._secrets.count
+        self._arrival.turns = self._rows.number
+        self._arrival.calls = self._rows.calls
+        return self._arrival
+
+    def _watched(self) -> Iterator[NovaMemory]:
+        total = self._database.count(self._mysis)
+        for number, memory in enumerate(self._database.memories(self._mysis)):
+            if number % _SAID_EVERY == 0:
+                self._progress(self._arrival.name, number, total)
+            yield memory
+
+    def _admit(self) -> None:
+        mysis, wanted, now = self._mysis, self._wanted, self._conn.now()
+        name = self._arrivals.free_name(name_of(mysis))
+        provider, model = wanted.provider, wanted.model
+        if not wanted.is_forced and mysis.provider:
+            own = wanted.settings.provider_named(mysis.provider)
+            if own is not None:
+                provider, model = mysis.provider, mysis.model or own.model
+            else:
+                self._arrival.notes.append(
+                    f"its provider {clean(mysis.provider)[:60]} is not configured here: it uses {provider}"
+                    f" (`zoea configure {name} --provider NAME` gives it another)"
+                )
+        was = f" (was {mysis.state})" if mysis.state in ("idle", "running", "stopped", "errored") else ""
+        self._arrival.name = name
+        self._rows.mysis_id = self._arrivals.admit(
+            {
+                "uid": uid_of(mysis),
+                "name": name,
+                "template_hash": self._arrivals.template(self._template),
+                "provider": provider,
+                "model": clean(model),
+                "state": "stopped",
+                "state_reason": f"{REASON}{was}",
+                "state_at": now,
+                "created_at": mysis.created_at or now,
+                "deleted_at": None,
+            }
+        )
+        if mysis.is_gone:
+            self._arrival.notes.append("Zoea Nova had only its memories left, not the mysis itself")
+
+    def _own_template(self, prompt: str) -> Template | None:
+        """What it is from now on: its own prompt, where it had one."""
+        prompt = self._secrets.text(prompt).strip()
+        return Template(name="nova", title="From Zoea Nova", prompt=prompt) if prompt else None
+
+    def _store(self, turn: NovaTurn) -> None:
+        rows = self._rows
+        rows.number += 1
+        level = _level(turn)
+        turn_id = insert(
+            self._conn,
+            "turn",
+            {
+                "mysis_id": rows.mysis_id,
+                "number": rows.number,
+                "opened_by": turn.opened_by,
+                "nudge_level": level,
+                "frozen": "{}",
+                "outcome": turn.outcome,
+                "opened_at": turn.opened_at,
+                "ended_at": turn.ended_at,
+            },
+        )
+        frozen = Frozen(
+            mysis_id=rows.mysis_id,
+            turn_id=turn_id,
+            turn_number=rows.number,
+            template_hash=self._template.hash.hex(),
+            opened_by=turn.opened_by,
+            nudge_level=level,
+            nudge_text=self._secrets.text(turn.nudge) or (NUDGES[0] if level else ""),
+            before=rows.newest,
+        )
+        self._conn.execute("UPDATE turn SET frozen = ? WHERE id = ?", (frozen.to_json(), turn_id))
+        seq = 1
+        for prompt in turn.prompts:
+            self._prompt(turn_id, seq, prompt)
+            seq += 1
+        for number, note in enumerate(turn.notes):
+            self._conn.execute(
+                "INSERT INTO turn_note(turn_id, after_seq, kind, content) VALUES (?,?,?,?)",
+                (turn_id, seq - 1, f"imported-{number + 1}", self._secrets.text(note)),
+            )
+        for step in turn.steps:
+            seq = self._step(turn_id, seq, step)
+
+    def _prompt(self, turn_id: int, seq: int, memory: NovaMemory) -> None:
+        content = self._secrets.text(memory.content)
+        sender_id = self._sender(memory.sender)
+        message_id = None
+        is_broadcast = memory.source == "broadcast"
+        if content:
+            said = {
+                "kind": "broadcast" if is_broadcast else "direct",
+                "sender_kind": "commander" if sender_id is None else "mysis",
+                "sender_id": sender_id,
+                "sender_name": "" if sender_id is None else self._known(memory.sender)[1],
+                "content": content,
+                "created_at": memory.at,
+            }
+            message_id = self._arrivals.heard_in_nova(said, self._rows.mysis_id)
+        memory_id = self._memory(
+            turn_id,
+            seq,
+            {
+                "role": "user",
+                "source": "broadcast" if is_broadcast else "direct",
+                "content": content,
+                "message_id": message_id,
+                "sender_id": sender_id,
+            },
+            memory.at,
+        )
+        if message_id is not None:
+            insert(
+                self._conn,
+                "delivery",
+                {
+                    "message_id": message_id,
+                    "mysis_id": self._rows.mysis_id,
+                    "mode": "queue",
+                    "state": "taken",
+                    "turn_id": turn_id,
+                    "memory_id": memory_id,
+                    "created_at": memory.at,
+                    "taken_at": memory.at,
+                },
+            )
+
+    def _step(self, turn_id: int, seq: int, step: Step) -> int:
+        """An assistant message with its calls and results; the place behind it."""
+        said = {
+            "role": "assistant",
+            "source": "llm",
+            "content": self._secrets.text(step.content),
+            "reasoning": self._secrets.text(step.memory.reasoning),
+        }
+        memory_id = self._memory(turn_id, seq, said, step.memory.at)
+        for position, called in enumerate(step.calls):
+            self._call(turn_id, seq, memory_id, position, called, step.memory.at)
+        return seq + 1 + len(step.calls)
+
+    def _call(self, turn_id: int, seq: int, memory_id: int, position: int, called: Called, at: int) -> None:
+        name = clean(called.call.name)
+        arguments = self._secrets.json(called.call.arguments)
+        result = self._secrets.json(called.result or "")
+        call_id = insert(
+            self._conn,
+            "tool_call",
+            {
+                "memory_id": memory_id,
+                "position": position,
+                "provider_call_id": clean(called.call.id),
+                "name": name,
+                "arguments": arguments,
+                "fingerprint": fingerprint.of_call(name, arguments),
+                "result_fingerprint": fingerprint.of_result(result, self._wanted.settings.loop.volatile),
+                "state": called.state,
+                "started_at": at,
+                "ended_at": called.at,
+            },
+        )
+        result_id = self._memory(
+            turn_id, seq + 1 + position, {"role": "tool", "source": "tool", "content": result}, called.at
+        )
+        self._conn.execute("UPDATE tool_call SET result_memory_id = ? WHERE id = ?", (result_id, call_id))
+        self._rows.calls += 1
+        self._rows.errors += called.state is not CallState.DONE
+
+    def _memory(self, turn_id: int, seq: int, columns: dict[str, Any], at: int) -> int:
+        tokens = estimate.tokens(columns["content"]) + estimate.tokens(columns.get("reasoning", ""))
+        place = {"mysis_id": self._rows.mysis_id, "turn_id": turn_id, "seq": seq, "tokens": tokens, "created_at": at}
+        self._rows.newest = insert(self._conn, "memory", {**columns, **place})
+        self._arrival.memories += 1
+        return self._rows.newest
+
+    def _known(self, nova_id: str) -> tuple[str, str]:
+        """Uid and name of a sender; of one who is gone, what its id gives."""
+        if nova_id not in self._uids:
+            name = former_name(nova_id)
+            self._uids[nova_id] = (uid_of(NovaMysis(nova_id, name)), name)
+        return self._uids[nova_id]
+
+    def _sender(self, nova_id: str) -> int | None:
+        """The mysis that spoke; None is the commander."""
+        if not nova_id:
+            return None
+        if nova_id not in self._rows.senders:
+            self._rows.senders[nova_id] = self._arrivals.sender(*self._known(nova_id))
+        return self._rows.senders[nova_id]
+
+
+def _level(turn: NovaTurn) -> int:
+    """How urgent the nudge was that opened it; 0 where prompts did."""
+    if turn.opened_by is OpenedBy.PROMPT:
+        return 0
+    said = (number for number, text in enumerate(NUDGES, 1) if turn.nudge.startswith(text))
+    return next(said, 1)
+
+
+PASSWORD = "[REDACTED_PASSWORD]"
+
+
+class Secrets:
+    """Takes secrets out of texts, and counts the texts that had some.
+
+    Args:
+        passwords: Of the accounts, wherever they stand; longest first.
+    """
+
+    def __init__(self, passwords: Sequence[str]) -> None:
+        self.count = 0
+        self._known = re.compile("|".join(map(re.escape, passwords))) if passwords else None
+
+    def text(self, text: str) -> str:
+        """What somebody said, as it may be stored."""
+        return self._counted(text, secrets(self._without_known(clean(text))))
+
+    def json(self, text: str) -> str:
+        """Arguments or a result, which stay JSON where they are."""
+        return self._counted(text, within_text(self._without_known(clean(text)), secrets))
+
+    def _without_known(self, text: str) -> str:
+        return self._known.sub(PASSWORD, text) if self._known else text
+
+    def _counted(self, before: str, after: str) -> str:
+        self.count += after != clean(before)
+        return after

@@ -1,0 +1,302 @@
+"""Memories of Zoea Nova folded into turns. Pure.
+
+A turn begins at the prompts that stand together, or at a nudge, and ends with an answer
+without calls. Zoea Nova did not store nudges: an answer that nobody asked for is one's turn. Every
+call has its result in the end and every result its call; what that took is counted.
+Source: design.md, "Storage"; seeds/zoea-nova-context-compression.md, "Turn-Aware Context Composition".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from zoea.llm.messages.argument_repair import repair
+from zoea.model.enums import CallState, OpenedBy, Outcome
+from zoea.transfer.nova_database import NovaMemory
+
+# `[TOOL_CALLS]id:name:arguments|id:name:arguments…` is one assistant message, `id:content` a
+# result. Arguments are JSON, so they are read as JSON from the left: where that ends, the next
+# call begins, whatever stands inside.
+# Source: seeds/zoea-nova-context-compression.md, "Loop Extraction"; memory.md, "Import".
+
+PREFIX = "[TOOL_CALLS]"
+UNKNOWN_TOOL = "unknown_tool"
+LONGEST_ID = 128
+
+_decoder = json.JSONDecoder()
+_SEPARATOR = re.compile(r"\s*\|(?=[^|:\s]{0,128}:[A-Za-z_][\w.-]{0,127}(?::|$|\|))")
+_AFTER = re.compile(r"\s*(?:\||$)")
+_NAME = re.compile(r"[\w./-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call as it was read.
+
+    `is_mended` where its arguments were broken and are not any more, `is_broken` where
+    they still are and stand as they were.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    is_mended: bool = False
+    is_broken: bool = False
+
+
+def calls_in(content: str) -> tuple[StoredCall, ...] | None:
+    """The calls of an assistant message; None where it is no message with calls.
+
+    What cannot be read as a call is one of an unknown tool with the text as it stands, so nothing is lost.
+    """
+    if not content.startswith(PREFIX):
+        return None
+    found: list[StoredCall] = []
+    place = len(PREFIX)
+    while place < len(content):
+        if content[place] in "| \t\r\n":
+            place += 1
+            continue
+        call, place = _call(content, place)
+        found.append(call)
+    return tuple(found)
+
+
+def result_in(content: str, waiting: Iterable[str]) -> tuple[str, str]:
+    """The id and the content of a result.
+
+    Args:
+        content: As stored.
+        waiting: Ids of calls that wait for their result; ids may hold `:` themselves, so the longest that fits wins.
+    """
+    fitting = [one for one in waiting if content.startswith(f"{one}:")]
+    if fitting:
+        longest = max(fitting, key=len)
+        return longest, content[len(longest) + 1 :]
+    head, colon, rest = content.partition(":")
+    if colon and len(head) <= LONGEST_ID and head and not re.search(r"[\s{\[\"]", head):
+        return head, rest
+    return "", content
+
+
+def _call(content: str, start: int) -> tuple[StoredCall, int]:
+    """The call that begins at `start`, and where the next may begin."""
+    end_of_id = content.find(":", start)
+    bar = content.find("|", start)
+    if end_of_id < 0 or 0 <= bar < end_of_id:
+        return _not_one(content, start)
+    call_id = content[start:end_of_id]
+    end_of_name = _NAME.match(content, end_of_id + 1)
+    if end_of_name is None:
+        return _not_one(content, start)
+    name, place = end_of_name.group(), end_of_name.end()
+    if _AFTER.match(content, place):
+        return StoredCall(call_id, name, "{}"), place
+    if content[place] != ":":
+        return _not_one(content, start)
+    arguments, place = _arguments(content, place + 1)
+    mended, why = repair(arguments)
+    is_same = not why and _is_object(arguments)
+    return StoredCall(call_id, name, mended, is_mended=not why and not is_same, is_broken=bool(why)), place
+
+
+def _arguments(content: str, start: int) -> tuple[str, int]:
+    """The text of the arguments that begin at `start`, and where they end."""
+    begin = start
+    while begin < len(content) and content[begin] in " \t\r\n":
+        begin += 1
+    try:
+        _, end = _decoder.raw_decode(content, begin)
+        if _AFTER.match(content, end):
+            return content[begin:end], end
+    except (ValueError, RecursionError):
+        pass  # broken JSON ends where something that looks like the next call begins
+    separator = _SEPARATOR.search(content, start)
+    end = separator.start() if separator else len(content)
+    return content[start:end].strip(), end
+
+
+def _not_one(content: str, start: int) -> tuple[StoredCall, int]:
+    separator = _SEPARATOR.search(content, start)
+    end = separator.start() if separator else len(content)
+    return StoredCall("", UNKNOWN_TOOL, content[start:end], is_broken=True), end
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return not text or isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+NO_RESULT = "unknown: Zoea Nova stored no result of this call"
+_REMEMBERED = 3
+"""Turns that are over and may still get a late result."""
+
+
+@dataclass(slots=True)
+class Called:
+    """A call and what came back, `at` in µs."""
+
+    call: StoredCall
+    state: CallState = CallState.UNKNOWN
+    result: str | None = None
+    at: int = 0
+
+
+@dataclass(slots=True)
+class Step:
+    """One assistant message."""
+
+    memory: NovaMemory
+    content: str
+    calls: list[Called] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NovaTurn:
+    """A turn as it will be stored. `nudge` is the text of a stored nudge; `notes` have the place they stand behind."""
+
+    opened_at: int
+    prompts: list[NovaMemory] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    nudge: str = ""
+    outcome: Outcome = Outcome.CANCELLED
+    ended_at: int = 0
+
+    @property
+    def opened_by(self) -> OpenedBy:
+        return OpenedBy.PROMPT if self.prompts else OpenedBy.NUDGE
+
+
+class Folding:
+    """Folds the memories of one mysis.
+
+    Args:
+        system: The system prompt that it has here; others are kept as notes.
+
+    Attributes:
+        mended: What had to be mended, by a sentence.
+        lost_notes: What no turn could take, as there was none.
+    """
+
+    def __init__(self, system: str = "") -> None:
+        self._system = {system}
+        self.mended: Counter[str] = Counter()
+        self.lost_notes: list[str] = []
+        self._open: NovaTurn | None = None
+        self._closed: list[NovaTurn] = []
+        self._notes: list[str] = []
+
+    def turns(self, memories: Iterable[NovaMemory]) -> Iterator[NovaTurn]:
+        """The turns, in order, while the memories are read."""
+        for memory in memories:
+            if not memory.has_time:
+                self.mended["times that could not be read are those of the memory before"] += 1
+            self._take(memory)
+            while len(self._closed) > _REMEMBERED:
+                yield self._settled(self._closed.pop(0))
+        self._close(Outcome.CANCELLED)
+        self.lost_notes = self._notes
+        for turn in self._closed:
+            yield self._settled(turn)
+
+    def _take(self, memory: NovaMemory) -> None:
+        match memory.role:
+            case "system":
+                if memory.content not in self._system:
+                    self._system.add(memory.content)
+                    self._note(f"(another system prompt of Zoea Nova)\n{memory.content}")
+                    self.mended["further system prompts are kept as notes"] += 1
+            case "user" if memory.source == "system":
+                self._nudge(memory)
+            case "user":
+                self._prompt(memory)
+            case "assistant":
+                self._answer(memory)
+            case "tool":
+                self._result(memory)
+            case _:
+                self._note(f"(a memory of role {memory.role[:40]!r} in Zoea Nova)\n{memory.content}")
+                self.mended["memories of an unknown role are kept as notes"] += 1
+
+    def _prompt(self, memory: NovaMemory) -> None:
+        turn = self._open
+        if turn is None or turn.steps or turn.opened_by is OpenedBy.NUDGE:
+            turn = self._new(memory.at)
+        turn.prompts.append(memory)
+
+    def _nudge(self, memory: NovaMemory) -> None:
+        self._new(memory.at).nudge = memory.content
+
+    def _answer(self, memory: NovaMemory) -> None:
+        calls = calls_in(memory.content)
+        turn = self._open or self._new(memory.at)
+        if not calls:
+            # A prefix with nothing behind it is an answer that says so.
+            turn.steps.append(Step(memory, memory.content))
+            self._close(Outcome.ANSWERED)
+            return
+        for call in calls:
+            self.mended["broken arguments of calls were mended"] += call.is_mended
+            self.mended["arguments that are no JSON are kept as they stand"] += call.is_broken
+        turn.steps.append(Step(memory, "", [Called(call) for call in calls]))
+
+    def _result(self, memory: NovaMemory) -> None:
+        waiting = list(self._waiting())
+        call_id, content = result_in(memory.content, (one.call.id for one in waiting if one.call.id))
+        fitting = next((one for one in waiting if call_id and one.call.id == call_id), None)
+        if fitting is None and not call_id and len(waiting) == 1:
+            fitting = waiting[0]
+            self.mended["results without an id belong to the one call that waited"] += 1
+        if fitting is None:
+            turn = self._open or self._new(memory.at)
+            arguments = StoredCall(call_id, UNKNOWN_TOOL, "{}")
+            orphan = Called(arguments, CallState.UNKNOWN, content, memory.at)
+            turn.steps.append(Step(memory, "", [orphan]))
+            self.mended["results whose call is not there are results of an unknown tool"] += 1
+            return
+        fitting.result, fitting.state, fitting.at = content, CallState.DONE, memory.at
+
+    def _waiting(self) -> Iterator[Called]:
+        """Calls without a result: of the newest message first, each message's in its order."""
+        turns = [*([self._open] if self._open else []), *reversed(self._closed)]
+        for turn in turns:
+            for step in reversed(turn.steps):
+                yield from (called for called in step.calls if called.result is None)
+
+    def _new(self, at: int) -> NovaTurn:
+        self._close(Outcome.INTERRUPTED)
+        self._open = NovaTurn(at)
+        self._open.notes, self._notes = self._notes, []
+        return self._open
+
+    def _note(self, text: str) -> None:
+        (self._open.notes if self._open else self._notes).append(text)
+
+    def _close(self, outcome: Outcome) -> None:
+        if self._open is not None:
+            self._open.outcome = outcome
+            self._closed.append(self._open)
+            self._open = None
+
+    def _settled(self, turn: NovaTurn) -> NovaTurn:
+        """The turn with a result for each call, and its end."""
+        last = turn.opened_at
+        for memory in turn.prompts:
+            last = max(last, memory.at)
+        for step in turn.steps:
+            last = max(last, step.memory.at)
+            for called in step.calls:
+                if called.result is None:
+                    called.result, called.at = NO_RESULT, step.memory.at
+                    self.mended["calls without a result are marked unknown"] += 1
+                last = max(last, called.at)
+        turn.ended_at = last
+        self.mended = +self.mended
+        return turn

@@ -1,0 +1,134 @@
+"""The two ways in, from a path to a report, while the workspace is held: a file, or a mysis of Zoea Nova, is one op."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from zoea.model.errors import SwarmFull, UsageError, WorkspaceHeld
+from zoea.process.clock import SystemClock
+from zoea.process.lock import OwnerLock
+from zoea.settings import Loaded, load
+from zoea.settings.paths import Places
+from zoea.store import Store
+from zoea.transfer import jsonl_import, nova_database
+from zoea.transfer.nova_import import NovaIntake, Wanted, uid_of
+from zoea.transfer.report import Progress, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A database to write to, and the settings that hold there."""
+
+    store: Store
+    loaded: Loaded
+
+
+@asynccontextmanager
+async def held_workspace(places: Places) -> AsyncIterator[Workspace]:
+    """Take the workspace for as long as the block lasts.
+
+    Raises:
+        WorkspaceHeld: a swarm runs in it, naming its process.
+        SettingsError, StoreError: it cannot be opened.
+    """
+    loaded = load(places)
+    places.make_data()
+    clock = SystemClock()
+    lock = OwnerLock(places.data, places.socket, since=clock.now())
+    try:
+        lock.acquire()
+    except WorkspaceHeld as held:
+        raise WorkspaceHeld(
+            held.what, hint="End it with `zoea stop --swarm`, import, then start it again with `zoea run`."
+        ) from None
+    try:
+        store = await Store.open(places.database, clock_now=clock.now)
+        try:
+            yield Workspace(store, loaded)
+        finally:
+            await store.close()
+    finally:
+        lock.release()
+
+
+async def bring_files(places: Places, paths: Sequence[Path], progress: Progress) -> list[Report]:
+    """Take in files of `zoea export --format jsonl`, or every such file of a folder; a report each.
+
+    Raises:
+        UsageError: a file cannot be followed; those before it are in.
+        WorkspaceHeld, SettingsError, StoreError, SwarmFull: see `held_workspace` and `jsonl.take_in`.
+    """
+    files = [file for path in paths for file in _files(path)]
+    reports = []
+    async with held_workspace(places) as workspace:
+        settings = workspace.loaded.settings
+        for file in files:
+            op = partial(jsonl_import.take_in, file=file, settings=settings, progress=progress)
+            reports.append(await workspace.store.write(op))
+    return reports
+
+
+async def bring_nova(
+    places: Places, path: Path, progress: Progress, *, template: str = "", provider: str = "", model: str = ""
+) -> Report:
+    """Take in every mysis of a Zoea Nova database that is not here yet.
+
+    Args:
+        template: For those without a prompt of their own; the default one if empty.
+        provider, model: For all of them; empty keeps what they had where that is configured here.
+
+    Raises:
+        UsageError, StoreForeign: the file is not what it should be; nothing was imported.
+        SwarmFull: not all of them may live here; nothing was imported.
+        WorkspaceHeld, SettingsError, StoreError: see `held_workspace`.
+    """
+    with nova_database.opened(path) as database:
+        async with held_workspace(places) as workspace:
+            wanted = _wanted(workspace.loaded, template, provider, model)
+            everyone = database.myses()
+            await _check_room(workspace, [uid_of(mysis) for mysis in everyone])
+            report = Report(database.description)
+            for mysis in everyone:
+                found = await workspace.store.write(NovaIntake(database, mysis, everyone, wanted, progress))
+                if isinstance(found, str):
+                    report.skipped[mysis.name] = f"it was imported already, as {found}"
+                else:
+                    report.arrivals.append(found)
+            return report
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.jsonl"))
+    if not found:
+        raise UsageError(f"there is no .jsonl file in {path}", hint="`zoea export --all -o DIR` writes some.")
+    return found
+
+
+def _wanted(loaded: Loaded, template: str, provider: str, model: str) -> Wanted:
+    settings = loaded.settings
+    chosen = loaded.templates.get(template or settings.swarm.default_template)
+    name = settings.provider_name(provider or chosen.provider)
+    own = settings.provider_named(name)
+    if own is None:
+        raise UsageError(f"there is no provider {name!r}", hint="`zoea providers` lists those that are configured.")
+    return Wanted(settings, chosen, name, model or chosen.model or own.model, is_forced=bool(provider))
+
+
+async def _check_room(workspace: Workspace, uids: list[str]) -> None:
+    """Refuse before anything is written where not all of them may live here."""
+    most = workspace.loaded.settings.swarm.max_myses
+    rows = await workspace.store.read("SELECT uid FROM mysis WHERE deleted_at IS NULL")
+    living = {row["uid"] for row in rows}
+    archived = {row["uid"] for row in await workspace.store.read("SELECT uid FROM mysis WHERE deleted_at IS NOT NULL")}
+    coming = [uid for uid in uids if uid not in living and uid not in archived]
+    if len(living) + len(coming) > most:
+        raise SwarmFull(
+            f"max myses ({most}) reached: {len(living)} live here, {len(coming)} would come",
+            hint="Raise swarm.max_myses in the settings, or delete some, and import again.",
+        )

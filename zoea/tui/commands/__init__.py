@@ -1,0 +1,1 @@
+"""The action registry, keys, the command prompt and the palette."""

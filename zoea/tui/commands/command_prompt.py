@@ -1,0 +1,277 @@
+"""The `:` prompt: what can be typed there, how it is completed, and what it does.
+
+Every action with a word can be typed; those that concern myses take their names,
+so that nothing depends on where the cursor stands. Source: spec tui.md, "Actions and keys".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zoea.model.errors import MysisMissing, UsageError
+from zoea.model.values import MysisView
+from zoea.text.control_characters import one_line
+from zoea.tui.commands.actions import ACTIONS, Action
+
+if TYPE_CHECKING:
+    from zoea.tui.app import Cockpit
+
+NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss"})
+"""Actions that take one or more names."""
+ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
+_SAID = {"swarm.stop-all": "Stop every mysis; asks first"}
+"""What is said of actions that go another way when they are typed."""
+SHOWN = 8
+THEME = "theme"
+WITHDRAW = "withdraw"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A line that could stand there, and what is said of it; `why_not` where it is not possible now."""
+
+    line: str
+    title: str
+    why_not: str = ""
+
+
+def words_of(action: Action) -> tuple[str, ...]:
+    """What an action is called at the prompt: its short word, and its id."""
+    return (action.command, action.id) if action.command else (action.id,)
+
+
+def complete(cockpit: Cockpit, line: str) -> list[Completion]:
+    """What the line could become, the nearest first."""
+    word, space, rest = line.lstrip().partition(" ")
+    if not space:
+        return _commands(cockpit, word)
+    if word == THEME:
+        return [
+            Completion(f"{THEME} {name}", look.title)
+            for name, look in cockpit.looks.items()
+            if name.startswith(rest.strip())
+        ]
+    if word == WITHDRAW:
+        return [
+            Completion(f"{WITHDRAW} {view.name}", f"{view.pending} waiting")
+            for view in cockpit.feed.in_order()
+            if view.pending and view.name.casefold().startswith(rest.strip().casefold())
+        ][:SHOWN]
+    action = _action(word)
+    if action is None or action.id not in NAMES | ONE_NAME:
+        return []
+    *before, part = rest.split(" ")
+    if before and action.id in ONE_NAME:
+        return []
+    head = " ".join([word, *before])
+    return [
+        Completion(f"{head} {view.name}", f"{view.state} · {one_line(view.template)}")
+        for view in cockpit.feed.in_order()
+        if view.name.casefold().startswith(part.casefold()) and view.name not in before
+    ][:SHOWN]
+
+
+def run(cockpit: Cockpit, line: str) -> None:
+    """Carry a line out, after the prompt was left.
+
+    Raises:
+        UsageError: what was typed is no command, or lacks something.
+        MysisMissing: it names a mysis that is not there.
+    """
+    word, _, rest = line.strip().partition(" ")
+    rest = rest.strip()
+    if word == THEME:
+        _theme(cockpit, rest)
+        return
+    if word == WITHDRAW:
+        _withdraw(cockpit, rest)
+        return
+    action = _action(word)
+    if action is None:
+        raise UsageError(f"there is no command {word!r}", hint="Type a part of it, and tab completes.")
+    takes = _TAKING.get(action.id)
+    if rest and takes is None:
+        raise UsageError(f"{word} takes nothing after it")
+    if rest and takes is not None:
+        takes(cockpit, action, rest)
+        return
+    if action.id == "swarm.stop-all":
+        _confirm_stop_all(cockpit)
+        return
+    why = action.why_not(cockpit.situation())
+    if why:
+        raise UsageError(why)
+    cockpit.call_after_refresh(cockpit.action_do, action.id)
+
+
+def _commands(cockpit: Cockpit, word: str) -> list[Completion]:
+    situation = cockpit.situation()
+    found: list[tuple[int, str, Completion]] = []
+    for action in ACTIONS:
+        if not _is_typed(action):
+            continue
+        rank = _rank(word, action)
+        if rank is not None:
+            shown = words_of(action)[0]
+            said = _SAID.get(action.id, action.description)
+            found.append((rank, shown, Completion(shown, said, action.why_not(situation))))
+    if THEME.startswith(word):
+        found.append((0, THEME, Completion(THEME, "Show another theme")))
+    if WITHDRAW.startswith(word):
+        found.append((0, WITHDRAW, Completion(WITHDRAW, "Take back all that waits for a mysis")))
+    return [completion for _, _, completion in sorted(found, key=lambda one: one[:2])][:SHOWN]
+
+
+def _is_typed(action: Action) -> bool:
+    """Keys that only mean something where they are pressed are no commands."""
+    return bool(action.command) or action.id.startswith(("app.", "swarm.", "screen.", "mysis.", "approval.oldest"))
+
+
+def _rank(word: str, action: Action) -> int | None:
+    names = words_of(action)
+    if any(name.startswith(word) for name in names):
+        return 0
+    if any(word in name for name in names):
+        return 1
+    return 2 if word in action.description.casefold() and len(word) > 2 else None
+
+
+def _action(word: str) -> Action | None:
+    return next((action for action in ACTIONS if word in words_of(action) and _is_typed(action)), None)
+
+
+def _find(cockpit: Cockpit, name: str) -> MysisView:
+    for view in cockpit.feed.myses.values():
+        if view.name.casefold() == name.casefold() or name == f"#{view.id}":
+            return view
+    raise MysisMissing(f"there is no mysis {name!r}")
+
+
+def _theme(cockpit: Cockpit, name: str) -> None:
+    if name not in cockpit.looks:
+        known = ", ".join(cockpit.looks)
+        raise UsageError(f"there is no theme {name!r}" if name else "theme needs a name", hint=f"There are: {known}.")
+    cockpit.use_look(name)
+
+
+def _withdraw(cockpit: Cockpit, name: str) -> None:
+    """Take back what no turn of a mysis has taken yet; what one takes meanwhile stays said."""
+    if not name:
+        raise UsageError(f"{WITHDRAW} needs a name")
+    view, opened = _find(cockpit, name), cockpit.opened
+    assert opened is not None, "who is in the list was read from a swarm"
+
+    async def work() -> int:
+        from zoea.queries.stored_swarm import queued  # not before the first paint
+
+        count = 0
+        for delivery in await asyncio.to_thread(queued, opened.database, f"#{view.id}"):
+            with suppress(UsageError):
+                await cockpit.api.withdraw(delivery.id)
+                count += 1
+        return count
+
+    def told(count: int) -> None:
+        what = f"{count} taken back" if count else "nothing waits"
+        cockpit.notify(f"{one_line(view.name)}: {what}", markup=False)
+
+    cockpit.ask_swarm(work(), done=told)
+
+
+def _named(cockpit: Cockpit, names: str) -> list[MysisView]:
+    return [_find(cockpit, name) for name in dict.fromkeys(names.split())]
+
+
+def _refuse(action: Action, cockpit: Cockpit, views: Sequence[MysisView]) -> None:
+    why = action.why_not(cockpit.base_situation(tuple(views)))
+    if why:
+        raise UsageError(why)
+
+
+def _stop(cockpit: Cockpit, action: Action, rest: str) -> None:
+    _each(cockpit, action, rest, lambda view: cockpit.ask_swarm(cockpit.api.stop(f"#{view.id}")))
+
+
+def _start(cockpit: Cockpit, action: Action, rest: str) -> None:
+    _each(cockpit, action, rest, lambda view: cockpit.ask_swarm(cockpit.api.start(f"#{view.id}")))
+
+
+def _dismiss(cockpit: Cockpit, action: Action, rest: str) -> None:
+    _each(cockpit, action, rest, lambda view: cockpit.ask_swarm(cockpit.api.dismiss(f"#{view.id}")))
+
+
+def _each(cockpit: Cockpit, action: Action, rest: str, do: Callable[[MysisView], None]) -> None:
+    views = _named(cockpit, rest)
+    _refuse(action, cockpit, views)
+    for view in views:
+        do(view)
+
+
+def _delete(cockpit: Cockpit, action: Action, rest: str) -> None:
+    views = _named(cockpit, rest)
+    cockpit.call_after_refresh(cockpit.confirm_deletion, views)
+
+
+def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
+    name, _, text = rest.partition(" ")
+    view = _find(cockpit, name)
+    if not text.strip():
+        _at(cockpit, action, name)
+        return
+    if not view.state.accepts_messages:
+        raise UsageError(f"{one_line(view.name)} is {view.state}", hint=f"`:start {one_line(view.name)}` first.")
+    cockpit.ask_swarm(cockpit.api.send(f"#{view.id}", text.strip()), done=cockpit.tell_receipt)
+
+
+def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
+    _refuse(action, cockpit, ())
+    cockpit.ask_swarm(cockpit.api.broadcast(rest), done=cockpit.tell_receipt)
+
+
+def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
+    name, _, template = rest.partition(" ")
+    _refuse(action, cockpit, ())
+    cockpit.ask_swarm(cockpit.api.create(name, template=template.strip()))
+
+
+def _at(cockpit: Cockpit, action: Action, rest: str) -> None:
+    """An action on the list, with the cursor put on the mysis first."""
+    view = _find(cockpit, rest)
+    cockpit.call_after_refresh(cockpit.do_at, action.id, view.id)
+
+
+def _confirm_stop_all(cockpit: Cockpit) -> None:
+    from zoea.tui.dialogs.confirm import Confirm
+
+    count = sum(1 for view in cockpit.feed.myses.values() if view.state != "stopped")
+    if not count:
+        raise UsageError("no mysis runs")
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            cockpit.stop_all()
+
+    lines = [f"Stop all {count}?", "What they do now is cut off; r relaunches them."]
+    cockpit.call_after_refresh(cockpit.push_screen, Confirm("STOP ALL", lines, "stop all"), answered)
+
+
+_TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
+    "mysis.stop": _stop,
+    "mysis.relaunch": _start,
+    "mysis.dismiss": _dismiss,
+    "mysis.delete": _delete,
+    "mysis.message": _send,
+    "mysis.new": _new,
+    "mysis.focus": _at,
+    "mysis.inspect": _at,
+    "swarm.broadcast": _broadcast,
+}
+
+
+def typed() -> Iterable[Action]:
+    """Every action that can be typed, for help and tests."""
+    return (action for action in ACTIONS if _is_typed(action))

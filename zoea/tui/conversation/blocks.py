@@ -1,0 +1,372 @@
+"""A turn as blocks: what was asked, thought, called and answered, each a thing to fold, copy and find. Pure.
+
+A block holds text and says how it is to be shown; `paint` makes lines of it.
+Source: spec tui.md, "Focus".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
+from zoea.model.values import Delivery, Failure, Sender, ToolCall
+from zoea.queries.conversation import Entry, Page, Turn
+from zoea.text.call_text import spoken_arguments
+from zoea.text.control_characters import one_line, strip
+from zoea.tui import number_format
+
+Piece = tuple[str, str]
+
+
+class Kind(StrEnum):
+    TURN = "turn"
+    PROMPT = "prompt"
+    REASONING = "reasoning"
+    CALL = "call"
+    ANSWER = "answer"
+    NOTE = "note"
+    OUTCOME = "outcome"
+    PENDING = "pending"
+
+
+class Shape(StrEnum):
+    """How a body is drawn."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One thing in a conversation.
+
+    Args:
+        key: The same for the same thing, however often it is read.
+        turn: Its turn's number; 0 for what no turn has taken yet.
+        memory_id: The memory whose words stand in the body; None where there is none.
+        request_id: The request it came from or was made by, for the inspector.
+        head: Its first line, left and right; empty where the body begins at once.
+        body: What is shown below; `role` colours it.
+        folds: Whether the body can be hidden; `is_open` says whether it is shown by default.
+        brief: What is shown below while it is folded: an error's first words.
+        missing: Characters of the body that were not read yet.
+        full: What `copy` gives; the body where empty.
+        has_gap: Whether a free line stands above it.
+    """
+
+    key: str
+    kind: Kind
+    turn: int
+    memory_id: int | None = None
+    request_id: int | None = None
+    head: tuple[Piece, ...] = ()
+    right: tuple[Piece, ...] = ()
+    body: str = ""
+    role: str = ""
+    shape: Shape = Shape.TEXT
+    folds: bool = False
+    is_open: bool = True
+    brief: str = ""
+    missing: int = 0
+    full: str = ""
+    has_gap: bool = True
+
+    @property
+    def copy(self) -> str:
+        """The text that a person gets when they copy this block."""
+        if self.full or self.body:
+            return self.full or self.body
+        return "".join(text for text, _ in self.head)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Signs beside the theme's glyphs; plain ones where the terminal has no others."""
+
+    ok: str = "✓"
+    bad: str = "✖"
+    run: str = "⋯"
+    ask: str = "⚑"
+    tool: str = "⚙"
+    folded: str = "▸"
+    open: str = "▾"
+    rule: str = "─"
+    branch: str = "├─ "
+    last: str = "└─ "
+    down: str = "│  "
+    more: str = "…"
+    here: str = "▌"
+
+
+ASCII = Marks("ok", "x", "..", "?", ">", "+", "-", "-", "|- ", "`- ", "|  ", "...", "|")
+
+_OUTCOMES = {
+    Outcome.ITERATION_LIMIT: ("the turn reached its limit of requests; this is what it said", "waiting"),
+    Outcome.LOOP: ("stopped: it repeated itself", "errored"),
+    Outcome.BUDGET: ("stopped: its budget is used up", "errored"),
+    Outcome.CANCELLED: ("stopped before it answered", "waiting"),
+    Outcome.INTERRUPTED: ("interrupted by a newer message", "waiting"),
+    Outcome.FAILED: ("failed", "errored"),
+    Outcome.TIMEOUT: ("ended without progress in time", "errored"),
+    Outcome.CRASHED: ("Zoea ended in the middle of it", "errored"),
+}
+
+
+def of_page(page: Page, now: int, marks: Marks) -> tuple[Block, ...]:
+    """Every turn of the page, then what waits in the inbox."""
+    blocks = [block for turn in page.turns for block in of_turn(turn, now, marks)]
+    return (*blocks, *(_pending(delivery, now) for delivery in page.pending))
+
+
+def of_turn(turn: Turn, now: int, marks: Marks) -> tuple[Block, ...]:
+    """The blocks of one turn, in conversation order. `now` is for dates, and for calls that still run."""
+    return tuple(_of_turn(turn, now, marks))
+
+
+def _of_turn(turn: Turn, now: int, marks: Marks) -> Iterator[Block]:
+    results = {
+        entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL and entry.memory.call_id
+    }
+    opening, rest = _opening(turn)
+    yield _rule(turn, opening, now)
+    notes = list(turn.notes)
+    for entry in opening:
+        yield _prompt(entry, turn, now, is_first=True, is_only=len(opening) == 1)
+    for entry in rest:
+        while notes and notes[0].after_seq < entry.memory.seq:
+            note = notes.pop(0)
+            yield _note(turn, note.after_seq, note.kind, note.content)
+        if entry.memory.role is Role.USER:
+            yield _prompt(entry, turn, now, is_first=False, is_only=False)
+        elif entry.memory.role is Role.ASSISTANT:
+            yield from _answer(entry, turn, results, now, marks)
+    for note in notes:
+        yield _note(turn, note.after_seq, note.kind, note.content)
+    outcome = _outcome(turn)
+    if outcome is not None:
+        yield outcome
+
+
+def _opening(turn: Turn) -> tuple[list[Entry], list[Entry]]:
+    """The prompts that opened the turn, and all that came after."""
+    entries = list(turn.entries)
+    count = next((place for place, entry in enumerate(entries) if entry.memory.role is not Role.USER), len(entries))
+    return entries[:count], entries[count:]
+
+
+def who(sender: Sender | None) -> tuple[str, str]:
+    """A sender's name and role as people read it."""
+    if sender is None or sender.kind is SenderKind.COMMANDER:
+        return "you", "commander"
+    name = " ".join(strip(sender.name).split())
+    return (name, "mysis") if sender.kind is SenderKind.MYSIS else (f"client {name}", "commander")
+
+
+def _rule(turn: Turn, opening: list[Entry], now: int) -> Block:
+    head: list[Piece] = [(f"turn {turn.number}", "title"), (f"  {number_format.clock(turn.opened_at, now)}  ", "quiet")]
+    if turn.opened_by is OpenedBy.NUDGE:
+        head.append((f"nudge {turn.nudge_level}" if turn.nudge_level else "nudge", "waiting"))
+    elif len(opening) == 1:
+        head += _said_by(opening[0])
+    elif opening:
+        head.append((f"{len(opening)} prompts", ""))
+    calls = sum(len(entry.memory.calls) for entry in turn.entries)
+    numbers = [f"{calls} call{'s' * (calls != 1)}" if calls else ""]
+    if turn.requests > 1:
+        numbers.append(f"{turn.requests} requests")
+    if turn.tokens:
+        numbers.append(f"{'~' * turn.is_estimate}{number_format.tokens(turn.tokens)} tokens")
+    if turn.ended_at is not None:
+        numbers.append(number_format.duration(turn.ended_at - turn.opened_at))
+    if turn.attempt > 1:
+        numbers.append(f"attempt {turn.attempt}")
+    right = " · ".join(number for number in numbers if number)
+    first = strip(opening[0].memory.content) if opening else ""
+    return Block(
+        f"turn {turn.id}",
+        Kind.TURN,
+        turn.number,
+        request_id=next((entry.request_id for entry in reversed(turn.entries) if entry.request_id), None),
+        head=tuple(head),
+        right=((right, "quiet"),) if right else (),
+        brief=" ".join(first[:2000].split()),
+        folds=True,
+        full=first or f"turn {turn.number}",
+    )
+
+
+def _said_by(entry: Entry) -> list[Piece]:
+    name, role = who(entry.sender)
+    return [("broadcast from " if entry.kind is MessageKind.BROADCAST else "from ", "quiet"), (name, role)]
+
+
+def _prompt(entry: Entry, turn: Turn, now: int, *, is_first: bool, is_only: bool) -> Block:
+    """What somebody said. The one prompt of a turn needs no line of its own: the rule above says who."""
+    memory = entry.memory
+    head: list[Piece] = []
+    if not is_only:
+        head = [(f"{number_format.clock(memory.created_at, now, seconds=not is_first)}  ", "quiet"), *_said_by(entry)]
+        if not is_first:
+            head.append(("  while it worked", "quiet"))
+    return Block(
+        f"memory {memory.id}",
+        Kind.PROMPT,
+        turn.number,
+        memory.id,
+        head=tuple(head),
+        body=strip(memory.content),
+        role="strong",
+        missing=entry.chars - len(memory.content),
+        has_gap=not is_only,
+    )
+
+
+def _answer(entry: Entry, turn: Turn, results: dict[int, Entry], now: int, marks: Marks) -> Iterator[Block]:
+    """An answer's reasoning, its text, then its calls with their results."""
+    memory = entry.memory
+    if memory.reasoning.strip():
+        took = [number_format.duration(entry.took_us)] if entry.took_us else []
+        size = " · ".join([*took, number_format.size(len(memory.reasoning))])
+        yield Block(
+            f"thought {memory.id}",
+            Kind.REASONING,
+            turn.number,
+            memory.id,
+            entry.request_id,
+            head=(("thinking", "reasoning"), (f"  {size}", "quiet")),
+            body=strip(memory.reasoning).strip(),
+            role="reasoning",
+            folds=True,
+            is_open=False,
+        )
+    if memory.content.strip() or not (memory.calls or memory.reasoning.strip()):
+        cut_off: tuple[Piece, ...] = (("cut off before it was an answer", "waiting"),) if memory.partial else ()
+        yield Block(
+            f"memory {memory.id}",
+            Kind.ANSWER,
+            turn.number,
+            memory.id,
+            entry.request_id,
+            head=cut_off,
+            body=strip(memory.content).strip() or "it answered nothing",
+            role="" if memory.content.strip() else "quiet",
+            shape=Shape.MARKDOWN if memory.content.strip() else Shape.TEXT,
+            missing=entry.chars - len(memory.content),
+        )
+    elif memory.partial:
+        yield _line(f"partial {memory.id}", turn, "cut off before it was an answer", "waiting")
+    for place, call in enumerate(memory.calls):
+        yield _call(call, results.get(call.id), turn, entry.request_id, now, marks, has_gap=not place)
+
+
+def _call(
+    call: ToolCall, result: Entry | None, turn: Turn, request_id: int | None, now: int, marks: Marks, *, has_gap: bool
+) -> Block:
+    content = strip(result.memory.content) if result else ""
+    is_bad = result is not None and call.state is not CallState.DONE
+    shown = " ".join(content[:2000].split())
+    return Block(
+        f"call {call.id}",
+        Kind.CALL,
+        turn.number,
+        result.memory.id if result else None,
+        request_id,
+        head=(
+            (f"{marks.tool} ", "tool"),
+            (one_line(call.name), "called"),
+            (f"({spoken_arguments(call.arguments, hidden=MASK, more=marks.more)})", "quiet"),
+        ),
+        right=_state(call, result, now, marks),
+        body=content,
+        role="errored" if is_bad else "",
+        shape=Shape.JSON if _may_be_json(content) else Shape.TEXT,
+        folds=bool(content),
+        is_open=False,
+        brief=shown if is_bad else "",
+        missing=result.chars - len(result.memory.content) if result else 0,
+        full=f"{call.name}({call.arguments})\n{content}",
+        has_gap=has_gap,
+    )
+
+
+def _state(call: ToolCall, result: Entry | None, now: int, marks: Marks) -> tuple[Piece, ...]:
+    took = ""
+    if call.started_at is not None:
+        took = number_format.duration(max(0, (call.ended_at or now) - call.started_at))
+    size = number_format.size(result.chars) if result is not None else ""
+    match call.state:
+        case CallState.DONE:
+            return ((f"{marks.ok} ", "ok"), (f"{took:>6}{size:>9}", "quiet"))
+        case CallState.PENDING:
+            return (("waits its turn", "quiet"),)
+        case CallState.APPROVAL:
+            return ((f"{marks.ask} asks you", "asking"),)
+        case CallState.SENT:
+            return ((f"{marks.run} running {took}", "running"),)
+        case CallState.UNKNOWN:
+            return ((f"{marks.bad} its fate is unknown", "waiting"),)
+        case _:
+            return ((f"{marks.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
+
+
+def _may_be_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[")
+
+
+def _note(turn: Turn, after: int, kind: str, content: str) -> Block:
+    return Block(
+        f"note {turn.id}.{after}.{kind}",
+        Kind.NOTE,
+        turn.number,
+        head=(("Zoea noted", "waiting"), (f"  {kind}", "quiet")),
+        body=strip(content).strip(),
+        role="quiet",
+    )
+
+
+def _outcome(turn: Turn) -> Block | None:
+    """How the turn ended, where that is not an answer, or why it stands still."""
+    ended = turn.outcome or (Outcome(turn.broke_off) if turn.broke_off else None)
+    if ended is None or ended is Outcome.ANSWERED:
+        return None
+    words, role = _OUTCOMES[ended]
+    head: list[Piece] = [(words, role)]
+    if turn.outcome is None:
+        head.append(("  it goes on at the next start", "quiet"))
+    return Block(
+        f"outcome {turn.id}",
+        Kind.OUTCOME,
+        turn.number,
+        head=tuple(head),
+        body=_failure_text(turn.failure) if turn.failure else "",
+    )
+
+
+def _failure_text(failure: Failure) -> str:
+    parts = [failure.title, failure.what, failure.hint]
+    return "\n".join(strip(part) for part in parts if part)
+
+
+def _line(key: str, turn: Turn, words: str, role: str) -> Block:
+    return Block(key, Kind.NOTE, turn.number, head=((words, role),))
+
+
+def _pending(delivery: Delivery, now: int) -> Block:
+    """A prompt that no turn has taken yet."""
+    name, role = who(delivery.sender)
+    what = "broadcast from " if delivery.kind is MessageKind.BROADCAST else "from "
+    return Block(
+        f"delivery {delivery.id}",
+        Kind.PENDING,
+        0,
+        head=(
+            (f"{delivery.mode}d" if delivery.mode == "queue" else str(delivery.mode), "waiting"),
+            (f"  {number_format.clock(delivery.created_at, now)}  {what}", "quiet"),
+            (name, role),
+        ),
+        body=strip(delivery.content),
+        role="quiet",
+    )

@@ -1,0 +1,114 @@
+"""What a mysis sees, as the lines of two panels. Pure."""
+
+from __future__ import annotations
+
+import json
+
+from rich.cells import cell_len
+
+from zoea.queries.phrases import failure_phrase, was_unsent
+from zoea.queries.request_summary import PackSeen, Seen, Sight, Snapshot
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.swarm_list.mysis_row import Piece, fit
+
+BAR = 14
+NAME = 10
+SHOWN_FIELDS = 12
+TEXT_CHARS = 300
+VALUE_CHARS = 40
+WIDTH = 46
+GAP = "   "
+_ROLES = {"history": "llm", "said": "llm", "turn": "running"}
+
+
+def sees(sight: Sight) -> list[list[Piece]]:
+    """The newest request: its size, each pack with its share, and what was left out."""
+    seen = sight.seen
+    if seen is None:
+        return [[("no request yet", "quiet")]]
+    lines: list[list[Piece]] = [_size(seen), []]
+    lines += [_pack(pack, seen) for pack in seen.packs]
+    lines.append([])
+    lines.append([(f"turn {seen.turn_number}", "strong"), (f"  request {seen.iteration}", "quiet")])
+    lines[-1].append((f"  {number_format.tokens(seen.turn_tokens)} tokens so far", "quiet"))
+    if seen.not_verbatim:
+        count = seen.not_verbatim
+        lines.append([(f"{count} {'memory' if count == 1 else 'memories'} not verbatim", "waiting")])
+    for pack in seen.packs:
+        if pack.setting:
+            lines.append([(f"{pack.id}: ", ""), (f"{pack.setting} would keep it whole", "quiet")])
+    if failed := failure_phrase(seen.state, seen.error_class):
+        lines.append([(f"the request {failed}", "waiting" if was_unsent(seen.state, seen.error_class) else "errored")])
+    return lines
+
+
+def _size(seen: Seen) -> list[Piece]:
+    line: list[Piece] = [
+        (f"~{number_format.tokens(seen.tokens)}", "title"),
+        (f" of {number_format.tokens(seen.max_tokens)}", ""),
+    ]
+    if seen.input_tokens:
+        off = round((seen.tokens - seen.input_tokens) / seen.input_tokens * 100)
+        line.append((f"   actual {number_format.tokens(seen.input_tokens)}, estimate {off:+d} %", "quiet"))
+    return line
+
+
+def _pack(pack: PackSeen, seen: Seen) -> list[Piece]:
+    share = pack.tokens / seen.max_tokens if seen.max_tokens else 0.0
+    filled, empty = number_format.bar(share, BAR)
+    if pack.reason == "empty":
+        state, role = "empty", "quiet"
+    elif not pack.form:
+        state, role = "left out", "waiting"
+    elif pack.is_cut:
+        state, role = "cut", "waiting"
+    else:
+        state, role = pack.form, "quiet" if pack.form == "full" else "waiting"
+    return [
+        (fit(one_line(pack.id), NAME), ""),
+        (" ", ""),
+        (filled, _ROLES.get(pack.id, "running")),
+        (empty, "quiet"),
+        (fit(number_format.tokens(pack.tokens) if pack.form else "–", 7, right=True), ""),
+        (f" {state}", role),
+    ]
+
+
+def state(sight: Sight, now: int, width: int = WIDTH) -> list[list[Piece]]:
+    """The newest result of each snapshot tool, with its age, in lines of at most `width` cells."""
+    if not sight.snapshots:
+        return [[("no tool has read the state yet", "quiet")]]
+    lines: list[list[Piece]] = []
+    for snapshot in sight.snapshots:
+        if lines:
+            lines.append([])
+        lines.append([(one_line(snapshot.tool), "strong"), (f"  {number_format.age(snapshot.at, now)} ago", "quiet")])
+        lines += _fields(snapshot, width)
+    return lines
+
+
+def _fields(snapshot: Snapshot, width: int) -> list[list[Piece]]:
+    """`fuel 78  hull 100`: the plain fields of an object; of lists how many; any other text as it is."""
+    try:
+        value = json.loads(snapshot.content)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return [[(one_line(snapshot.content[: TEXT_CHARS * 2])[:TEXT_CHARS], "quiet")]]
+    lines: list[list[Piece]] = []
+    used = width
+    for key, item in list(value.items())[:SHOWN_FIELDS]:
+        if isinstance(item, dict | list):
+            shown = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
+        else:
+            shown = one_line(json.dumps(item, ensure_ascii=False) if not isinstance(item, str) else item)[:VALUE_CHARS]
+        pair: list[Piece] = [(f"{one_line(str(key))[:VALUE_CHARS]} ", "quiet"), (shown, "")]
+        size = sum(cell_len(text) for text, _ in pair)
+        if not lines or used + len(GAP) + size > width:
+            lines.append(pair)
+            used = size
+        else:
+            lines[-1] += [(GAP, ""), *pair]
+            used += len(GAP) + size
+    return lines or [[("empty", "quiet")]]

@@ -1,0 +1,131 @@
+"""The blocks of a conversation as they are to be painted: which are open, what was read whole, what is painted already.
+
+No widget and no scrolling: what a transcript shows, apart from where its reader is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from textual.strip import Strip
+
+from zoea.tui.conversation.blocks import Block, Kind
+from zoea.tui.conversation.line_index import Roll
+from zoea.tui.conversation.paint import Manner, paint, weight
+
+WHOLE_CHARS = 400_000
+_FOLDING = (Kind.REASONING, Kind.CALL)
+
+Shown = tuple[Block, bool]
+"""A block, and whether its body is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Painted:
+    """A block as it was painted in a manner, open or folded."""
+
+    block: Block
+    manner: Manner
+    is_open: bool
+    strips: tuple[Strip, ...]
+
+
+class Sheet:
+    """Set `manner` to draw otherwise: what was painted before counts no more.
+
+    `missing` says what has to be painted, `keep` takes it, `roll` lays all of it out.
+    """
+
+    def __init__(self, manner: Manner) -> None:
+        self.manner = manner
+        self.blocks: tuple[Block, ...] = ()
+        self._whole: dict[int, str] = {}
+        self._opens: dict[str, bool] = {}
+        self._painted: dict[str, Painted] = {}
+
+    def clear(self) -> None:
+        """Forget everything but the manner."""
+        self.blocks = ()
+        self._whole, self._opens, self._painted = {}, {}, {}
+
+    def put(self, blocks: Sequence[Block]) -> None:
+        """These blocks from now on."""
+        self.blocks = tuple(self._with_whole(block) for block in blocks)
+
+    def put_whole(self, memory_id: int, text: str) -> None:
+        """The text of a memory that was read in part."""
+        self._whole[memory_id] = text
+        self.put(self.blocks)
+
+    def is_whole(self, block: Block) -> bool:
+        """Whether nothing of the block is left to be read."""
+        return not block.missing or block.memory_id is None or block.memory_id in self._whole
+
+    def _with_whole(self, block: Block) -> Block:
+        if not block.missing or block.memory_id not in self._whole:
+            return block
+        text = self._whole[block.memory_id]
+        return replace(block, body=text[:WHOLE_CHARS], missing=max(0, len(text) - WHOLE_CHARS), full=block.full)
+
+    # Folding.
+
+    def is_open(self, block: Block) -> bool:
+        """Whether its body is shown, as the reader said, else by default."""
+        default = self.manner.verbose if block.kind in _FOLDING else block.is_open
+        return self._opens.get(block.key, default)
+
+    def set_open(self, key: str, is_open: bool) -> None:
+        self._opens[key] = is_open
+
+    def set_verbose(self, on: bool) -> None:
+        """Everything in full, or folded again; folded turns stay so."""
+        self.manner = replace(self.manner, verbose=on)
+        self._opens = {key: is_open for key, is_open in self._opens.items() if key.startswith("turn ")}
+
+    # Painting.
+
+    def wanted(self) -> list[Shown]:
+        """What is shown now: the blocks of a folded turn are its first line alone."""
+        wanted: list[Shown] = []
+        folded = 0
+        for block in self.blocks:
+            is_open = self.is_open(block)
+            if block.kind is Kind.TURN:
+                folded = 0 if is_open else block.turn
+            elif folded and block.turn == folded:
+                continue
+            wanted.append((block, is_open))
+        return wanted
+
+    def missing(self) -> list[Shown]:
+        """What is shown and not painted yet."""
+        return [(block, is_open) for block, is_open in self.wanted() if not self._is_painted(block, is_open)]
+
+    def keep(self, painted: Sequence[Painted]) -> None:
+        self._painted.update((one.block.key, one) for one in painted)
+
+    def roll(self) -> Roll:
+        """All that is shown, laid out; all of it is painted. What is shown no more is let go of."""
+        shown = [block for block, _ in self.wanted()]
+        self._painted = {block.key: self._painted[block.key] for block in shown}
+        return Roll(shown, [self._painted[block.key].strips for block in shown])
+
+    def _is_painted(self, block: Block, is_open: bool) -> bool:
+        found = self._painted.get(block.key)
+        return (
+            found is not None
+            and found.is_open == is_open
+            and found.manner is self.manner
+            and (found.block is block or found.block == block)
+        )
+
+
+def work(blocks: Sequence[Shown]) -> int:
+    """How much there is to paint."""
+    return sum(weight(block, is_open=is_open) for block, is_open in blocks)
+
+
+def paint_all(blocks: Sequence[Shown], manner: Manner) -> list[Painted]:
+    """Each block painted; in a thread where it is much."""
+    return [Painted(block, manner, is_open, paint(block, manner, is_open=is_open)) for block, is_open in blocks]

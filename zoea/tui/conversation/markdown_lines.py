@@ -1,0 +1,108 @@
+"""A finished answer as styled lines: Rich's Markdown without what hides or swallows text.
+
+HTML, entities and link definitions stand as they were written, line breaks stay,
+links are no escape sequences, and code is never run through a highlighter.
+"""
+
+from __future__ import annotations
+
+import io
+from functools import lru_cache
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.text import Text
+
+from zoea.tui.theme.conversation_palette import Palette
+
+LONGEST_CHARS = 20_000
+LONGEST_LINES = 1_500
+_LEAST_SHOWN = 0.9
+_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable(["reference", "entity"])
+
+
+class _Heading(Heading):
+    """Left, as everything else."""
+
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
+
+
+class _Code(CodeBlock):
+    """On a ground of its own, in one colour."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = Text(str(self.text).rstrip(), style=console.get_style("markdown.code_block"), overflow="fold")
+        yield Padding(text, (0, 1), style=console.get_style("zoea.code"), expand=True)
+
+
+class _Answer(Markdown):
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _Code,
+        "code_block": _Code,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", hyperlinks=False)
+        self.markup = text
+        self.parsed = _PARSER.parse(text)
+        for token in self.parsed:
+            for child in token.children or ():
+                _keep_break(child)
+
+
+def _keep_break(token: Token) -> None:
+    if token.type == "softbreak":
+        token.type = "hardbreak"
+
+
+def suits(text: str) -> bool:
+    """Whether this is of a size to be read as Markdown; longer texts are shown as they stand."""
+    return len(text) <= LONGEST_CHARS and text.count("\n") <= LONGEST_LINES
+
+
+def lines(text: str, width: int, palette: Palette) -> list[list[Segment]] | None:
+    """The text as lines of segments, at most `width` cells wide, without empty ones around.
+
+    None where Markdown would leave out what was written, as it does with nesting
+    beyond its depth or the addresses of pictures.
+    """
+    console = _console(palette)
+    answer = _Answer(text)
+    rendered = console.render_lines(answer, console.options.update(width=max(8, width)), pad=False)
+    meant = _letters(text) - sum(_letters(token.info) for token in answer.parsed)
+    if sum(_letters(segment.text) for line in rendered for segment in line) < _LEAST_SHOWN * meant:
+        return None
+    while rendered and not _has_text(rendered[-1]):
+        rendered.pop()
+    while rendered and not _has_text(rendered[0]):
+        rendered.pop(0)
+    return rendered or None
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _has_text(line: list[Segment]) -> bool:
+    return any(segment.text.strip() for segment in line)
+
+
+@lru_cache(maxsize=4)
+def _console(palette: Palette) -> Console:
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        theme=palette.markdown(),
+        legacy_windows=False,
+        no_color=False,
+        width=80,
+        height=25,
+    )

@@ -1,0 +1,164 @@
+"""Blocks as lines on the screen. Pure: the same block, width and theme give the same strips.
+
+Column 0 is left free for the cursor; a block's first line stands at column 2 and
+its body at column 4. Only segments are made, so no text is ever markup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from textual.strip import Strip
+
+from zoea.tui import number_format
+from zoea.tui.conversation import markdown_lines
+from zoea.tui.conversation.blocks import Block, Kind, Marks, Piece, Shape
+from zoea.tui.conversation.json_tree import tree
+from zoea.tui.theme.conversation_palette import Palette
+from zoea.tui.widgets.text_wrap import wrap
+
+HEAD, BODY = 2, 4
+WIDEST = 120
+LINES = 200
+LINES_VERBOSE = 5000
+BRIEF_LINES = 3
+_JSON_CHARS = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How everything is drawn now."""
+
+    width: int
+    palette: Palette
+    marks: Marks
+    verbose: bool = False
+
+
+def paint(block: Block, manner: Manner, *, is_open: bool) -> tuple[Strip, ...]:
+    """The lines of a block, the free one above it first."""
+    lines = [Strip([])] if block.has_gap else []
+    if block.kind is Kind.TURN:
+        return (*lines, _rule(block, manner, is_open))
+    if block.head:
+        right = list(block.right)
+        if block.folds and block.kind is Kind.CALL:
+            right.append((f" {manner.marks.open if is_open else manner.marks.folded}", "quiet"))
+        left = list(block.head)
+        if block.folds and block.kind is not Kind.CALL:
+            left.insert(0, (f"{manner.marks.open if is_open else manner.marks.folded} ", "quiet"))
+        lines.append(row(left, right, _measure(manner), manner.palette, indent=BODY))
+    if is_open or not block.folds:
+        lines += _body(block, manner)
+    elif block.brief:
+        shown = list(islice(wrap(block.brief, _measure(manner) - BODY - 2), BRIEF_LINES))
+        lines += [_text(line, block.role, manner.palette, BODY + 2) for line in shown]
+    return tuple(lines)
+
+
+def weight(block: Block, *, is_open: bool) -> int:
+    """About how many characters painting it has to look at; Markdown counts tenfold."""
+    if block.folds and not is_open:
+        return 200
+    return 200 + len(block.body) * (10 if block.shape is Shape.MARKDOWN else 1)
+
+
+def _measure(manner: Manner) -> int:
+    """The cells that text may take up: lines that are too long to read are no use on a wide screen."""
+    return max(20, min(manner.width - 1, WIDEST))
+
+
+def _rule(block: Block, manner: Manner, is_open: bool) -> Strip:
+    """The line that a turn begins with; folded, it says what was asked."""
+    left = [(manner.marks.rule * 2 + " ", "border"), *block.head]
+    right = [(" ", ""), *block.right] if block.right else []
+    if not is_open:
+        left.append((f"  {block.brief}", "strong"))
+        right.append((f" {manner.marks.folded}", "quiet"))
+    return row(left, right, _measure(manner), manner.palette, indent=HEAD, fill=manner.marks.rule)
+
+
+def row(
+    left: Sequence[Piece], right: Sequence[Piece], width: int, palette: Palette, *, indent: int, fill: str = " "
+) -> Strip:
+    """One line, exactly as wide as it may be; the left is cut where both have no room."""
+    right_width = sum(cell_len(text) for text, _ in right)
+    room = width - indent - right_width - (1 if right else 0)
+    if room < 10:
+        right, right_width, room = (), 0, width - indent
+    segments = [Segment(" " * indent)]
+    used = 0
+    for text, role in left:
+        size = cell_len(text)
+        if used + size > room:
+            text = set_cell_size(text, max(0, room - used - 1)) + "…"
+            segments.append(Segment(text, palette.style(role)))
+            used = room
+            break
+        segments.append(Segment(text, palette.style(role)))
+        used += size
+    gap = width - indent - right_width - used
+    if fill != " " and gap > 1:
+        segments.append(Segment(" " + fill * (gap - 1), palette.style("border")))
+    else:
+        segments.append(Segment(" " * max(0, gap)))
+    segments += [Segment(text, palette.style(role)) for text, role in right]
+    return Strip(segments)
+
+
+def _body(block: Block, manner: Manner) -> list[Strip]:
+    indent = BODY if not block.folds else BODY + 2
+    width = _measure(manner) - indent
+    limit = LINES_VERBOSE if manner.verbose or not block.folds else LINES
+    drawn = list(islice(_lines(block, manner, width, indent), limit + 1))
+    if len(drawn) > limit:
+        drawn = drawn[:limit]
+        words = "v shows more" if limit == LINES else "e exports all of it"
+        drawn.append(_text(f"{manner.marks.more} there is more: {words}", "quiet", manner.palette, indent))
+    if block.missing:
+        said = f"{manner.marks.more} {number_format.size(block.missing)} more: enter reads it"
+        drawn.append(_text(said, "quiet", manner.palette, indent))
+    return drawn
+
+
+def _lines(block: Block, manner: Manner, width: int, indent: int) -> Iterator[Strip]:
+    palette = manner.palette
+    if not block.body:
+        return
+    if block.shape is Shape.MARKDOWN and markdown_lines.suits(block.body):
+        rendered = markdown_lines.lines(block.body, width, palette)
+        if rendered is not None:
+            for segments in rendered:
+                yield Strip([Segment(" " * indent), *segments])
+            return
+    if block.shape is Shape.JSON and not block.missing and len(block.body) <= _JSON_CHARS:
+        try:
+            value = json.loads(block.body)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict | list):
+            for pieces in tree(value, width, manner.marks):
+                yield from _pieces(pieces, width, palette, indent)
+            return
+    for line in wrap(block.body, width):
+        yield _text(line, block.role, palette, indent)
+
+
+def _pieces(pieces: Iterable[Piece], width: int, palette: Palette, indent: int) -> Iterator[Strip]:
+    """One line of pieces; where the last one is too long it goes on below."""
+    *first, (last, role) = pieces
+    segments = [Segment(" " * indent), *(Segment(text, palette.style(kind)) for text, kind in first if text)]
+    used = sum(cell_len(text) for text, _ in first)
+    lines = list(wrap(last, max(10, width - used)))
+    yield Strip([*segments, Segment(lines[0], palette.style(role))])
+    for line in lines[1:]:
+        yield _text(line, role, palette, indent + used)
+
+
+def _text(text: str, role: str, palette: Palette, indent: int) -> Strip:
+    return Strip([Segment(" " * indent), Segment(text, palette.style(role))])

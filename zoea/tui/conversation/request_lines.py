@@ -1,0 +1,249 @@
+"""A request as lines: its packs as a bar and a table, what was cut, its messages, estimate against actual. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zoea.context import Decision, Plan, Reason, Status, Step, Variant, done, why
+from zoea.context.forms import FormKind
+from zoea.model.enums import RequestState, Role
+from zoea.queries.phrases import failure_phrase, was_unsent
+from zoea.queries.request_inspection import Inspection, OfferedTool, Request, Sent
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.conversation.blocks import Marks
+from zoea.tui.swarm_list.mysis_row import fit, model_of
+from zoea.tui.widgets.folding_list import Item
+from zoea.tui.widgets.line_list import Piece
+from zoea.tui.widgets.text_wrap import wrap
+
+PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "waiting")
+"""Packs in their order have these roles, in the bar and in the table."""
+
+ID_WIDTH = 11
+TOKENS_WIDTH = 7
+_FORMS = {
+    FormKind.FULL: "verbatim",
+    FormKind.BARE: "without its reasoning",
+    FormKind.SUPERSEDED: "superseded by a later call",
+    FormKind.ORDER: "shown again as data",
+}
+_ROLES = {Role.SYSTEM: "quiet", Role.USER: "commander", Role.ASSISTANT: "llm", Role.TOOL: "tool"}
+
+
+def head_lines(request: Request, now: int) -> list[list[Piece]]:
+    """How a request went and what it came to, in three lines; while it is under way, in two."""
+    usage = request.usage
+    role, words = _state(request)
+    first: list[Piece] = [
+        (words, role),
+        (f"  attempt {request.attempt}" if request.attempt > 1 else "", "asking"),
+        (f"  {model_of(request.model, request.provider)}", ""),
+        (f"  {number_format.clock(request.created_at, now, seconds=True)}", "quiet"),
+    ]
+    if request.state == RequestState.RESERVED:
+        reserved = number_format.tokens(request.reserved_tokens)
+        return [
+            first,
+            [
+                (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
+                (f"  {reserved} reserved", "quiet"),
+            ],
+        ]
+    off = request.off_by
+    second: list[Piece] = [
+        (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
+        (
+            f"  {number_format.tokens(usage.input_tokens)} actual",
+            "strong" if usage.input_tokens is not None else "quiet",
+        ),
+        (f"  estimate {100 * off:+.0f} %" if off is not None else "  the provider did not say", _off_role(off)),
+        (f"  {number_format.tokens(usage.cached_tokens)} cached" if usage.cached_tokens is not None else "", "quiet"),
+    ]
+    thought = f" ({number_format.tokens(usage.reasoning_tokens)} reasoning)" if usage.reasoning_tokens else ""
+    took = number_format.duration(request.duration_us) if request.duration_us is not None else "?"
+    begun = number_format.duration(request.first_token_us) if request.first_token_us is not None else "?"
+    third: list[Piece] = [
+        (f"{number_format.tokens(usage.output_tokens)} tokens answered{thought}", ""),
+        (f"  took {took}", ""),
+        (f", first token after {begun}" if request.first_token_us is not None else "", "quiet"),
+        (f"  {number_format.money(usage.cost_micros)}", "quiet"),
+        (f"  {number_format.tokens(request.reserved_tokens)} reserved", "quiet"),
+    ]
+    return [first, second, third]
+
+
+def request_line(request: Request, width: int, marks: Marks) -> list[Piece]:
+    """One request in the list of them."""
+    role, _ = _state(request)
+    sign = {"errored": marks.bad, "waiting": marks.run}.get(role, marks.ok)
+    turn = f"t{request.turn_number}.{request.iteration}" if request.turn_number is not None else request.purpose
+    actual = request.usage.input_tokens
+    tokens = number_format.tokens(actual) if actual is not None else f"~{number_format.tokens(request.planned_tokens)}"
+    again = f"x{request.attempt}" if request.attempt > 1 else ""
+    return [
+        (f"{fit(sign, 2)} ", role),
+        (fit(turn, 9), "" if request.has_plan else "quiet"),
+        (fit(again, 3), "asking"),
+        (fit(tokens, TOKENS_WIDTH, right=True), ""),
+        (
+            fit(number_format.duration(request.duration_us) if request.duration_us is not None else "", 8, right=True),
+            "quiet",
+        ),
+    ]
+
+
+def plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
+    """The packs as a bar and a table, and what is not verbatim; where the plan is gone, why."""
+    plan = inspection.plan
+    if plan is None:
+        return [[(line, "quiet")] for line in wrap(inspection.gone, max(10, width))]
+    budget = plan.budget
+    lines: list[list[Piece]] = [
+        [
+            (number_format.tokens(budget.final_tokens), "title"),
+            (f" of {number_format.tokens(budget.max_tokens)} tokens", ""),
+            (f"  {number_format.tokens(budget.remaining_tokens)} left", "quiet"),
+        ],
+        pack_bar(plan, max(10, width)),
+    ]
+    request = inspection.request
+    if request.calibration != 1.0:
+        before = number_format.tokens(request.estimated_tokens)
+        lines.append([(f"~{before} by characters, before calibration ×{request.calibration:.2f}", "quiet")])
+    if budget.over_budget_tokens:
+        over = number_format.tokens(budget.over_budget_tokens)
+        lines.append([(f"{over} over: what is required is larger than the budget", "errored")])
+    lines.append([])
+    for place, decision in enumerate(plan.decisions):
+        lines += _decision_lines(decision, PACK_ROLES[place % len(PACK_ROLES)], plan, width)
+    if plan.steps:
+        lines += [[], [("Not verbatim", "title")]]
+        lines += [line for step in plan.steps for line in _step_lines(step, width)]
+    return lines
+
+
+def pack_bar(plan: Plan, width: int) -> list[Piece]:
+    """Each pack's share of the budget in its role; every pack that is there has at least one cell."""
+    total = max(1, plan.budget.max_tokens, plan.budget.final_tokens)
+    pieces: list[Piece] = []
+    left = width
+    for place, decision in enumerate(plan.decisions):
+        if decision.tokens and left:
+            cells = min(left, max(1, round(decision.tokens / total * width)))
+            pieces.append(("━" * cells, PACK_ROLES[place % len(PACK_ROLES)]))
+            left -= cells
+    return [*pieces, ("─" * left, "quiet")]
+
+
+def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> list[list[Piece]]:
+    is_out = decision.status is Status.SKIPPED
+    is_empty = decision.reason is Reason.EMPTY
+    form = (
+        "empty" if is_empty else "left out" if is_out else "compact" if decision.variant is Variant.COMPACT else "full"
+    )
+    cut = ", parts of it cut" if decision.truncated else ""
+    tokens = "–" if is_out else number_format.tokens(decision.tokens)
+    form_role = "quiet" if is_empty or (form == "full" and not decision.truncated) else "asking"
+    wanted = f", wants {number_format.tokens(decision.wanted_tokens)}" if is_out and decision.wanted_tokens else ""
+    lines: list[list[Piece]] = [
+        [
+            ("━ " if not is_out else "  ", role),
+            (fit(decision.id, ID_WIDTH), "quiet" if is_out else ""),
+            (fit(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
+            ("  ", ""),
+            (fit(form, 9), form_role),
+            (_cut(why(decision.reason) + wanted + cut, width - ID_WIDTH - TOKENS_WIDTH - 13), "quiet"),
+        ]
+    ]
+    if decision.setting:
+        advice = f"{decision.setting} would have kept it whole"
+        lines += [[("  ", ""), (line, "quiet")] for line in wrap(advice, max(10, width - 2))]
+    return lines
+
+
+def _step_lines(step: Step, width: int) -> list[list[Piece]]:
+    size = f"{number_format.size(step.before_chars)} → {number_format.size(step.after_chars)}"
+    words = f"{done(step.kind)} ({size})"
+    first = f"#{step.memory_id}"
+    lines = list(wrap(words, max(10, width - 10)))
+    return [[(fit(first if not place else "", 8) + "  ", "quiet"), (line, "")] for place, line in enumerate(lines)]
+
+
+def message_items(sent: Sequence[Sent], marks: Marks) -> list[Item]:
+    """The messages as they were sent: role, form and size above, every text that went out below."""
+    return [_message(place, each, marks) for place, each in enumerate(sent)]
+
+
+def _message(place: int, sent: Sent, marks: Marks) -> Item:
+    message = sent.message
+    role = _ROLES[message.role]
+    head: list[Piece] = [(f"{place + 1:>3} ", "quiet"), (fit(str(message.role), 10), role)]
+    if message.role is Role.TOOL:
+        head.append((f"{one_line(message.name)} ", "tool"))
+        head.append((f"answers {message.call_id} ", "quiet"))
+        head.append(("failed ", "errored") if message.is_error else ("", ""))
+    if message.calls:
+        head.append((f"{len(message.calls)} call{'s' * (len(message.calls) != 1)} ", "tool"))
+    head.append((form_words(sent), "asking" if sent.form not in ("", FormKind.FULL) else "quiet"))
+    right: list[Piece] = [
+        (f" {number_format.size(len(message.content))}", ""),
+        (fit(f"~{number_format.tokens(sent.tokens)}", TOKENS_WIDTH, right=True), "quiet"),
+    ]
+    body: list[Piece] = []
+    if message.reasoning:
+        body.append((message.reasoning, "reasoning"))
+    if message.native is not None:
+        native = message.native
+        kept = f"[{native.provider}'s own blocks for {native.model}, {number_format.size(len(native.blocks))}]"
+        body += [(kept, "quiet"), (native.blocks, "reasoning")]
+    if message.content:
+        body.append((message.content, "" if message.role is not Role.SYSTEM else "quiet"))
+    body += [(f"{marks.tool} {call.name}({call.arguments})  {call.id}", "tool") for call in message.calls]
+    return Item(head, right, body)
+
+
+def form_words(sent: Sent) -> str:
+    """What a message shows of its memory, in words."""
+    if not sent.form:
+        return "" if sent.message.memory_id is None else "cut as a message"
+    kind = FormKind(sent.form)
+    if kind is FormKind.CUT:
+        return f"cut to {number_format.size(sent.kept_chars)}"
+    if kind is FormKind.TAIL:
+        return f"its last {number_format.size(sent.kept_chars)}"
+    return _FORMS[kind]
+
+
+def tool_items(tools: Sequence[OfferedTool]) -> list[Item]:
+    """The tools that were offered: name, what it is for, its schema."""
+    return [
+        Item(
+            [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")],
+            body=((tool.description, ""), (tool.schema, "quiet")),
+            brief=0,
+        )
+        for tool in tools
+    ]
+
+
+def _state(request: Request) -> tuple[str, str]:
+    """The role and the words of how it ended."""
+    if failed := failure_phrase(request.state, request.error_class):
+        return "waiting" if was_unsent(request.state, request.error_class) else "errored", failed
+    match request.state:
+        case RequestState.REFUSED:
+            return "errored", "refused: over a budget"
+        case RequestState.RESERVED:
+            return "waiting", "under way"
+        case RequestState.ESTIMATED:
+            return "running", f"ended: {request.finish_reason or 'unknown'} (usage is an estimate)"
+    return "running", f"ended: {request.finish_reason or 'unknown'}"
+
+
+def _cut(text: str, width: int) -> str:
+    return fit(text, width).rstrip() if width > 1 else text
+
+
+def _off_role(off: float | None) -> str:
+    return "quiet" if off is None or abs(off) < 0.15 else "asking"

@@ -1,0 +1,72 @@
+"""Tools as people read and try them: the arguments to begin with, and what a schema asks for. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from zoea.model.values import ToolView
+from zoea.text.control_characters import one_line
+from zoea.tui.widgets.folding_list import Item
+from zoea.tui.widgets.line_list import Piece
+
+_FEW = 4
+_EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+
+
+def tool_item(tool: ToolView) -> Item:
+    """Name, annotations and purpose above; the whole of it with its schema below."""
+    head: list[Piece] = [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")]
+    body: list[Piece] = [(tool.description or "(no description)", "")]
+    body += [(f"Zoea fills in: {', '.join(tool.injected)}", "asking")] if tool.injected else []
+    body.append((pretty(tool.schema), "quiet"))
+    return Item(head, [(f" {word}", role) for word, role in hints(tool)], body, brief=0)
+
+
+def hints(tool: ToolView) -> list[Piece]:
+    """What the upstream says of its tool, in a word each."""
+    found: list[Piece] = []
+    if tool.destructive:
+        found.append(("destructive", "errored"))
+    if tool.read_only:
+        found.append(("reads", "running"))
+    elif tool.idempotent:
+        found.append(("repeatable", "quiet"))
+    return found
+
+
+def pretty(schema: str) -> str:
+    """JSON text on several lines; the same text where it is no JSON."""
+    try:
+        return json.dumps(json.loads(schema), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return schema
+
+
+def skeleton(tool: ToolView) -> str:
+    """Arguments to begin with: those that are required, or all where there are few."""
+    try:
+        schema = json.loads(tool.schema)
+    except (ValueError, RecursionError):
+        return "{}"
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(fields, dict):
+        return "{}"
+    required = schema.get("required")
+    names = [name for name in fields if isinstance(required, list) and name in required]
+    if not names and len(fields) <= _FEW:
+        names = list(fields)
+    return json.dumps({name: _begin(fields[name]) for name in names}, ensure_ascii=False, indent=2)
+
+
+def _begin(field: object) -> Any:
+    if not isinstance(field, Mapping):
+        return None
+    if "default" in field:
+        return field["default"]
+    choices = field.get("enum")
+    if isinstance(choices, list) and choices:
+        return choices[0]
+    kind = field.get("type")
+    return _EMPTY.get(kind) if isinstance(kind, str) else None

@@ -1,0 +1,1 @@
+"""Modal dialogs, each with its style file beside it."""

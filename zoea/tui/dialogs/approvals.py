@@ -1,0 +1,232 @@
+"""The approval panel: one question at a time, the call shown whole, answered with one key.
+
+It opens only by its key, and is deaf for a moment after each new question, so that
+no key meant for something else allows a call.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.timer import Timer
+from textual.types import CSSPathType
+from textual.widgets import Input
+
+from zoea.model.enums import ApprovalAnswer
+from zoea.model.values import ApprovalView
+from zoea.queries.phrases import question_of
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.commands.actions import Place, bindings, of
+from zoea.tui.commands.typed_keys import TypedKey
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.widgets.status_bars import KeyLine
+from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.widgets.text_lines import TextLines
+
+DEAF_S = 0.3
+_IN_WORDS = "your answer; enter sends it, esc leaves the question waiting"
+_WHY_NOT = "why not, for the model to read; enter denies, esc goes back"
+
+
+class ApprovalPanel(CockpitModal[None]):
+    """Shows the oldest question that waits; goes when none is left.
+
+    Args:
+        first: Begin with this mysis's, by id, where it asks.
+    """
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "approvals.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(of(Place.APPROVAL)),
+        Binding("right", "other(1)", "next question", show=False),
+        Binding("left", "other(-1)", "question before", show=False),
+    ]
+
+    def __init__(self, first: int = 0) -> None:
+        super().__init__()
+        self._first = first
+        self._shown: ApprovalView | None = None
+        self._answered: set[int] = set()
+        self._deaf: Timer | None = None
+        self._box = Vertical(id="approval", classes="box")
+        self._who = TextBlock(id="who")
+        self._call = TextLines(id="call")
+        self._sentence = Input(id="sentence", placeholder=_WHY_NOT)
+        self._keys = KeyLine(id="answers")
+        self.is_listening = False
+        """False for 300 ms after a question is shown: no key answers then."""
+
+    def compose(self) -> ComposeResult:
+        with self._box:
+            yield self._who
+            yield self._call
+            yield self._sentence
+            yield self._keys
+
+    def on_mount(self) -> None:
+        self._sentence.display = False
+        self._call.focus()
+        self.cockpit.asked.refresh()
+        waiting = self._waiting()
+        first = next((one for one in waiting if one.mysis_id == self._first), waiting[0] if waiting else None)
+        self._show(first)
+
+    def _waiting(self) -> list[ApprovalView]:
+        return [one for one in self.cockpit.asked.open if one.id not in self._answered]
+
+    # What waits changes.
+
+    def asked_changed(self) -> None:
+        """Others come, and this one may be answered elsewhere or expire: the shown one stays while it waits."""
+        waiting = self._waiting()
+        if not waiting:
+            if self._shown is not None or self.cockpit.asked.open:
+                self.close_box()
+        elif self._shown is None or self._shown.id not in {one.id for one in waiting}:
+            self._show(waiting[0])
+        else:
+            self._draw()
+
+    @property
+    def _is_question(self) -> bool:
+        """Whether it wants words, not leave to run a tool."""
+        return self._shown is not None and bool(question_of(self._shown))
+
+    def close_box(self) -> None:
+        if self.is_current:
+            self.dismiss()
+
+    def _show(self, approval: ApprovalView | None) -> None:
+        self._shown = approval
+        self._leave_sentence()
+        self.is_listening = False
+        if self._deaf is not None:
+            self._deaf.stop()
+        self._deaf = self.set_timer(DEAF_S, self._listen)
+        asked = question_of(approval) if approval else ""
+        self._call.put(asked or (pretty(approval.arguments) if approval else ""))
+        self._sentence.display = bool(asked)
+        self._sentence.value = ""
+        self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
+        self._draw()
+
+    def _listen(self) -> None:
+        self.is_listening = True
+        if self._is_question:
+            self._sentence.focus()
+        self._draw()
+
+    def tick(self) -> None:
+        self._draw()
+
+    def redraw_bars(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted or self._shown is None:
+            return
+        waiting, shown, now = self._waiting(), self._shown, self.cockpit.now()
+        place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
+        box = self._box
+        box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
+        box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
+        self._who.put(question_lines(shown, now))
+        answers = self._keys
+        if self._sentence.display:
+            enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
+            words = (("enter", enter), ("escape", escape))
+            answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
+        else:
+            answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)
+        answers.styles.opacity = 1.0 if self.is_listening else 0.5
+
+    # Answering.
+
+    def _answer(self, answer: ApprovalAnswer, sentence: str = "") -> None:
+        shown = self._shown
+        if shown is None or not self.is_listening or (self._is_question and not sentence):
+            return
+        self._answered.add(shown.id)
+        self.cockpit.ask_swarm(
+            self.cockpit.api.answer(shown.id, answer, sentence=sentence), done=lambda _: self.cockpit.asked.refresh()
+        )
+        waiting = self._waiting()
+        if waiting:
+            self._show(waiting[0])
+        else:
+            self.close_box()
+
+    def do_approval_once(self) -> None:
+        self._answer(ApprovalAnswer.ONCE)
+
+    def do_approval_session(self) -> None:
+        self._answer(ApprovalAnswer.SESSION)
+
+    def do_approval_template(self) -> None:
+        self._answer(ApprovalAnswer.TEMPLATE)
+
+    def do_approval_deny(self) -> None:
+        if self.is_listening and not self._is_question:
+            sentence = self._sentence
+            sentence.value = ""
+            sentence.display = True
+            sentence.focus()
+            self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        said = event.value.strip()
+        if not self._is_question:
+            self._answer(ApprovalAnswer.DENIED, said)
+        elif said:
+            self._answer(ApprovalAnswer.ONCE, said)
+
+    def _leave_sentence(self) -> bool:
+        sentence = self._sentence
+        was_open = bool(sentence.display)
+        sentence.display = False
+        self._call.focus()
+        return was_open
+
+    def do_approval_later(self) -> None:
+        if self._is_question or not self._leave_sentence():
+            self.close_box()
+        else:
+            self._draw()
+
+    def action_other(self, by: int) -> None:
+        """Look at another question without answering this one."""
+        waiting = self._waiting()
+        ids = [one.id for one in waiting]
+        if self._shown is not None and self._shown.id in ids and len(ids) > 1:
+            self._show(waiting[(ids.index(self._shown.id) + by) % len(ids)])
+
+
+def question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
+    """Who wants to call what, where, since when and until when."""
+    upstream = one_line(approval.upstream) or "Zoea itself"
+    head: list[Piece] = [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")]
+    return [
+        [("It wants to know", "strong")] if question_of(approval) else head,
+        [
+            (f"waits {number_format.age(approval.asked_at, now)}", ""),
+            (
+                f" · expires in {number_format.span(max(0, (approval.expires_at - now) / number_format.SECOND))}",
+                "quiet",
+            ),
+            (", then it goes on without" if question_of(approval) else ", then it is refused", "quiet"),
+        ],
+    ]
+
+
+def pretty(arguments: str) -> str:
+    """A JSON object over several lines; what is no JSON as it is."""
+    try:
+        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments

@@ -1,0 +1,193 @@
+"""Changing what a mysis is, or the marked: template, provider, model, tags, budgets, any setting that is one mysis's.
+
+Every field begins with what holds now, for all of them; only what was changed is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.types import CSSPathType
+from textual.widgets import Input, Static
+
+from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.values import MysisView
+from zoea.text.control_characters import one_line, strip
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+if TYPE_CHECKING:
+    from zoea.runtime.mysis_options import Configured
+
+_BUDGETS = (
+    ("budget.token_budget_per_agent", "a request"),
+    ("budget.token_budget_per_task", "a turn"),
+    ("budget.mysis", "in all"),
+)
+_KEPT = "\x00kept"
+_AS_THEY_ARE = "as they are"
+
+
+class Configuring(CockpitModal[None]):
+    """The form for one mysis, or for several at once."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "configure.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "keep", "keep", priority=True),
+        Binding("escape", "leave", "back"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, views: Sequence[MysisView]) -> None:
+        super().__init__()
+        self._views = tuple(views)
+        self._before: Configured | None = None
+        self._is_keeping = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = Content(f"CONFIGURE {self._who}")
+            box.border_subtitle = hints("enter keep · tab next field · esc back")
+            yield from _field("template", Choice([(_KEPT, _AS_THEY_ARE)], id="template"))
+            yield from _field("provider", Choice([(_KEPT, _AS_THEY_ARE)], id="provider"))
+            yield from _field("model", Input(id="model", compact=True))
+            yield from _field("tags", Input(id="tags", compact=True))
+            yield Static("tokens", classes="head", markup=False)
+            for path, label in _BUDGETS:
+                yield from _field(label, Input(id=_id(path), compact=True))
+            yield from _field("settings", Input(id="others", placeholder="nudge.enabled=false …", compact=True))
+            yield TextBlock(id="error")
+
+    @property
+    def _who(self) -> str:
+        return one_line(self._views[0].name) if len(self._views) == 1 else f"{len(self._views)} myses"
+
+    def on_mount(self) -> None:
+        self.query_one("#template", Choice).focus()
+        self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
+
+    async def _read(self) -> None:
+        from zoea.runtime.mysis_options import configured, written
+
+        cockpit, opened = self.cockpit, self.cockpit.opened
+        if opened is None:
+            return
+        try:
+            ids = [view.id for view in self._views]
+            found = await asyncio.to_thread(configured, opened.places, opened.database, ids, cockpit.now())
+        except ZoeaError as error:
+            self._say(error)
+            return
+        if not self.is_attached:
+            return
+        self._before = found
+        offered = found.choices
+        templates = [(one.name, f"{one.name}  {one.title}") for one in offered.templates]
+        self.query_one("#template", Choice).offer([(_KEPT, _as_it_is(found.template)), *templates])
+        providers = [(one.name, one.title) for one in offered.providers if one.name]
+        self.query_one("#provider", Choice).offer([(_KEPT, _as_it_is(found.provider)), *providers])
+        for name, value in (("#model", found.model), ("#tags", found.tags)):
+            text = self.query_one(name, Input)
+            text.value = strip(value)
+            text.placeholder = "" if len(self._views) == 1 else _AS_THEY_ARE
+        for path, _ in _BUDGETS:
+            field = self.query_one(f"#{_id(path)}", Input)
+            field.value = str(found.own[path]) if path in found.own else ""
+            general = found.general[path]
+            field.placeholder = f"as the settings say: {general:,}" if general else "as the settings say: no bound"
+        self.query_one("#others", Input).value = strip(written(_rest(found.own)))
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+    def action_keep(self) -> None:
+        if self._is_keeping or self._before is None:
+            return
+        try:
+            settings = self._settings()
+        except UsageError as error:
+            self._say(error)
+            return
+        self._is_keeping = True
+        model = self.query_one("#model", Input).value.strip()
+        tags = tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split()))
+        configure = partial(
+            self.cockpit.api.configure,
+            template=self._chosen("template"),
+            provider=self._chosen("provider"),
+            model=model if model != self._before.model else "",
+            tags=None if " ".join(tags) == self._before.tags else tags,
+            settings=settings,
+        )
+
+        async def configure_all() -> MysisView:
+            for view in self._views:
+                last = await configure(f"#{view.id}")
+            return last
+
+        self.cockpit.ask_swarm(configure_all(), done=self._kept, refused=self._say)
+
+    def _chosen(self, field: str) -> str:
+        value = self.query_one(f"#{field}", Choice).value
+        return "" if value == _KEPT else value
+
+    def _settings(self) -> dict[str, Any]:
+        """What was changed of them. Raises UsageError."""
+        from zoea.runtime.mysis_options import difference, read
+
+        assert self._before is not None
+        after = read(self.query_one("#others", Input).value)
+        for path, label in _BUDGETS:
+            said = self.query_one(f"#{_id(path)}", Input).value.strip().replace(",", "").replace("_", "")
+            if said and not said.isdecimal():
+                raise UsageError(f"tokens {label}: {said!r} is no number", hint="Empty is what the settings say.")
+            if said:
+                after[path] = int(said)
+        return difference(self._before.own, after)
+
+    def _kept(self, view: MysisView) -> None:
+        done = f"{self._who} is {one_line(view.template)} now; r starts it"
+        if len(self._views) > 1:
+            done = f"{self._who} are configured; r starts them"
+        self.cockpit.notify(done, markup=False)
+        if self.is_current:
+            self.dismiss()
+
+    def _say(self, error: ZoeaError) -> None:
+        self._is_keeping = False
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
+        lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
+        lines += [[(error.hint, "quiet")]] if error.hint else []
+        self.query_one("#error", TextBlock).put(lines)
+
+
+def _as_it_is(name: str) -> str:
+    return f"{name} (as it is)" if name else _AS_THEY_ARE
+
+
+def _field(label: str, widget: Input | Choice) -> ComposeResult:
+    with Horizontal(classes="field"):
+        yield Static(label, classes="label", markup=False)
+        yield widget
+
+
+def _id(path: str) -> str:
+    return path.replace(".", "-")
+
+
+def _rest(own: Any) -> dict[str, Any]:
+    """What has no field of its own."""
+    return {path: value for path, value in own.items() if path not in dict(_BUDGETS)}

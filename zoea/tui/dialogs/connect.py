@@ -1,0 +1,158 @@
+"""Connecting a model: what it speaks, where it is, its key. Tried on wish, written to the settings on enter."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.types import CSSPathType
+from textual.widgets import Input, Static
+
+from zoea.llm.discovery import Found, Status
+from zoea.model.errors import SettingsError
+from zoea.runtime.model_connection import Connection, connect, tried
+from zoea.settings.origin import SettingsInvalid
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+TYPES = (
+    ("openai", "OpenAI, or anything that speaks as it does"),
+    ("anthropic", "Anthropic"),
+    ("ollama", "Ollama"),
+    ("embedded", "a model file that runs inside Zoea"),
+)
+_ADDRESSES = {
+    "openai": "empty: https://api.openai.com/v1",
+    "anthropic": "empty: Anthropic's own",
+    "ollama": "empty: http://127.0.0.1:11434",
+    "embedded": "none is needed",
+}
+_MODELS_SHOWN = 6
+
+
+class Connect(CockpitModal[str | None]):
+    """Dismissed with the provider's name once it is written, else with None."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "connect.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "connect", "connect", priority=True),
+        Binding("ctrl+t", "try_it", "try it", priority=True),
+        Binding("escape", "leave", "back"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, given: Connection | None = None) -> None:
+        super().__init__()
+        self._given = given or Connection("")
+        self._is_busy = False
+
+    def compose(self) -> ComposeResult:
+        given = self._given
+        with Vertical(classes="box") as box:
+            box.border_title = "CONNECT A MODEL"
+            box.border_subtitle = hints("enter connect · ^t try it · tab next field · esc back")
+            yield from _field("speaks", Choice(TYPES, id="type"))
+            yield from _field("name", Input(given.name, id="name", placeholder="a word of your own", compact=True))
+            yield from _field("address", Input(given.base_url, id="address", compact=True))
+            yield from _field("model", Input(given.model, id="model", placeholder="^t lists them", compact=True))
+            yield from _field(
+                "key",
+                Input(
+                    given.key,
+                    id="key",
+                    password=not given.key.startswith("env:"),
+                    placeholder="the key, or env:NAME; it is stored apart from the settings",
+                    compact=True,
+                ),
+            )
+            yield TextBlock(id="error")
+
+    def on_mount(self) -> None:
+        kind = self.query_one("#type", Choice)
+        kind.choose(str(self._given.type))
+        self.query_one("#address", Input).placeholder = _ADDRESSES.get(kind.value, "")
+        self.query_one("#name", Input).focus()
+
+    def on_choice_changed(self, event: Choice.Changed) -> None:
+        self.query_one("#address", Input).placeholder = _ADDRESSES.get(event.choice.value, "")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        # A reference is no secret: it is better seen.
+        if event.input.id == "key":
+            event.input.password = not event.value.startswith(("env:", "file:", "keyring:"))
+
+    @property
+    def connection(self) -> Connection:
+        """What stands in the fields."""
+        kind = self.query_one("#type", Choice).value
+        name, address, model, key = (
+            self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
+        )
+        return Connection(name or kind, kind, address, model, key)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def do_app_back(self) -> None:
+        self.dismiss(None)
+
+    def action_try_it(self) -> None:
+        if not self._is_busy:
+            self._say([[("asking for its models…", "quiet")]])
+            self.run_worker(Beside(self._try), exclusive=True)
+
+    async def _try(self) -> None:
+        self._is_busy = True
+        try:
+            found = await tried(self.cockpit.where, self.connection)
+        except SettingsError as error:
+            self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
+            return
+        finally:
+            self._is_busy = False
+        self._say(_result(found))
+        model = self.query_one("#model", Input)
+        if found.models and not model.value:
+            model.value = found.models[0].name
+
+    def action_connect(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self.run_worker(Beside(lambda: self._connect(self.connection)), exclusive=True)
+
+    async def _connect(self, connection: Connection) -> None:
+        try:
+            await asyncio.to_thread(connect, self.cockpit.where, connection)
+        except SettingsInvalid as error:
+            self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
+        except SettingsError as error:
+            self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
+        else:
+            self.dismiss(connection.name)
+        finally:
+            self._is_busy = False
+
+    def _say(self, lines: list[list[Piece]]) -> None:
+        self.query_one("#error", TextBlock).put(lines)
+
+
+def _result(found: Found) -> list[list[Piece]]:
+    if found.status is not Status.OK:
+        detail = f": {found.detail}" if found.detail else ""
+        return [[(f"{found.status}{detail}", "errored")], [(found.hint, "quiet")]]
+    names = [model.name for model in found.models or ()]
+    more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
+    return [[(f"it answers, and has {', '.join(names[:_MODELS_SHOWN])}{more}", "running")]]
+
+
+def _field(label: str, widget: Input | Choice) -> ComposeResult:
+    with Horizontal(classes="field"):
+        yield Static(label, classes="label", markup=False)
+        yield widget

@@ -1,0 +1,155 @@
+"""Writing a conversation to a file: which format, where, and what is taken out; nothing is overwritten unasked."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from zoea.model.errors import ZoeaError
+from zoea.text.control_characters import one_line
+from zoea.transfer.export import Format, file_name, write
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.swarm_list.mysis_row import Piece
+from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.widgets.text_block import TextBlock
+
+_WORDS = {
+    Format.MARKDOWN: "Markdown, to read and to paste",
+    Format.HTML: "HTML, one page without scripts",
+    Format.JSONL: "JSON lines, every field of every row",
+}
+
+
+class _Path(Input):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "screen.other_format", "format", priority=True),
+        Binding("ctrl+r", "screen.other_redaction", "redact", priority=True),
+    ]
+
+
+class Exporting(CockpitModal[None]):
+    """The dialog.
+
+    Args:
+        mysis_id, name: Whose conversation.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
+    DEFAULT_CSS = """
+    Exporting .box { width: 84; }
+    Exporting #forms { height: auto; margin-bottom: 1; }
+    Exporting #notes { height: auto; margin-top: 1; }
+    """
+
+    def __init__(self, mysis_id: int, name: str) -> None:
+        super().__init__()
+        self._mysis_id = mysis_id
+        self._mysis = name
+        self._form = Format.MARKDOWN
+        self._redact: bool | None = None
+        self._replaces = ""
+        self._problem = ""
+        self._is_writing = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "EXPORT"
+            box.border_subtitle = hints("enter write · tab format · ctrl+r redaction · esc back")
+            yield TextBlock(id="forms")
+            yield _Path(self._proposal(), compact=True, select_on_focus=False)
+            yield TextBlock(id="notes")
+
+    def on_mount(self) -> None:
+        self.query_one(_Path).focus()
+        self._draw()
+
+    @property
+    def path(self) -> str:
+        return self.query_one(_Path).value
+
+    @property
+    def redacts(self) -> bool:
+        return self._form.redacts if self._redact is None else self._redact
+
+    def _proposal(self) -> str:
+        return file_name(self._mysis, self._form, self.cockpit.now())
+
+    def action_leave(self) -> None:
+        self.do_app_back()
+
+    def action_other_format(self) -> None:
+        """The next format; the ending of the name follows."""
+        forms = list(Format)
+        before = self._form
+        self._form = forms[(forms.index(before) + 1) % len(forms)]
+        field = self.query_one(_Path)
+        if field.value.endswith(f".{before}"):
+            field.value = field.value.removesuffix(str(before)) + str(self._form)
+        self._draw()
+
+    def action_other_redaction(self) -> None:
+        self._redact = not self.redacts
+        self._draw()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._replaces = self._problem = ""
+        self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        given = event.value.strip()
+        opened = self.cockpit.opened
+        if not given or opened is None or self._is_writing:
+            return
+        path = Path(given).expanduser()
+        replace = self._replaces == given
+        if path.exists() and not replace:
+            self._replaces = given
+            self._draw()
+            return
+        self._is_writing = True
+        self.run_worker(Beside(lambda: self._write(opened.database, path, replace)))
+
+    async def _write(self, database: Path, path: Path, replace: bool) -> None:
+        try:
+            turns = await asyncio.to_thread(
+                write, database, self._mysis_id, path, self._form, redact=self.redacts, replace=replace
+            )
+        except ZoeaError as error:
+            self._problem = f"{error.what} {error.hint}".strip()
+            self._draw()
+            return
+        finally:
+            self._is_writing = False
+        self.cockpit.notify(f"{turns} turns written to {path}", title="Exported", markup=False)
+        self.dismiss()
+
+    def _draw(self) -> None:
+        lines: list[list[Piece]] = [[(f"the whole conversation of {one_line(self._mysis)}", "strong")], []]
+        for form in Format:
+            chosen = form is self._form
+            lines.append(
+                [
+                    ("› " if chosen else "  ", "title"),
+                    (f"{form:<7}", "title" if chosen else "quiet"),
+                    (_WORDS[form], "" if chosen else "quiet"),
+                ]
+            )
+        self.query_one("#forms", TextBlock).put(lines)
+        notes: list[list[Piece]] = []
+        if self.redacts:
+            notes.append([("keys, tokens, addresses and numbers of people are taken out", "quiet")])
+        else:
+            notes.append([("nothing is taken out: keys and addresses that were said stand in the file", "waiting")])
+        if self._replaces:
+            notes.append([("there is such a file: enter again replaces it", "errored")])
+        if self._problem:
+            notes.append([(self._problem, "errored")])
+        self.query_one("#notes", TextBlock).put(notes)

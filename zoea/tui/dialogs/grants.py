@@ -1,0 +1,222 @@
+"""What a person allowed for whole templates: which tool, since when; taken back with a key that is pressed twice."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.types import CSSPathType
+
+from zoea.model.enums import ApprovalAnswer
+from zoea.model.errors import ZoeaError
+from zoea.model.values import Event, GrantView
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.swarm_list.mysis_row import Piece, fit
+from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.text_block import TextBlock
+
+_TEMPLATE, _TOOL, _UPSTREAM = 18, 30, 12
+"""Widths of the columns: with the age they fill a box of eighty columns."""
+_NAME_MOST = 120
+"""Characters of a name: what an upstream calls a tool has no bound of its own."""
+_OWN = "Zoea's own"
+
+
+class Grants(CockpitModal[None]):
+    """One row for each grant. What cannot be read or revoked is said below the rows, which stay."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "grants.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "revoke", "revoke"),
+        Binding("escape", "leave", "back"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grants: tuple[GrantView, ...] | None = None
+        self._is_busy = False
+        self._is_old = False
+        self._to_revoke: GrantView | None = None
+        self._line: Piece = ("", "")
+        self._unread: Piece = ("", "")
+        self._box = Vertical(classes="box")
+        self._list = PickList(id="grants")
+        self._notes = TextBlock(id="notes")
+
+    def compose(self) -> ComposeResult:
+        with self._box:
+            yield self._list
+            yield self._notes
+
+    def on_mount(self) -> None:
+        self._box.border_title = "GRANTS"
+        self._draw()
+        self._list.focus()
+        self._read()
+
+    # What the person does.
+
+    def action_leave(self) -> None:
+        self.do_app_back()
+
+    def action_revoke(self) -> None:
+        """Take back the grant under the cursor, where this is the second press."""
+        grant = self._chosen
+        if grant is None or self._to_revoke is not None or self._looks_only:
+            return
+        self._line = ("", "")
+        if self.cockpit.arming.press(f"revoke {grant.id}", "press r again to revoke it"):
+            self._to_revoke = grant
+            self._read()
+
+    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+        event.stop()
+        self._draw()
+
+    # What comes of it.
+
+    def feed_happened(self, event: Event) -> None:
+        """Somebody allowed or revoked one, here or at another front."""
+        allowed = event.kind == "approval.answered" and event.data.get("answer") == ApprovalAnswer.TEMPLATE
+        if allowed or event.kind == "grant.revoked":
+            self._read()
+
+    def _read(self) -> None:
+        """Read what holds, once what goes on is done; a grant that shall go is revoked before."""
+        self._is_old = True
+        if not self._is_busy:
+            self._is_busy = True
+            # The app's work, not the box's: leaving it cuts nothing off.
+            self.cockpit.run_worker(Beside(self._catch_up), exit_on_error=False)
+
+    async def _catch_up(self) -> None:
+        try:
+            while self._is_old:
+                self._is_old = False
+                revoked = self._to_revoke
+                if revoked is not None:
+                    await self._revoke(revoked)
+                try:
+                    self._show(await self.cockpit.api.grants())
+                    self._unread = ("", "")
+                except ZoeaError as error:
+                    self._unread = _said(error)
+                if revoked is not None:
+                    self._to_revoke = None
+        finally:
+            self._is_busy = False
+            self._to_revoke = None
+            self._draw()
+
+    async def _revoke(self, grant: GrantView) -> None:
+        try:
+            gone = await self.cockpit.api.revoke(grant.id)
+            self._line = (f"revoked: myses of {_name(gone.template)} ask again for {_whose(gone)}", "running")
+        except ZoeaError as error:
+            self._line = _said(error)
+
+    def _show(self, grants: tuple[GrantView, ...]) -> None:
+        """Keep the cursor at its place where its row went."""
+        ids = self._list.ids
+        place = ids.index(self._list.chosen) if self._list.chosen else 0
+        stays = any(str(grant.id) == self._list.chosen for grant in grants)
+        self._grants = grants
+        next_to = grants[min(place, len(grants) - 1)] if grants and not stays else None
+        self._draw(on=str(next_to.id) if next_to else "")
+
+    # What is shown.
+
+    @property
+    def _chosen(self) -> GrantView | None:
+        return next((grant for grant in self._grants or () if str(grant.id) == self._list.chosen), None)
+
+    @property
+    def _looks_only(self) -> str:
+        return self.situation().looks_only
+
+    def tick(self) -> None:
+        self._draw()
+
+    def redraw_bars(self) -> None:
+        self._draw()
+
+    def _draw(self, on: str = "") -> None:
+        if not self.is_attached:
+            return
+        grants, now = self._grants or (), self.cockpit.now()
+        self._list.display = bool(grants)
+        self._list.put([_heading(), *(_row(grant, now) for grant in grants)] if grants else [], on=on)
+        if grants and self.focused is None:
+            self._list.focus()
+        can_revoke = grants and not self._looks_only
+        self._box.border_subtitle = hints("r revoke · esc back" if can_revoke else "esc back")
+        self._notes.put(self._note_lines(now))
+
+    def _note_lines(self, now: int) -> list[list[Piece]]:
+        said = self._said_now()
+        if self._grants is None:
+            return [[said if said[0] else ("asking…", "quiet")]]
+        grant = self._chosen
+        if grant is None:
+            return [*self._nothing(), *([[], [said]] if said[0] else [])]
+        since = number_format.clock(grant.granted_at, now)
+        line = f"myses of {_name(grant.template)} call {_whose(grant)} without asking, since {since}"
+        return [[(line, "quiet")], [said]]
+
+    def _said_now(self) -> Piece:
+        """What a second press would do, else why the rows may be old, what came of the last, or why none does."""
+        if note := self.cockpit.arming.note:
+            return (note, "asking")
+        said = (self._unread, self._line, (self._looks_only, "waiting"))
+        return next((piece for piece in said if piece[0]), ("", ""))
+
+    def _nothing(self) -> list[list[Piece]]:
+        keys = self.cockpit.keys
+        ask, allow = keys["approval.oldest"], keys["approval.template"]
+        return [
+            [("Nothing is allowed for a whole template", "strong")],
+            [],
+            [
+                ("A grant lets every mysis of a template call a tool without asking you. It is made where ", "quiet"),
+                (f"you answer a call that asks ({ask}) with {allow}, template. It holds until the tool ", "quiet"),
+                ("changes or you revoke it here.", "quiet"),
+            ],
+        ]
+
+
+def _heading() -> Choice:
+    words = f"{'template':<{_TEMPLATE}}  {'tool':<{_TOOL}}  {'upstream':<{_UPSTREAM}}"
+    return Choice(((words, "quiet"),), right=(("since", "quiet"),))
+
+
+def _row(grant: GrantView, now: int) -> Choice:
+    upstream = _name(grant.upstream) or _OWN
+    return Choice(
+        (
+            (fit(_name(grant.template), _TEMPLATE), ""),
+            ("  ", ""),
+            (fit(_name(grant.tool), _TOOL), "tool"),
+            ("  ", ""),
+            (fit(upstream, _UPSTREAM), "quiet"),
+        ),
+        id=str(grant.id),
+        right=((f"{number_format.age(grant.granted_at, now)} ago", "quiet"),),
+    )
+
+
+def _whose(grant: GrantView) -> str:
+    return f"{_name(grant.upstream)}/{_name(grant.tool)}" if grant.upstream else _name(grant.tool)
+
+
+def _name(text: str) -> str:
+    return one_line(text[:_NAME_MOST])
+
+
+def _said(error: ZoeaError) -> Piece:
+    return (one_line(f"{error.what}. {error.hint}" if error.hint else error.what), "errored")

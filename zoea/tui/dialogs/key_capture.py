@@ -1,0 +1,66 @@
+"""A new key for an action, taken by pressing it; what it would collide with is said before it counts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+
+from zoea.tui.commands import keymap
+from zoea.tui.commands.actions import Action
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.widgets.status_bars import key_name
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+
+class Capturing(CockpitModal[str]):
+    """The key that was pressed; None where it was left with escape, which no action but back may have.
+
+    Args:
+        action: What the key will mean.
+        chosen: The person's keys, by action id.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(self, action: Action, chosen: dict[str, str]) -> None:
+        super().__init__()
+        self._action = action
+        self._chosen = chosen
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = Content(f"A KEY FOR {self._action.title.upper()}")
+            yield TextBlock(id="words")
+
+    def on_mount(self) -> None:
+        self._draw("")
+
+    def _draw(self, problem: str) -> None:
+        now = key_name(self.cockpit.keys[self._action.id])
+        lines: list[list[Piece]] = [
+            [(self._action.description, "strong"), (f"   now {now}", "quiet")],
+            [],
+            [("press the new key", ""), ("     esc", "key"), (" leaves it as it is", "")],
+        ]
+        self.query_one(TextBlock).put([*lines, [], [(problem, "errored")]] if problem else lines)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Every key is the answer, whatever it means elsewhere."""
+        if not isinstance(event, events.Key):
+            await super().on_event(event)
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key == "escape":
+            self.dismiss(None)
+            return
+        problem = keymap.problems({**self._chosen, self._action.id: event.key}).get(self._action.id, "")
+        if problem:
+            self._draw(problem)
+        else:
+            self.dismiss(event.key)

@@ -1,0 +1,139 @@
+"""Creating a mysis: every field has an answer already, so that enter alone makes one. Errors stand below."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.types import CSSPathType
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from zoea.model.errors import ZoeaError
+from zoea.model.values import MysisView
+from zoea.runtime.mysis_options import Choices, choices
+from zoea.text.control_characters import one_line, strip
+from zoea.tui import number_format
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+_YES, _NO = "yes", "no"
+
+
+class NewMysis(CockpitModal[None]):
+    """Name, template, provider, model, tags, whether it starts, and what it is told first."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "new_mysis.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "create", "create", priority=True),
+        Binding("escape", "leave", "back"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._choices: Choices | None = None
+        self._is_creating = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "NEW MYSIS"
+            box.border_subtitle = hints("enter create · tab next field · esc back")
+            yield from _field("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
+            with Horizontal(classes="field -list"):
+                yield Static("template", classes="label", markup=False)
+                yield OptionList(id="template", markup=False, compact=True)
+            yield from _field("provider", Choice([("", "as the template says")], id="provider"))
+            yield from _field("model", Input(id="model", placeholder="empty: the provider's own", compact=True))
+            yield from _field("tags", Input(id="tags", placeholder="words, with spaces between", compact=True))
+            yield from _field("start", Choice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
+            yield from _field("told first", Choice([(_YES, "…")], id="told"))
+            yield TextBlock(id="error")
+
+    def on_mount(self) -> None:
+        self.query_one("#name", Input).focus()
+        self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
+
+    async def _read(self) -> None:
+        cockpit = self.cockpit
+        opened = cockpit.opened
+        if opened is None:
+            return
+        try:
+            found = await asyncio.to_thread(choices, opened.places, opened.database, cockpit.now())
+        except ZoeaError as error:
+            self._say(error)
+            return
+        if not self.is_attached:
+            return  # left while it was read
+        self._choices = found
+        templates = self.query_one("#template", OptionList)
+        templates.clear_options()
+        templates.add_options([Option(_template(one.name, one.title), id=one.name) for one in found.templates])
+        templates.highlighted = 0 if found.templates else None
+        self.query_one("#provider", Choice).offer([(one.name, one.title) for one in found.providers])
+        self.query_one("#told", Choice).offer(self._told(found))
+
+    def _told(self, found: Choices) -> list[tuple[str, str]]:
+        if found.told is None:
+            return [(_NO, "nothing: no broadcast of yours is young enough")]
+        text, said_at = found.told
+        age = number_format.age(said_at, self.cockpit.now())
+        return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "nothing, leave your broadcast out")]
+
+    def on_choice_changed(self, event: Choice.Changed) -> None:
+        if event.choice.id == "provider" and self._choices is not None:
+            own = self._choices.models.get(event.choice.value, "")
+            self.query_one("#model", Input).placeholder = f"empty: {strip(own)}" if own else "empty: the provider's own"
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+    def action_create(self) -> None:
+        if self._is_creating:
+            return
+        self._is_creating = True
+        templates = self.query_one("#template", OptionList)
+        chosen = templates.highlighted_option
+        work = self.cockpit.api.create(
+            self.query_one("#name", Input).value.strip(),
+            template=(chosen.id or "") if chosen is not None else "",
+            provider=self.query_one("#provider", Choice).value,
+            model=self.query_one("#model", Input).value.strip(),
+            tags=tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split())),
+            start=self.query_one("#start", Choice).value == _YES,
+            inherit_broadcast=self.query_one("#told", Choice).value == _YES,
+        )
+        self.cockpit.ask_swarm(work, done=self._created, refused=self._say)
+
+    def _created(self, view: MysisView) -> None:
+        self.cockpit.notify(f"{one_line(view.name)} is {view.state}", markup=False)
+        if self.is_current:
+            self.dismiss()
+
+    def _say(self, error: ZoeaError) -> None:
+        self._is_creating = False
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
+        lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
+        lines += [[(error.hint, "quiet")]] if error.hint else []
+        self.query_one("#error", TextBlock).put(lines)
+
+
+def _field(label: str, widget: Input | Choice) -> ComposeResult:
+    with Horizontal(classes="field"):
+        yield Static(label, classes="label", markup=False)
+        yield widget
+
+
+def _template(name: str, title: str) -> Content:
+    return Content.assemble((f"{strip(name):<12} ", "bold"), (strip(title), "$text-quiet"))

@@ -1,0 +1,112 @@
+"""Quitting an owner asks: end the swarm, or let it run on without a screen. An attached cockpit just goes.
+
+The end comes within ten seconds, shown as it passes; a second ctrl+c does not wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.types import CSSPathType
+
+from zoea.tui import number_format
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+_WITHIN_S = 10
+_BAR = 40
+_SAID = {
+    "stop": "Ending the swarm: calls in flight are cut off, nothing stored is lost.",
+    "leave": "Handing the swarm on: it runs without a screen; zoea run attaches to it.",
+    "detach": "Detaching; the swarm runs on.",
+}
+
+
+class Quitting(CockpitModal[None]):
+    """Choices, then progress."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "quit.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s,enter", "end('stop')", "end the swarm"),
+        Binding("l", "end('leave')", "leave it running"),
+        Binding("escape,q", "stay", "back"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._how = ""
+        self._since = 0.0
+        self._words = TextBlock(id="words")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box", classes="box") as box:
+            box.border_title = "QUIT"
+            yield self._words
+
+    @property
+    def is_ending(self) -> bool:
+        return bool(self._how)
+
+    def on_mount(self) -> None:
+        opened = self.cockpit.opened
+        if opened is None:
+            self.action_end("stop")
+        elif not opened.is_owner:
+            self.action_end("detach")
+        else:
+            self._ask()
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        if self.is_mounted and not self.is_ending:
+            self._ask()
+
+    def _ask(self) -> None:
+        running = sum(1 for view in self.cockpit.feed.myses.values() if view.state == "running")
+        waiting = self.cockpit.situation().approvals
+        said = f"{running} of {len(self.cockpit.feed.myses)} myses running"
+        said += f", {waiting} waiting for your answer" if waiting else ""
+        lines: list[list[Piece]] = [
+            [(said, "strong")],
+            [],
+            [("s   ", "key"), ("end the swarm: open turns go on at the next start", "")],
+            [("l   ", "key"), ("leave it running without a screen; zoea run attaches to it", "")],
+            [("esc ", "key"), ("back", "")],
+        ]
+        self._words.put(lines)
+
+    def action_stay(self) -> None:
+        if not self.is_ending:
+            self.dismiss()
+
+    def action_end(self, how: str) -> None:
+        """Begin the end; a second wish changes nothing."""
+        if self.is_ending:
+            return
+        self._how, self._since = how, time.monotonic()
+        self._draw_progress()
+        self.set_interval(0.25, self._draw_progress)
+        self.cockpit.run_worker(Beside(lambda: self.cockpit.leave(how)), exit_on_error=False)
+
+    def interrupt(self) -> None:
+        """ctrl+c: the first one ends the swarm, the second one does not wait for it."""
+        if self.is_ending:
+            self.cockpit.leave_now()
+        else:
+            self.action_end("stop")
+
+    def _draw_progress(self) -> None:
+        passed = time.monotonic() - self._since
+        filled, empty = number_format.bar(passed / _WITHIN_S, _BAR)
+        self._words.put(
+            [
+                [(_SAID[self._how], "strong")],
+                [],
+                [(filled, "running"), (empty, "quiet"), (f"  {passed:.0f} s of {_WITHIN_S} at most", "quiet")],
+                [("ctrl+c ", "key"), ("does not wait for it", "")],
+            ]
+        )

@@ -1,0 +1,96 @@
+"""A tool tried by hand: its arguments as JSON, one call, its result whole."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.types import CSSPathType
+from textual.widgets import TextArea
+
+from zoea.model.errors import ZoeaError
+from zoea.model.values import ToolTrial, ToolView
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.conversation.tool_text import hints, skeleton
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.widgets.text_lines import TextLines
+
+RUN_KEY = "ctrl+r"
+
+
+class TryTool(CockpitModal[None]):
+    """Calls only on its key; a destructive tool only where it is pressed twice."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "try_tool.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(RUN_KEY, "call", "call it", priority=True),
+        Binding("escape", "leave", "back", priority=True),
+    ]
+
+    def __init__(self, upstream: str, tool: ToolView) -> None:
+        super().__init__()
+        self._upstream = upstream
+        self._tool = tool
+        self._is_calling = False
+        self.trial: ToolTrial | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="try", classes="box"):
+            yield TextBlock(id="what")
+            area = TextArea(skeleton(self._tool), id="arguments", show_line_numbers=False, soft_wrap=True)
+            area.cursor_blink = False
+            yield area
+            yield TextBlock(id="outcome")
+            yield TextLines(id="result")
+
+    def on_mount(self) -> None:
+        tool = self._tool
+        lines: list[list[Piece]] = [
+            [(f"{one_line(self._upstream)} ", "quiet"), (one_line(tool.name), "tool")]
+            + [(f"  {word}", role) for word, role in hints(tool)],
+            [(one_line(tool.description), "quiet")],
+        ]
+        if tool.injected:
+            them = "it" if len(tool.injected) == 1 else "them"
+            lines.append([(f"For a mysis Zoea fills in {', '.join(tool.injected)}; here you write {them}", "asking")])
+        self.query_one("#what", TextBlock).put(lines)
+        self._say([("ctrl+r calls it · tab goes to the result · esc goes back", "quiet")])
+        self.query_one("#arguments").focus()
+
+    def _say(self, line: list[Piece]) -> None:
+        self.query_one("#outcome", TextBlock).put([line])
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+    def action_call(self) -> None:
+        if self._is_calling:
+            return
+        arming = self.cockpit.arming
+        if self._tool.destructive and not arming.press(f"try {self._tool.name}", "press ctrl+r again to call it"):
+            self._say([("It may destroy something: press ctrl+r again to call it", "errored")])
+            return
+        self._is_calling = True
+        self._say([("calling…", "waiting")])
+        self._call()
+
+    @work(exit_on_error=False)
+    async def _call(self) -> None:
+        arguments = self.query_one("#arguments", TextArea).text
+        try:
+            trial = await self.cockpit.api.try_tool(self._upstream, self._tool.name, arguments)
+        except ZoeaError as error:
+            self._say([(f"{error.what}. {error.hint}".strip(), "errored")])
+        else:
+            self.trial = trial
+            word, role = ("failed", "errored") if trial.is_error else ("done", "running")
+            size = number_format.size(len(trial.content))
+            self._say([(word, role), (f"  {number_format.duration(trial.took_us)}  {size}", "quiet")])
+            self.query_one("#result", TextLines).put(trial.content)
+        finally:
+            self._is_calling = False

@@ -1,0 +1,92 @@
+"""The swarm cannot be opened, mostly as another process holds it and does not answer: what can be done instead."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.types import CSSPathType
+from textual.widgets import Input
+
+from zoea.model.errors import NoRunningSwarm, WorkspaceHeld, ZoeaError
+from zoea.settings.paths import places
+from zoea.text.control_characters import one_line
+from zoea.tui.app import OTHER
+from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.widgets.text_block import Piece, TextBlock
+
+AGAIN, LOOK, QUIT = "again", "look", "quit"
+
+
+class Unreachable(CockpitModal[str]):
+    """Returns AGAIN, LOOK, QUIT, or OTHER followed by the name of a workspace."""
+
+    AUTO_FOCUS = ""
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "unreachable.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a,r", f"choose('{AGAIN}')", "try again"),
+        Binding("l", f"choose('{LOOK}')", "look only"),
+        Binding("w", "name", "another workspace"),
+        Binding("q", f"choose('{QUIT}')", "quit"),
+        Binding("escape", "back", "back"),
+    ]
+
+    def __init__(self, error: ZoeaError) -> None:
+        super().__init__()
+        self._error = error
+
+    @property
+    def _is_held(self) -> bool:
+        return isinstance(self._error, NoRunningSwarm | WorkspaceHeld)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "THE WORKSPACE IS HELD" if self._is_held else "THE SWARM COULD NOT BE OPENED"
+            yield TextBlock(id="words")
+            name = Input(id="name", placeholder="name of a workspace; enter opens it", compact=True)
+            name.cursor_blink = False
+            name.display = False
+            yield name
+
+    def on_mount(self) -> None:
+        error = self._error
+        lines: list[list[Piece]] = [[(one_line(error.title), "errored")], [(one_line(error.what), "")]]
+        lines += [[(one_line(error.hint), "quiet")]] if error.hint else []
+        lines += [
+            [],
+            [("a", "key"), ("  try again", "")],
+            [("l", "key"), ("  look only: what is stored, and nothing can be commanded", "")],
+            [("w", "key"), ("  open another workspace", "")],
+            [("q", "key"), ("  quit; the swarm is left as it is" if self._is_held else "  quit", "")],
+        ]
+        self.query_one(TextBlock).put(lines)
+
+    def action_choose(self, what: str) -> None:
+        self.dismiss(what)
+
+    def action_name(self) -> None:
+        name = self.query_one(Input)
+        name.display = True
+        name.focus()
+
+    def action_back(self) -> None:
+        name = self.query_one(Input)
+        if name.display:
+            name.display = False
+            self.set_focus(None)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        name = event.value.strip()
+        if not name:
+            return
+        try:
+            places(name)
+        except ZoeaError as error:
+            self.notify(error.what, title=error.title, severity="error", markup=False)
+        else:
+            self.dismiss(f"{OTHER}{name}")
+
+    def do_app_back(self) -> None:
+        self.action_back()

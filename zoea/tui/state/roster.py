@@ -1,0 +1,70 @@
+"""All myses as every change leaves them: their order, how many run, who needs a person; never counted anew.
+
+A thousand myses change twenty times a second, and each change is looked at by the
+header, the table, the panels and the terminal's title: what they ask is kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zoea.model.enums import MysisState
+from zoea.model.values import MysisView
+from zoea.tui.swarm_list import attention
+
+
+class Roster:
+    """`myses` by id; read, never written, by others."""
+
+    def __init__(self) -> None:
+        self.myses: dict[int, MysisView] = {}
+        self.running = 0
+        self.waiting = 0
+        self._order: list[int] | None = []
+        self._needing: dict[int, MysisView] = {}
+        self._in_need: tuple[MysisView, ...] | None = ()
+
+    def take(self, changed: Iterable[MysisView], removed: Iterable[int] = ()) -> None:
+        """Merge rows that changed, and forget those that went."""
+        for view in changed:
+            before = self.myses.get(view.id)
+            if before is None:
+                self._order = None
+            else:
+                self._count(before, -1)
+            self.myses[view.id] = view
+            self._count(view, 1)
+            if attention.reason(view):
+                self._needing[view.id] = view
+                self._in_need = None
+            elif self._needing.pop(view.id, None) is not None:
+                self._in_need = None
+        for mysis_id in removed:
+            gone = self.myses.pop(mysis_id, None)
+            if gone is not None:
+                self._count(gone, -1)
+                self._order = None
+                if self._needing.pop(mysis_id, None) is not None:
+                    self._in_need = None
+
+    def clear(self) -> None:
+        self.take((), tuple(self.myses))
+
+    def _count(self, view: MysisView, by: int) -> None:
+        if view.state is MysisState.RUNNING:
+            self.running += by
+            if view.waiting_until is not None:
+                self.waiting += by
+
+    @property
+    def in_need(self) -> tuple[MysisView, ...]:
+        """Those that need a person, the most urgent first, else as created."""
+        if self._in_need is None:
+            self._in_need = tuple(attention.needing(self._needing.values()))
+        return self._in_need
+
+    def in_order(self) -> list[MysisView]:
+        """All of them as they were created: they keep their place."""
+        if self._order is None:
+            self._order = sorted(self.myses)
+        return [self.myses[mysis_id] for mysis_id in self._order]

@@ -1,0 +1,230 @@
+"""The settings as a form: groups of fields with value and origin, typed text as a value, and saving it.
+
+Everything comes from the schema: a new setting shows up here by being one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from zoea.settings.fields import words
+from zoea.settings.layers import Loaded, load
+from zoea.settings.origin import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
+from zoea.settings.paths import Places
+from zoea.settings.problems import TABLES, fields_at
+from zoea.settings.reference import kind
+from zoea.settings.schema import Settings
+from zoea.settings.show import HIDDEN, rows
+from zoea.settings.writing import set_keys
+from zoea.tui.commands import keymap
+from zoea.tui.commands.actions import ACTIONS
+from zoea.tui.widgets.status_bars import key_name
+
+LOOK = "look"
+KEYS = "keys"
+_ELSEWHERE = {("tui", "theme"), ("tui", "keys")}
+"""Keys of the cockpit that have a group of their own."""
+
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_NUMBER = re.compile(r"[+-]?\d{1,18}\.\d{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One setting as a person sees it.
+
+    `text` is what stands in the input: empty where it is unset. `options` are all
+    that it may be, where those are few. `locked` says why it cannot be changed here.
+    """
+
+    path: KeyPath
+    title: str
+    description: str
+    kind: str
+    text: str
+    origin: Origin
+    options: tuple[str, ...] = ()
+    locked: str = ""
+    default: str = ""
+
+    @property
+    def key(self) -> str:
+        return dotted(self.path)
+
+    @property
+    def origin_text(self) -> str:
+        """Short: `default`, `config.toml:12`, `$ZOEA_…`."""
+        match self.origin.layer:
+            case Layer.USER | Layer.PROJECT:
+                line = f":{self.origin.line}" if self.origin.line else ""
+                return f"{PurePath(self.origin.file).name}{line}"
+            case Layer.ENVIRONMENT:
+                return f"${self.origin.file}"
+        return str(self.origin.layer)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A section of the settings."""
+
+    id: str
+    title: str
+    description: str
+    fields: tuple[Field, ...] = ()
+
+
+def groups(loaded: Loaded) -> list[Group]:
+    """Every section, in the schema's order; the look and the keys of the cockpit first."""
+    values = {row.key: row.value for row in rows(loaded)}
+    found = [
+        Group(LOOK, "Theme", "Colours and glyphs; what is under the cursor is shown at once."),
+        Group(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded))),
+    ]
+    top: list[Field] = []
+    for name, info in Settings.model_fields.items():
+        section = fields_at(Settings, (name,))
+        if name in TABLES:
+            for entry in getattr(loaded.settings, name):
+                fields = tuple(_fields(TABLES[name], (name, entry), loaded, values))
+                found.append(Group(dotted((name, entry)), f"{info.title} · {entry}", _doc(TABLES[name]), fields))
+        elif section is None:
+            top.append(_field(info, (name,), loaded, values))
+        else:
+            fields = tuple(_fields(section, (name,), loaded, values))
+            found.append(Group(name, info.title or name, _doc(section), fields))
+    found.insert(2, Group("top", "Workspace", "What is opened where none is named.", tuple(top)))
+    return found
+
+
+def parsed(field: Field, text: str) -> Any:
+    """Typed text as a value of its kind; what fits none stays text, for the schema to refuse. None takes it out."""
+    if field.kind == "text":
+        return text if text or field.default == "" else None
+    text = text.strip()
+    if not text:
+        return [] if field.kind.startswith("list") else None
+    if field.kind.startswith("list"):
+        found = list(words(text))
+        return found if field.kind == "list of texts" else [_scalar(one) for one in found]
+    if field.options and "true" not in field.options:
+        return text
+    return _scalar(text)
+
+
+def save(where: Places, path: KeyPath, value: Any) -> Loaded:
+    """Write one value (None takes it out), and read all settings again. Reads and writes files.
+
+    Raises:
+        SettingsInvalid: where the value is not allowed, alone or beside the others; nothing was written.
+        SettingsError: where the file cannot be written.
+    """
+    if path[:-1] == ("tui", "keys") and value is not None:
+        chosen = {**load(where).settings.tui.keys, path[-1]: value}
+        if wrong := keymap.problems(chosen).get(path[-1]):
+            raise SettingsInvalid([Problem(dotted(path), wrong)])
+    elif value is not None:
+        # As the highest layer, so that what it does not agree with is known before it is written.
+        load(where, overrides={".".join(path): value})
+    set_keys(where.config_file, {dotted(path): value})
+    return load(where)
+
+
+def _scalar(text: str) -> Any:
+    match text.lower():
+        case "true" | "false" as word:
+            return word == "true"
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return text
+
+
+def _keys(loaded: Loaded) -> Iterator[Field]:
+    chosen = loaded.settings.tui.keys
+    for action in ACTIONS:
+        path = ("tui", "keys", action.id)
+        yield Field(
+            path,
+            f"{action.title} ({action.place})",
+            action.description,
+            "key",
+            chosen.get(action.id, key_name(action.key)),
+            loaded.origins.get(dotted(path), DEFAULT),
+            default=key_name(action.key),
+        )
+
+
+def _fields(model: type[BaseModel], above: KeyPath, loaded: Loaded, values: dict[str, Any]) -> Iterator[Field]:
+    for name, info in model.model_fields.items():
+        if (*above, name) not in _ELSEWHERE:
+            yield _field(info, (*above, name), loaded, values)
+
+
+def _field(info: FieldInfo, path: KeyPath, loaded: Loaded, values: dict[str, Any]) -> Field:
+    words_of_kind = kind(info)
+    value = values.get(dotted(path), _table_at(values, path))
+    locked = ""
+    if words_of_kind == "table" or isinstance(value, dict):
+        locked = "a table: write it in config.toml"
+    elif HIDDEN in str(value):
+        locked = "it holds a secret: write it in config.toml"
+    return Field(
+        path,
+        info.title or path[-1],
+        info.description or "",
+        words_of_kind,
+        _text(value),
+        loaded.origins.get(dotted(path), DEFAULT),
+        _options(info),
+        locked,
+        _text("none" if info.default is None and "none" in words_of_kind else _plain(info.default)),
+    )
+
+
+def _table_at(values: dict[str, Any], path: KeyPath) -> Any:
+    """A table's entries, which stand under keys of their own."""
+    prefix = f"{dotted(path)}."
+    found = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
+    return found or None
+
+
+def _options(info: FieldInfo) -> tuple[str, ...]:
+    annotation = info.annotation
+    if annotation is bool:
+        return ("true", "false")
+    if get_origin(annotation) is Literal:
+        return tuple(str(one) for one in get_args(annotation))
+    if isinstance(annotation, type) and issubclass(annotation, str) and hasattr(annotation, "__members__"):
+        return tuple(str(one.value) for one in annotation.__members__.values())
+    return ()
+
+
+def _plain(value: Any) -> Any:
+    return value.value if hasattr(value, "value") else value
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return str(int(value)) if value.is_integer() else str(value)
+        case list() | tuple():
+            return ", ".join(_text(one) for one in value)
+        case dict():
+            return ", ".join(f"{key} = {_text(one)}" for key, one in value.items())
+    return str(value)
+
+
+def _doc(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip()

@@ -1,0 +1,1 @@
+"""The swarm as lines: rows, columns, panels."""

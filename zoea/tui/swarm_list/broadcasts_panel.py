@@ -1,0 +1,94 @@
+"""What the BROADCASTS panel says: what was said to many, and what became of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from rich.cells import cell_len
+
+from zoea.model.values import Receipt
+from zoea.queries.broadcasts import Broadcast
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.swarm_list.mysis_row import Piece, cells, fit
+from zoea.tui.widgets.text_wrap import wrap
+
+
+def receipt_line(receipt: Receipt) -> str:
+    """What became of a message at once."""
+    words = [f"delivered to {receipt.delivered}"]
+    for status in ("started", "waiting", "skipped"):
+        count = sum(1 for line in receipt.lines if line.status == status)
+        words += [f"{count} {status}"] if count else []
+    return " · ".join(words)
+
+
+ONE_LINE_FROM = 60
+"""Where a panel is this wide, a broadcast and its receipt share a line."""
+TEXT_LINES = 3
+"""Where it is not, a text has at most so many lines."""
+LEAST_ROOM = 8
+"""A text that has fewer cells than this behind its head stays in one line."""
+
+
+def said_lines(said: Sequence[Broadcast], now: int, width: int, height: int = 0) -> list[list[Piece]]:
+    """The newest first, in lines of at most `width` cells; 0 where the width is not known yet.
+
+    In a narrow panel texts go on in further lines, as far as all of them still fit in `height`.
+    """
+    if not said:
+        return [[("nothing was broadcast yet: press b", "quiet")]]
+    if width >= ONE_LINE_FROM:
+        return [line for one in said for line in _one_line(one, now, width)]
+    for most in range(TEXT_LINES, 0, -1):
+        lines = [line for one in said for line in _stacked(one, now, width, most)]
+        if len(lines) <= height:
+            break
+    return lines
+
+
+def receipt(said: Broadcast) -> str:
+    """`4 answered · 1 queued`; nothing for what only the commander hears."""
+    if said.to_commander:
+        return ""
+    parts = [
+        (said.answered, "answered"),
+        (said.working, "working"),
+        (said.queued, "queued"),
+        (said.unanswered, "not answered"),
+        (said.skipped, "skipped"),
+    ]
+    return " · ".join(f"{count} {word}" for count, word in parts if count)
+
+
+def _head(said: Broadcast, now: int) -> list[Piece]:
+    to = "you" if said.to_commander else str(said.recipients)
+    who = "commander" if said.sender == "you" else "mysis"
+    clock = f"{number_format.clock(said.created_at, now)} "
+    return [(clock, "quiet"), (one_line(said.sender), who), (f" → {to}  ", "quiet")]
+
+
+def _one_line(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
+    head, became = _head(said, now), receipt(said)
+    room = width - cells(head) - (cell_len(became) + 2 if became else 0)
+    line = [*head, (fit(one_line(said.text), max(8, room)), "")]
+    return [[*line, (f"  {became}", "quiet")] if became else line]
+
+
+def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piece]]:
+    """The text behind its head, in at most so many lines, and what became of it below."""
+    head, became = _head(said, now), receipt(said)
+    room = width - cells(head)
+    text = one_line(said.text)
+    indent = " " * cell_len(head[0][0])
+    if room < LEAST_ROOM:
+        lines: list[list[Piece]] = [[*head, (fit(text, room).rstrip() if room > 0 else text, "")]]
+    else:
+        # What the head takes of the first line is broken with the text, as one word.
+        taken = cells(head[1:]) - 1
+        parts = list(islice(wrap(f"{'.' * taken} {text}", width - len(indent)), most + 1))
+        if len(parts) > most:
+            parts[most - 1 :] = [fit(f"{parts[most - 1]} {parts[most]}", width - len(indent)).rstrip()]
+        lines = [[*head, (parts[0][taken + 1 :], "")], *([(indent + part, "")] for part in parts[1:])]
+    return [*lines, [(indent + became, "quiet")]] if became else lines

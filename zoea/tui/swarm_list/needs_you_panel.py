@@ -1,0 +1,186 @@
+"""What the NEEDS YOU panel says: who waits for the commander, for what, and what answers. Pure.
+
+Words that answer are clicked for the mysis of their line. A key is named only where
+it would mean that mysis: keys act on the marked, or on the one under the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from rich.cells import cell_len
+
+from zoea.model.values import ApprovalView, MysisView
+from zoea.queries.phrases import asked_line, question_of
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.state.open_approvals import Asked
+from zoea.tui.swarm_list import attention
+from zoea.tui.swarm_list.broadcasts_panel import ONE_LINE_FROM
+from zoea.tui.swarm_list.mysis_row import cut, fit, glyph
+from zoea.tui.widgets.clickable_keys import Word
+from zoea.tui.widgets.status_bars import key_name
+from zoea.tui.widgets.text_wrap import wrap
+
+Line = list[Word]
+
+WORDS_FROM = 100
+"""Where a line is this wide, it says what may be done with each mysis, not only with the one that keys mean."""
+NAME_MOST = 20
+CAUSE_LINES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Whom keys mean: the mysis under the cursor and the marked ones; `keys` are those in force, by action id."""
+
+    cursor: int | None = None
+    marked: frozenset[int] = frozenset()
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+    def means(self, mysis_id: int) -> bool:
+        """Whether a key of the list acts on this mysis, and on no other."""
+        return self.marked == {mysis_id} if self.marked else self.cursor == mysis_id
+
+    def key(self, action_id: str) -> str:
+        return key_name(self.keys.get(action_id, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """One mysis in the panel: what it asks or what went wrong, and the words that answer it."""
+
+    view: MysisView
+    question: ApprovalView | None
+    words: Line
+    way: Line
+
+    @property
+    def asks(self) -> str:
+        return asked_line(self.question) if self.question else self.view.text if self.view.approvals else ""
+
+    def since(self, now: int) -> Line:
+        return [(f"  {number_format.age(self.question.asked_at, now)}", "quiet", "")] if self.question else []
+
+
+def needs_lines(
+    views: Sequence[MysisView],
+    asked: Asked,
+    reach: Reach,
+    now: int,
+    glyphs: Mapping[str, str],
+    width: int,
+    height: int,
+) -> list[Line]:
+    """The panel's lines, at most `height`: a few for each where the panel is narrow and all of them fit, else one.
+
+    Whoever has no line is counted in the last one.
+    """
+    height = max(1, height)
+    shown = views[: height if len(views) <= height else height - 1]
+    after = next_in_need([view.id for view in views], reach.cursor)
+    needs = [_need(view, asked, reach, after) for view in shown]
+    if width < ONE_LINE_FROM and len(shown) == len(views):
+        blocks = [_block(need, now, glyphs, width) for need in needs]
+        lines = [line for at, block in enumerate(blocks) for line in ([[], *block] if at else block)]
+        if len(lines) <= height:
+            return lines
+    name = min(NAME_MOST, max((cell_len(one_line(view.name)) for view in shown), default=0))
+    lines = [_briefly(need, reach, now, glyphs, name, width) for need in needs]
+    if more := len(views) - len(shown):
+        click = "app.do('swarm.attention')"
+        key = reach.key("swarm.attention")
+        lines.append([(f"and {more} more: ", "quiet", ""), (key, "key", click), (" shows them first", "quiet", click)])
+    return lines
+
+
+def next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
+    """The one after the cursor's among those that need somebody, or the first; None where there is no other."""
+    at = ids.index(cursor) + 1 if cursor in ids else 0
+    found = ids[at % len(ids)] if ids else None
+    return None if found == cursor else found
+
+
+def _need(view: MysisView, asked: Asked, reach: Reach, after: int | None) -> _Need:
+    question = asked.of(view.id)
+    way = _way(reach, view.id, is_next=view.id == after)
+    if question is not None or view.approvals:
+        is_oldest = question is not None and asked.open[0].id == question.id
+        return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
+    is_meant = reach.means(view.id)
+    words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_meant)
+    if view.failure is not None:
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_meant)]
+    return _Need(view, None, words, [] if is_meant else way)
+
+
+def _word(reach: Reach, action_id: str, title: str, mysis_id: int, *, named: bool) -> Line:
+    click = f"screen.at({action_id!r}, {mysis_id})"
+    key: Line = [(reach.key(action_id), "key", click), (" ", "", click)] if named else []
+    return [*key, (title, "", click)]
+
+
+def _way(reach: Reach, mysis_id: int, *, is_next: bool) -> Line:
+    """How keys come to mean it: with a key of its own where it is the next one, else by a click."""
+    if reach.marked and reach.cursor == mysis_id:
+        return [(reach.key("app.back"), "key", "app.do('app.back')"), (" unmarks", "", "app.do('app.back')")]
+    click = f"screen.go({mysis_id})"
+    if is_next:
+        return [(reach.key("swarm.next-in-need"), "key", click), (" goes to it", "", click)]
+    return []
+
+
+def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
+    state, click, name = glyph(view), f"screen.go({view.id})", one_line(view.name)
+    return [(f"{glyphs.get(state, '?')} ", state, click), (fit(name, width) if width else name, "strong", click)]
+
+
+def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list[Line]:
+    head = _head(need.view, glyphs)
+    words: Line = [("  ", "", ""), *need.words, *([("   ", "", ""), *need.way] if need.way else [])]
+    if need.asks:
+        what = "asks to run" if need.question and not question_of(need.question) else "asks"
+        more = f" ×{need.view.approvals}" if need.view.approvals > 1 else ""
+        lines: list[Line] = [
+            [*head, (f" {what}{more}", "", ""), *need.since(now)],
+            [("  ", "", ""), (one_line(need.asks), "tool", "")],
+        ]
+    else:
+        failure, cause = need.view.failure, one_line(attention.reason(need.view))
+        title = one_line(failure.title) if failure else ""
+        head += [(f"  {title}", "quiet", "")] if title and title != cause else []
+        if len(head) == 2 and _cells(head) + cell_len(cause) + 2 <= width:
+            head, cause = [*head, (f"  {cause}", "errored", "")], ""
+        found = list(islice(wrap(cause, width - 2), CAUSE_LINES + 1))
+        if len(found) > CAUSE_LINES:
+            found = [*found[: CAUSE_LINES - 1], " ".join(found[CAUSE_LINES - 1 :])]
+        lines = [head, *([(f"  {line}", "errored", "")] for line in found if line)]
+    return [_cut(line, width) for line in (*lines, words)]
+
+
+def _briefly(need: _Need, reach: Reach, now: int, glyphs: Mapping[str, str], name: int, width: int) -> Line:
+    """One line, of `width` cells: what is asked or wrong gives way to what answers it."""
+    left = _head(need.view, glyphs, name)
+    right: Line = [("  ", "", "")]
+    if need.asks:
+        left += [("  asks  ", "quiet", ""), (one_line(need.asks), "tool", "")]
+        right = [*need.since(now), *right, *need.words]
+    else:
+        left.append((f"  {one_line(attention.reason(need.view))}", "errored", ""))
+        if reach.means(need.view.id) or width >= WORDS_FROM:
+            right += [*need.words, ("   ", "", "")] if need.way else need.words
+        right += need.way
+    room = max(0, width - _cells(right))
+    left = _cut(left, room)
+    return [*left, (" " * (room - _cells(left)), "", ""), *right]
+
+
+def _cut(line: Line, width: int) -> Line:
+    shown = cut([(text, role) for text, role, _ in line], width)
+    return [(text, role, click) for (text, role), (_, _, click) in zip(shown, line, strict=False)]
+
+
+def _cells(line: Line) -> int:
+    return sum(cell_len(text) for text, _, _ in line)

@@ -1,0 +1,1 @@
+"""The terminal around the cockpit: output, title, cursor, editor."""

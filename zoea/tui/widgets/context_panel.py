@@ -1,0 +1,103 @@
+"""What the mysis sees, beside its conversation: the packs of its newest request, and the state it read last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from zoea.model.errors import StoreError
+from zoea.queries.request_summary import Sight, sight
+from zoea.tui.conversation import context_lines
+from zoea.tui.conversation.turn_window import Source
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.widgets.text_block import TextBlock
+
+EVERY_US = 1_000_000
+
+
+class SightSide(Vertical):
+    """Reads anew at most once a second, and only while it is shown.
+
+    Args:
+        source: Where to read, None while nothing is open.
+    """
+
+    class Failed(Message):
+        """The store said no."""
+
+        def __init__(self, error: StoreError) -> None:
+            super().__init__()
+            self.error = error
+
+    def __init__(self, source: Callable[[], Source | None], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._source = source
+        self._sight = Sight()
+        self._read_at = 0
+        self._is_stale = True
+        self._is_reading = False
+
+    def compose(self) -> ComposeResult:
+        sees = TextBlock(id="sees", classes="panel")
+        sees.border_title = "WHAT IT SEES"
+        sees.border_subtitle = "i inspect"
+        yield sees
+        state = TextBlock(id="state", classes="panel")
+        state.border_title = "STATE"
+        yield state
+
+    def on_show(self) -> None:
+        self._read()
+
+    def changed(self) -> None:
+        """The mysis did something."""
+        self._is_stale = True
+        self._read()
+
+    def reset(self) -> None:
+        """It is another mysis's now."""
+        self._sight, self._read_at = Sight(), 0
+        self.changed()
+
+    def tick(self) -> None:
+        """A second has passed: ages, and what changed too soon after the last reading."""
+        if self._is_stale:
+            self._read()
+        self._draw()
+
+    def _read(self) -> None:
+        source = self._source()
+        if self._is_reading or source is None or not self.display or not self.is_attached:
+            return
+        if not self._is_stale or 0 <= source.now - self._read_at < EVERY_US:
+            return
+        self._is_reading, self._is_stale, self._read_at = True, False, source.now
+        self.run_worker(Beside(lambda: self._read_beside(source)))
+
+    async def _read_beside(self, source: Source) -> None:
+        try:
+            found = await asyncio.to_thread(sight, source.database, source.mysis_id)
+        except StoreError as error:
+            self.post_message(self.Failed(error))
+            return
+        finally:
+            self._is_reading = False
+        now = self._source()
+        if now is not None and now.mysis_id == source.mysis_id:
+            self._sight = found
+            self._draw()
+        else:
+            self.changed()
+
+    def _draw(self) -> None:
+        source = self._source()
+        # The side may be going while its last reading comes back.
+        for block in self.query(TextBlock):
+            if block.id == "sees":
+                block.put(context_lines.sees(self._sight))
+            elif source is not None:
+                block.put(context_lines.state(self._sight, source.now))

@@ -1,0 +1,161 @@
+"""The answer that is being written, as one Markdown widget fed piece by piece; the only one in the cockpit.
+
+What the model thinks before it is shown apart: quiet, its newest lines while there
+is no answer yet, folded to one line from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.message import Message
+from textual.widgets import Markdown
+from textual.widgets.markdown import MarkdownStream
+
+from zoea.text.control_characters import strip
+from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.swarm_list.mysis_row import Piece
+from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.text_wrap import wrap
+
+
+def continuation(seen: str, tail: str) -> str | None:
+    """What `tail` adds to `seen`, both ends of one growing text; None where it goes on from something else."""
+    if not seen or tail.startswith(seen):
+        return tail[len(seen) :]
+    for dropped in range(1, len(seen)):
+        if tail.startswith(seen[dropped:]):
+            # A shared letter or two is chance: a window slides by less than its length.
+            return tail[len(seen) - dropped :] if len(seen) - dropped >= min(40, len(seen) // 2) else None
+    return None
+
+
+LONGEST = 40_000
+THOUGHT_LINES = 4
+_THOUGHT_CHARS = 1000
+
+
+class LiveAnswer(VerticalScroll, can_focus=False):
+    """Hidden until something is said; follows its own end."""
+
+    DEFAULT_CSS = """
+    LiveAnswer { height: auto; scrollbar-size-vertical: 0; }
+    LiveAnswer #thought { height: auto; display: none; }
+    LiveAnswer Markdown { height: auto; margin: 0; padding: 0; background: transparent; }
+    """
+
+    class Grown(Message):
+        """It takes up more room, or none."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._seen = ""
+        self._thought = ""
+        self._drawn_at = 0
+        self._shown = 0
+        self._fresh: list[str] = []
+        self._restart = False
+        self._woken = asyncio.Event()
+        self._stream: MarkdownStream | None = None
+
+    def compose(self) -> ComposeResult:
+        yield TextBlock(id="thought")
+        yield Markdown("", open_links=False)
+
+    def on_mount(self) -> None:
+        self.display = False
+        self.anchor()
+        self.run_worker(Beside(self._feed), group="live")
+
+    @property
+    def text(self) -> str:
+        """The end of what is said."""
+        return self._seen
+
+    @property
+    def is_live(self) -> bool:
+        """Whether anything is being thought or said."""
+        return bool(self._seen or self._thought)
+
+    def think(self, tail: str) -> None:
+        """The newest end of the reasoning."""
+        if tail != self._thought:
+            self._thought = tail
+            self._draw_thought()
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self._thought and event.size.width != self._drawn_at:
+            self._draw_thought()
+
+    def _draw_thought(self) -> None:
+        block = self.query_one("#thought", TextBlock)
+        self._drawn_at = self.size.width
+        block.put(thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self._seen)))
+        block.display = bool(self._thought)
+        if self._thought:
+            self.display = True
+        self.call_after_refresh(self.post_message, self.Grown())
+
+    def say(self, tail: str) -> None:
+        """The newest end of the text, up to a few thousand characters; what is new is appended."""
+        tail = strip(tail)
+        if tail == self._seen:
+            return
+        was_silent = not self._seen
+        more = continuation(self._seen, tail)
+        if more is None or self._shown > LONGEST:
+            self._restart, self._fresh, self._shown = True, [], 0
+            more = tail
+        self._seen = tail
+        self._shown += len(more)
+        self._fresh.append(more)
+        self._woken.set()
+        if was_silent and self._thought:
+            self._draw_thought()
+
+    def clear(self) -> None:
+        """It was stored, or came to nothing."""
+        if self.is_live:
+            self._seen, self._shown, self._fresh, self._restart = "", 0, [], True
+            self._thought = ""
+            self.query_one("#thought", TextBlock).display = False
+            self.display = False
+            self._woken.set()
+            self.post_message(self.Grown())
+
+    async def _feed(self) -> None:
+        markdown = self.query_one(Markdown)
+        try:
+            while True:
+                await self._woken.wait()
+                self._woken.clear()
+                if self._restart:
+                    self._restart = False
+                    await self._end()
+                    await markdown.update("")
+                fresh, self._fresh = "".join(self._fresh), []
+                if fresh:
+                    if self._stream is None:
+                        self._stream = Markdown.get_stream(markdown)
+                    await self._stream.write(fresh)
+                self.display = self.is_live
+                self.call_after_refresh(self.post_message, self.Grown())
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            await stream.stop()
+
+
+def thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[Piece]]:
+    """What is thought: its newest lines, or one line that says so."""
+    if is_folded:
+        return [[("thought", "reasoning"), ("  and answers", "quiet")]]
+    head: list[Piece] = [("thinking…", "reasoning")]
+    text = " ".join(strip(tail[-_THOUGHT_CHARS:]).split())
+    return [head, *([(line, "quiet")] for line in list(wrap(text, width))[-THOUGHT_LINES:])]

@@ -1,0 +1,319 @@
+"""Where a person writes: several lines, history, drafts, delivery mode, and who will hear it before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from zoea.model.enums import DeliveryMode
+from zoea.text.control_characters import strip
+from zoea.tui import number_format
+from zoea.tui.state.drafts import Drafts
+from zoea.tui.widgets.clickable_keys import hints
+
+# What is marked is kept beside the text and put back when it is sent. Pure.
+
+FOLD_OVER = 4_000
+"""Characters from which on a text is folded."""
+
+
+class Folds:
+    """The folded texts of one input. A mark that a person edits is plain text from then on."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, str] = {}
+
+    def fold(self, text: str) -> str:
+        """The text itself where it is short, else its mark."""
+        if len(text) <= FOLD_OVER:
+            return text
+        for mark, kept in self._kept.items():
+            if kept == text:
+                return mark
+        lines = text.count("\n") + 1
+        mark = f"‹text {len(self._kept) + 1}: {number_format.size(len(text))}, {lines} line{'s' if lines > 1 else ''}›"
+        self._kept[mark] = text
+        return mark
+
+    def unfold(self, text: str) -> str:
+        """The text with every mark in it replaced by what it stands for."""
+        for mark, kept in self._kept.items():
+            if mark in text:
+                text = text.replace(mark, kept)
+        return text
+
+
+MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who is spoken to. `key` keeps drafts apart; `names` are empty for everybody.
+
+    `note` says what will happen besides: who is started, who is skipped, what a round may cost.
+    `relaunches` where a stopped mysis is relaunched before the text is sent.
+    """
+
+    key: str
+    title: str
+    names: tuple[str, ...] = ()
+    is_broadcast: bool = False
+    note: str = ""
+    mysis_id: int | None = None
+    relaunches: bool = False
+
+
+class _Writing(TextArea):
+    """The text itself; hands enter, tab and the edges of the history to the prompt around it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "send", priority=True),
+        Binding("ctrl+j,alt+enter", "line", "new line", show=False, priority=True),
+        Binding("tab", "mode", "delivery mode", priority=True),
+        Binding("ctrl+o", "editor", "editor", priority=True),
+    ]
+
+    class Sent(Message):
+        """Enter was pressed."""
+
+    class ModeWanted(Message):
+        """Tab was pressed."""
+
+    class EditorWanted(Message):
+        """The person wants their own editor."""
+
+    class HistoryWanted(Message):
+        """Up on the first line, or down on the last."""
+
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.by = by
+
+    folds: Folds
+
+    def action_send(self) -> None:
+        self.post_message(self.Sent())
+
+    def action_line(self) -> None:
+        self.insert("\n")
+
+    def action_mode(self) -> None:
+        self.post_message(self.ModeWanted())
+
+    def action_editor(self) -> None:
+        self.post_message(self.EditorWanted())
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """What is pasted comes folded where it is large."""
+        event.prevent_default().stop()
+        if not self.read_only and (done := self._replace_via_keyboard(self.folds.fold(event.text), *self.selection)):
+            self.move_cursor(done.end_location)
+
+    async def _on_key(self, event: events.Key) -> None:
+        row, _ = self.cursor_location
+        if event.key == "up" and row == 0:
+            event.prevent_default().stop()
+            self.post_message(self.HistoryWanted(-1))
+        elif event.key == "down" and row == self.document.line_count - 1:
+            event.prevent_default().stop()
+            self.post_message(self.HistoryWanted(1))
+        else:
+            await super()._on_key(event)
+
+
+class _Keeping(Protocol):
+    """An app that keeps drafts: the cockpit."""
+
+    drafts: Drafts
+
+
+class Prompt(Vertical):
+    """Hidden until `open`; a draft stays with its target, in the app, when the prompt or its screen is left."""
+
+    class Submitted(Message):
+        """A text to send, to whom, and how it joins a running turn."""
+
+        def __init__(self, target: Target, text: str, mode: DeliveryMode) -> None:
+            super().__init__()
+            self.target = target
+            self.text = text
+            self.mode = mode
+
+    class Closed(Message):
+        """The prompt was left; its draft is kept."""
+
+    class EditorWanted(Message):
+        """The text should be edited outside."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.target: Target | None = None
+        self.mode = DeliveryMode.QUEUE
+        self._place = 0
+        self._unsent = ""
+        self._folds = Folds()
+
+    def compose(self) -> ComposeResult:
+        writing = _Writing("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
+        writing.folds = self._folds
+        writing.cursor_blink = self.app.animation_level != "none"
+        yield writing
+        yield Static("", id="prompt-note", markup=False)
+
+    def on_mount(self) -> None:
+        self.display = False
+        self.border_subtitle = hints("enter send · tab queue, steer, interrupt · ctrl+o editor · esc keeps it")
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    @property
+    def text(self) -> str:
+        """What would be sent: with everything that stands folded in the input."""
+        return self._folds.unfold(self._writing.text)
+
+    @property
+    def is_sending(self) -> bool:
+        """True from enter until the swarm has taken or refused the text."""
+        return self._writing.read_only
+
+    @property
+    def _writing(self) -> _Writing:
+        return self.query_one(_Writing)
+
+    @property
+    def _drafts(self) -> Drafts:
+        return cast(_Keeping, self.app).drafts
+
+    def remember(self, texts: Sequence[str]) -> None:
+        """What was sent before, oldest first; what was written since stays the newest."""
+        self._drafts.remember(texts)
+        self._place = len(self._drafts.history)
+
+    def open(self, target: Target) -> None:
+        """Show the prompt for a target, with its draft, and take the focus."""
+        self._keep_draft()
+        self.target = target
+        self.mode = DeliveryMode.QUEUE
+        self._place = len(self._drafts.history)
+        self._set(self._drafts.of(target.key))
+        self.display = True
+        self._describe()
+        self._writing.focus()
+
+    def close(self) -> None:
+        """Hide it and keep the draft."""
+        if not self.is_open:
+            return
+        self._keep_draft()
+        self.display = False
+        self.post_message(self.Closed())
+
+    def clear_into_history(self) -> bool:
+        """Empty a text that is not empty, keeping it in the history. True where there was something."""
+        if not self.text.strip():
+            return False
+        self._note_sent(self.text)
+        self._set("")
+        self._keep_draft()
+        return True
+
+    def put(self, text: str) -> None:
+        """Replace the text, as an outside editor does."""
+        self._set(text)
+        self._writing.focus()
+
+    def sent(self) -> None:
+        """The text was taken: empty the prompt, remember it, and close."""
+        self._writing.read_only = False
+        self._note_sent(self.text)
+        if self.target is not None:
+            self._drafts.keep(self.target.key, "")
+        self._set("")
+        self.close()
+
+    def refused(self, why: str) -> None:
+        """The swarm did not take it: the text stays, and the reason stands under it."""
+        self._writing.read_only = False
+        self._note(why)
+
+    def taken_elsewhere(self) -> None:
+        """Its screen is on top again: the same draft may have been changed, or sent, on another."""
+        if self.is_open and self.target is not None and not self.is_sending:
+            kept = self._drafts.of(self.target.key)
+            if kept.strip() != self.text.strip():
+                self._set(kept)
+
+    def retarget(self, target: Target) -> None:
+        """The same words for who is there now: what stands in the note changed."""
+        if self.target is not None and target.key == self.target.key:
+            self.target = target
+            self._describe()
+
+    def _note_sent(self, text: str) -> None:
+        self._drafts.note(text)
+        self._place = len(self._drafts.history)
+
+    def _keep_draft(self) -> None:
+        if self.target is not None and self.is_open:
+            self._drafts.keep(self.target.key, self.text)
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Kept as it is written: a screen may go at any moment, and its inputs with it."""
+        event.stop()
+        self._keep_draft()
+
+    def _set(self, text: str) -> None:
+        self._writing.load_text(self._folds.fold(text))
+        self._writing.move_cursor(self._writing.document.end)
+
+    def _describe(self) -> None:
+        if self.target is None:
+            return
+        self.border_title = Content(strip(f"{self.target.title} · {self.mode}"))
+        self._note(self.target.note)
+
+    def _note(self, text: str) -> None:
+        note = self.query_one("#prompt-note", Static)
+        note.update(Content(strip(text)))
+        note.display = bool(text)
+
+    def on__writing_sent(self, event: _Writing.Sent) -> None:
+        event.stop()
+        if self.target is not None and self.text.strip() and not self.is_sending:
+            self._writing.read_only = True
+            self.post_message(self.Submitted(self.target, self.text, self.mode))
+
+    def on__writing_mode_wanted(self, event: _Writing.ModeWanted) -> None:
+        event.stop()
+        self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        self._describe()
+
+    def on__writing_editor_wanted(self, event: _Writing.EditorWanted) -> None:
+        event.stop()
+        self.post_message(self.EditorWanted(self.text))
+
+    def on__writing_history_wanted(self, event: _Writing.HistoryWanted) -> None:
+        event.stop()
+        history = self._drafts.history
+        place = self._place + event.by
+        if not 0 <= place <= len(history):
+            return
+        if self._place == len(history):
+            self._unsent = self.text
+        self._place = place
+        self._set(self._unsent if place == len(history) else history[place])

@@ -1,0 +1,193 @@
+"""The first and the last line of every screen: who needs you, what it costs, and what the keys do here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from textual import events
+from textual.strip import Strip
+from textual.widget import Widget
+
+from zoea.text.control_characters import strip
+from zoea.tui.commands.actions import Action, Situation
+from zoea.tui.commands.typed_keys import TypedKey
+from zoea.tui.theme.role_styles import styles_of
+
+KEY_NAMES = {
+    "question_mark": "?",
+    "colon": ":",
+    "slash": "/",
+    "comma": ",",
+    "full_stop": ".",
+    "asterisk": "*",
+    "escape": "esc",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+}
+
+
+def key_name(key: str) -> str:
+    """A key as people write it: `ctrl+f` -> `^f`, `question_mark` -> `?`."""
+    first = key.split(",")[0]
+    if first.startswith("ctrl+"):
+        return f"^{KEY_NAMES.get(first[5:], first[5:])}"
+    return KEY_NAMES.get(first, first)
+
+
+Piece = tuple[str, str]
+URGENT = ("asking", "errored")
+"""Roles of what is shown however little room there is."""
+CUT_LEAST = 10
+"""A piece of fewer cells than this is left out, not cut."""
+
+
+class Line(Widget):
+    """One line of pieces, left and right; what does not fit is cut from the middle, what is urgent last."""
+
+    DEFAULT_CSS = "Line { height: 1; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._left: Sequence[Piece] = ()
+        self._right: Sequence[Piece] = ()
+
+    def put(self, left: Sequence[Piece], right: Sequence[Piece] = ()) -> None:
+        """Show these pieces; draws only where something changed."""
+        if (left, right) != (self._left, self._right):
+            self._left, self._right = left, right
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        """What stands there, for tests and screen readers."""
+        return "".join(text for text, _ in (*self._left, *self._right))
+
+    def on_resize(self) -> None:
+        # A screen below a box hears of no tick: what fits is looked at anew here.
+        redraw = getattr(self.screen, "redraw_bars", None)
+        if redraw is not None:
+            redraw()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        plain = self.rich_style
+        styles = styles_of(self)
+        given = [(one_line_of(text), role) for text, role in self._left]
+        right = [(one_line_of(text), role) for text, role in self._right]
+        urgent = max((at for at, (_, role) in enumerate(given, 1) if role in URGENT), default=0)
+        needed = _cells(given[:urgent])
+        while right and needed + _apart(right) > width:
+            del right[0]  # what it costs gives way to who needs the person
+        left = fitted(given, width - _apart(right))
+        pieces = [*left, (" " * max(0, width - _cells(left) - _cells(right)), ""), *right]
+        segments = [Segment(text, plain + styles.of(role)) for text, role in pieces]
+        return Strip(segments).adjust_cell_length(width, plain)
+
+
+def fitted(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    """The pieces in `width` cells: the last ones are cut, then left out, and what is urgent after all others."""
+    kept = list(pieces)
+    for is_urgent in (False, True):
+        for at in reversed(range(len(kept))):
+            over = _cells(kept) - width
+            if over <= 0:
+                return kept
+            text, role = kept[at]
+            if (role in URGENT) is is_urgent:
+                left = cell_len(text) - over
+                kept[at] = (set_cell_size(text, left - 1) + "…" if left >= CUT_LEAST else "", role)
+    return kept
+
+
+def _apart(right: Sequence[Piece]) -> int:
+    """The cells that the right side takes, with a blank that keeps it apart from the left one."""
+    return _cells(right) + (bool(right) and not right[0][0].startswith(" "))
+
+
+def _cells(pieces: Sequence[Piece]) -> int:
+    return sum(cell_len(text) for text, _ in pieces)
+
+
+def one_line_of(text: str) -> str:
+    """A piece of a line without what a terminal would obey; its blanks stay as they are."""
+    return strip(text).replace("\n", " ").replace("\t", " ")
+
+
+class KeyLine(Line):
+    """The footer: the most useful keys of this place, disabled ones quiet. A click on one is that key."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._clicks: list[tuple[int, str]] = []
+
+    async def on_click(self, event: events.Click) -> None:
+        click = next((click for end, click in self._clicks if event.x < end), "")
+        if click:
+            await self.run_action(click)
+
+    def describe(
+        self,
+        actions: Sequence[Action],
+        situation: Situation,
+        keys: dict[str, str],
+        badge: str = "",
+        *,
+        leads_back: bool = True,
+    ) -> None:
+        """Show the actions that have a footer rank; `keys` are the keys in force, by action id."""
+        shown: list[_Key] = []
+        for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
+            if action.id == "app.back" and not leads_back:
+                continue
+            off = bool(action.why_not(situation))
+            title, is_kept = action.title, action.id in ("swarm.hold", "app.help")
+            if action.id == "approval.oldest" and situation.approvals:
+                title, is_kept = f"{title} {situation.approvals}", True
+            if action.id == "swarm.hold" and situation.held:
+                title = "resume"
+            key = keys.get(action.id, action.key)
+            shown.append(_Key(key, title, f"app.do({action.id!r})", off=off, is_kept=is_kept, is_spare=action.spare))
+        self._show(shown, badge)
+
+    def describe_typed(self, typed: Sequence[TypedKey], badge: str = "") -> None:
+        """Show the keys that an input lets through."""
+        self._show([_Key(one.key, one.title, one.click) for one in typed], badge)
+
+    def _show(self, shown: list[_Key], badge: str) -> None:
+        """Where it gets narrow spare ones go first, then the later ones; those a person must always find stay."""
+        aside: list[Piece] = [(badge, "quiet")] if badge else []
+        room = self.size.width - _apart(aside)
+        while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
+            spare = (one for one in reversed(shown) if one.is_spare)
+            others = (one for one in reversed(shown) if not one.is_kept)
+            gone = next(chain(spare, others), shown[-1])
+            shown.remove(gone)
+        self._clicks = list(zip(accumulate(one.width for one in shown), (one.click for one in shown), strict=True))
+        self.put([piece for one in shown for piece in one.pieces], aside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key in the footer."""
+
+    key: str
+    title: str
+    click: str
+    off: bool = False
+    is_kept: bool = False
+    is_spare: bool = False
+
+    @property
+    def pieces(self) -> tuple[Piece, Piece]:
+        name = f" {key_name(self.key)}"
+        return (name, "quiet" if self.off else "key"), (f" {self.title} ", "quiet" if self.off else "")
+
+    @property
+    def width(self) -> int:
+        return sum(cell_len(text) for text, _ in self.pieces)

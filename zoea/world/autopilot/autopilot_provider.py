@@ -1,0 +1,92 @@
+"""The autopilot as a `Provider`: one instance serves all myses and remembers none.
+
+What it answers is a pure function of the request's messages and tools (`pilot.answer`);
+this file only streams that answer at a believable pace.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from zoea.model.enums import Finish
+from zoea.model.ports import Clock
+from zoea.model.request import Answer, Delta, ModelInfo, ModelRequest, StreamItem
+from zoea.model.values import Usage
+from zoea.world.autopilot.pilot import answer
+
+MODEL = "autopilot"
+_PIECE = re.compile(r"\S+\s*")
+
+
+class AutopilotProvider:
+    """Plays Reef by rules; labelled so that nobody takes it for a model.
+
+    Args:
+        name: The provider's name in settings.
+        clock: What the pace is measured by; without one nothing is paced.
+        pace: Seconds between streamed pieces; 0 for tests and benchmarks. A request's
+            own option `pace` wins.
+    """
+
+    kind = "autopilot"
+    label = "autopilot (no model)"
+    metered = False
+
+    def __init__(self, name: str = "autopilot", *, clock: Clock | None = None, pace: float = 0.02) -> None:
+        self.name = name
+        self._clock = clock
+        self._pace = pace
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        """Deltas of reasoning, then of text, then the calls; then the `Answer`."""
+        said = answer(request.messages, request.tools)
+        pace = _pace(request.options, self._pace)
+        if pace > 0 and self._clock is not None:
+            for kind, text in (("reasoning", said.reasoning), ("text", said.text)):
+                for piece in _PIECE.findall(text):
+                    await self._clock.sleep_until(self._clock.now() + round(pace * 1_000_000))
+                    yield Delta(**{kind: piece})
+        else:
+            if said.reasoning:
+                yield Delta(reasoning=said.reasoning)
+            if said.text:
+                yield Delta(text=said.text)
+        for call in said.calls:
+            yield Delta(call=call.name)
+        yield Answer(
+            text=said.text,
+            reasoning=said.reasoning,
+            calls=said.calls,
+            usage=_usage(request, said.text, said.reasoning, "".join(c.name + c.arguments for c in said.calls)),
+            finish=Finish.CALLS if said.calls else Finish.STOP,
+            model=MODEL,
+        )
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        return (await self.info(MODEL),)
+
+    async def info(self, model: str) -> ModelInfo:
+        return ModelInfo(name=model or MODEL, context_window=128_000, max_output=4_096, tools=True)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _pace(options: dict[str, Any], default: float) -> float:
+    given = options.get("pace", default)
+    return float(given) if isinstance(given, int | float) else default
+
+
+def _usage(request: ModelRequest, *written: str) -> Usage:
+    """Estimates at four characters a token: there is no tokenizer to ask."""
+    read = sum(
+        len(message.content)
+        + len(message.reasoning)
+        + sum(len(call.name) + len(call.arguments) for call in message.calls)
+        for message in request.messages
+    )
+    read += sum(len(tool.name) + len(tool.description) + len(json.dumps(tool.input_schema)) for tool in request.tools)
+    return Usage(input_tokens=-(-read // 4), output_tokens=-(-sum(map(len, written)) // 4))

@@ -1,0 +1,148 @@
+"""What a request shows: the turn, the slice before it, and every fact that results hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zoea.model.enums import Role, Source
+from zoea.model.request import RequestMessage, ToolSpec
+from zoea.world.autopilot.belt_notes import Finding, parse
+
+NUDGES = ("Continue your mission", "You need to respond", "URGENT: Respond")
+_LABEL = re.compile(r"^\[(?P<what>message|broadcast) from (?P<kind>mysis|client) (?P<who>[^\]\n]*)\]\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One message that opened or joined the turn. `sender` is empty for the commander."""
+
+    sender: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A call and what came of it; `result` is None where there is none, or no JSON object."""
+
+    tool: str
+    args: dict[str, Any]
+    result: dict[str, Any] | None
+    is_error: bool
+    raw: str = ""
+
+    @property
+    def code(self) -> str:
+        return str((self.result or {}).get("code", "")) if self.is_error else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A request, read.
+
+    `turn` are the slices of this turn, `before` the latest one of an earlier turn.
+    """
+
+    names: dict[str, str]
+    prompts: tuple[Prompt, ...]
+    order: str
+    before: tuple[Deed, ...]
+    turn: tuple[tuple[Deed, ...], ...]
+    told: tuple[Finding, ...]
+    deeds: tuple[Deed, ...] = field(default=())
+
+    def latest(self, tool: str) -> dict[str, Any] | None:
+        """The newest good result of a tool in this turn."""
+        for deed in reversed(self.deeds):
+            if deed.tool == tool and not deed.is_error and deed.result is not None:
+                return deed.result
+        return None
+
+    def has(self, tool: str) -> bool:
+        return tool in self.names
+
+
+def read(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> Sight:
+    """Everything the autopilot may know. Hostile or cut results are passed over."""
+    names = {tool.origin or tool.name: tool.name for tool in tools}
+    origins = {name: origin for origin, name in names.items()}
+    start = _start(messages)
+    earlier, later = messages[:start], messages[start:]
+    before, turn = _slices(earlier, origins), _slices(later, origins)
+    prompts = tuple(_prompt(m.content) for m in later if m.role is Role.USER and not is_nudge(m))
+    asides = [m.content for m in earlier if m.role is Role.USER]
+    commanded = [p.text for p in prompts if not p.sender]
+    told = [f for text in (*asides, *(p.text for p in prompts)) for f in parse(text)]
+    return Sight(
+        names=names,
+        prompts=prompts,
+        order=" ".join(commanded or asides)[:2_000],
+        before=before[-1] if before else (),
+        turn=turn,
+        told=tuple(told),
+        deeds=tuple(deed for piece in turn for deed in piece),
+    )
+
+
+def is_nudge(message: RequestMessage) -> bool:
+    return message.source is Source.SYSTEM and message.content.startswith(NUDGES)
+
+
+def _opens(message: RequestMessage) -> bool:
+    return message.role is Role.USER and (message.source is not Source.SYSTEM or is_nudge(message))
+
+
+def _start(messages: Sequence[RequestMessage]) -> int:
+    """Where the turn begins: its first prompt or nudge.
+
+    A steered prompt stands after results, a turn's first after anything else; where
+    only a history slice stands before it, it is the first there is.
+    """
+    first = last = None
+    for index, message in enumerate(messages):
+        if not _opens(message):
+            continue
+        if first is None:
+            first = index
+        ahead = messages[index - 1] if index else None
+        if ahead is None or not (ahead.role is Role.TOOL or _opens(ahead)):
+            last = index
+    found = last if last is not None else first
+    return len(messages) if found is None else found
+
+
+def _prompt(content: str) -> Prompt:
+    match = _LABEL.match(content)
+    return Prompt(match["who"], content[match.end() :]) if match else Prompt("", content)
+
+
+def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tuple[tuple[Deed, ...], ...]:
+    results = {m.call_id: m for m in messages if m.role is Role.TOOL}
+    slices = []
+    for message in messages:
+        if message.role is Role.ASSISTANT and message.calls:
+            slices.append(
+                tuple(
+                    _deed(origins.get(call.name, call.name), call.arguments, results.get(call.id))
+                    for call in message.calls
+                )
+            )
+    return tuple(slices)
+
+
+def _deed(tool: str, arguments: str, result: RequestMessage | None) -> Deed:
+    raw = result.content if result is not None else ""
+    found = _object(raw)
+    is_error = result is None or result.is_error or (found is not None and "code" in found and "message" in found)
+    return Deed(tool, _object(arguments) or {}, found, is_error, raw[:300])
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,234 @@
+"""The world's own file: the ordered log of calls and ticks, and snapshots to start from.
+
+The log is the truth: replayed from its beginning it gives the same state hash. A
+snapshot only saves time. Rows are committed before they are acknowledged; a process
+kill loses nothing that was.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from zoea.model.errors import WorldError
+from zoea.world.reef import Reef
+from zoea.world.refusal import Refused
+from zoea.world.state import World, digest
+from zoea.world.world_map import Chart
+
+VERSION = 1
+APPLICATION = 0x52454546
+SNAPSHOT_EVERY = 20_000
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE log (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('register','claim','call','ticks')),
+  name TEXT NOT NULL DEFAULT '', tool TEXT NOT NULL DEFAULT '',
+  args TEXT NOT NULL DEFAULT '', count INTEGER NOT NULL DEFAULT 1
+) STRICT;
+CREATE TABLE snapshot (log_id INTEGER PRIMARY KEY, hash TEXT NOT NULL, state BLOB NOT NULL) STRICT;
+"""
+
+
+class WorldInUse(WorldError):
+    """Another process has the world's file open."""
+
+
+class Record:
+    """One open world file.
+
+    Args:
+        path: `reef.db`; made if missing.
+        seed: Of a new world (0 if None); an existing one must have the same, if given.
+        systems: Size of a new world (40 if None), likewise.
+
+    Raises WorldInUse where another process holds it, WorldError where it is foreign or of another seed.
+    """
+
+    def __init__(self, path: Path, *, seed: int | None = None, systems: int | None = None) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = _hold(path.with_suffix(".lock"))
+        except OSError as error:
+            raise WorldError(
+                f"{path} cannot be used: {error.strerror}.", hint="Give another --data directory."
+            ) from error
+        try:
+            self._db = _open(path, seed, systems)
+            self.reef = load(self._db, whole=False)
+        except BaseException:
+            self._lock.close()
+            raise
+        self._last_ticks: int | None = None
+        self._rows = 0
+
+    def register(self, name: str, secret: str) -> None:
+        self._append("register", name, "", secret)
+
+    def claim(self, name: str) -> None:
+        self._append("claim", name, "", "")
+
+    def call(self, name: str, tool: str, args: dict[str, Any]) -> None:
+        self._append("call", name, tool, json.dumps(args, separators=(",", ":")))
+
+    def tick(self) -> None:
+        """One tick; ticks without a call between them share a row."""
+        if self._last_ticks is not None:
+            self._begin()
+            self._db.execute("UPDATE log SET count = count + 1 WHERE id = ?", (self._last_ticks,))
+        else:
+            self._append("ticks", "", "", "")
+            self._last_ticks = self._last
+
+    def commit(self) -> None:
+        """Make all that was written durable against a kill of this process.
+
+        Where that fails the process ends: its memory would run ahead of its file, which is whole.
+        """
+        try:
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            sys.stderr.write(f"The world cannot write its file and ends: {error}\n")
+            sys.stderr.flush()
+            os._exit(WorldError.exit_code)
+        if self._rows >= SNAPSHOT_EVERY:
+            self.snapshot()
+
+    def snapshot(self) -> None:
+        """Keep the state as it is, so that the next start replays only what follows."""
+        last = self._db.execute("SELECT coalesce(max(id), 0) FROM log").fetchone()[0]
+        text = self.reef.world.to_json()
+        self._last_ticks = None
+        self._rows = 0
+        with self._db:
+            self._db.execute("BEGIN")
+            self._db.execute(
+                "INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)",
+                (last, digest(text), zlib.compress(text.encode(), 1)),
+            )
+            self._db.execute("DELETE FROM snapshot WHERE log_id < ?", (last,))
+
+    def close(self) -> None:
+        """Commit, keep a snapshot, let go of the file."""
+        self.commit()
+        self.snapshot()
+        self._db.close()
+        self._lock.close()
+
+    def _begin(self) -> None:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN")
+
+    def _append(self, kind: str, name: str, tool: str, args: str) -> None:
+        self._begin()
+        row = self._db.execute("INSERT INTO log (kind, name, tool, args) VALUES (?, ?, ?, ?)", (kind, name, tool, args))
+        self._last = row.lastrowid
+        self._last_ticks = None
+        self._rows += 1
+
+
+def _hold(path: Path) -> IO[str]:
+    handle = path.open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise WorldInUse(
+            f"{path.with_suffix('.db')} is open in another process.",
+            hint="Stop the other world, or give this one another --data directory.",
+        ) from None
+    return handle
+
+
+def _open(path: Path, seed: int | None, systems: int | None) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, isolation_level=None)
+        path.chmod(0o600)
+    except (sqlite3.Error, OSError) as error:
+        raise WorldError(f"{path} cannot be opened: {error}.", hint="Give another --data directory.") from error
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        _prepare(db, path, seed, systems)
+    except sqlite3.DatabaseError as error:
+        db.close()
+        raise WorldError(f"{path} cannot be opened: {error}.", hint="Move it away to begin a new world.") from error
+    except WorldError:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path, seed: int | None, systems: int | None) -> None:
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if version == 0 and not tables:
+        db.executescript(
+            f"BEGIN; {_SCHEMA} PRAGMA application_id={APPLICATION}; PRAGMA user_version={VERSION};"
+            f"INSERT INTO meta VALUES ('seed', '{int(seed or 0)}'), ('systems', '{int(systems or 40)}'); COMMIT;"
+        )
+        return
+    if version != VERSION or db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise WorldError(f"{path} is not a world this Zoea can open.", hint="Move it away to begin a new world.")
+    kept = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    for key, given in (("seed", seed), ("systems", systems)):
+        if given is not None and int(kept[key]) != given:
+            raise WorldError(
+                f"{path} was made with {key} {kept[key]}, not {given}.",
+                hint=f"Leave --{key} out, or give another --data directory.",
+            )
+
+
+def _rows(db: sqlite3.Connection, after: int) -> Iterator[tuple[str, str, str, str, int]]:
+    yield from db.execute("SELECT kind, name, tool, args, count FROM log WHERE id > ? ORDER BY id", (after,))
+
+
+def load(db: sqlite3.Connection, *, whole: bool) -> Reef:
+    """The world as its file says; `whole` replays the log from its beginning. Raises WorldError where it is none."""
+    try:
+        return _loaded(db, whole)
+    except (sqlite3.Error, zlib.error, LookupError, TypeError, ValueError) as error:
+        raise WorldError(f"The world's file is damaged: {error}.", hint="Move it away to begin a new world.") from error
+
+
+def _loaded(db: sqlite3.Connection, whole: bool) -> Reef:
+    kept = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    chart = Chart(int(kept["seed"]), int(kept["systems"]))
+    newest = None if whole else db.execute("SELECT log_id, state FROM snapshot ORDER BY log_id DESC LIMIT 1").fetchone()
+    after, world = (newest[0], World.from_json(zlib.decompress(newest[1]).decode())) if newest else (0, None)
+    reef = Reef(chart, world)
+    for kind, name, tool, args, count in _rows(db, after):
+        match kind:
+            case "ticks":
+                for _ in range(count):
+                    reef.tick()
+            case "register":
+                reef.register(name, args)
+            case "claim":
+                reef.claim(name)
+            case _:
+                try:
+                    reef.call(name, tool, json.loads(args))
+                except Refused as refused:
+                    raise WorldError(f"The log cannot be replayed: {name} {tool}: {refused}.") from refused
+    return reef
+
+
+def read_only(path: Path) -> sqlite3.Connection:
+    """A connection that only reads, beside a running world or without one.
+
+    Raises WorldError where there is no world.
+    """
+    if not path.exists():
+        raise WorldError(f"There is no world at {path}.", hint="Run zoea run --world reef, or zoea world, first.")
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)

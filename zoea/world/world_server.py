@@ -1,0 +1,176 @@
+"""Reef as an MCP server, over stdio or streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+
+from zoea import __version__
+from zoea.model.errors import UsageError, WorldError
+from zoea.world.catalog import HELP, SPECS
+from zoea.world.faults import Faults
+from zoea.world.service import Service
+from zoea.world.ticker import Pace
+from zoea.world.world_log import Record, WorldInUse
+
+PATIENCE = 5.0
+"""Seconds that a starting world waits for its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a world is started with; see `python -m zoea.world --help`."""
+
+    data: Path
+    seed: int | None = None
+    systems: int | None = None
+    tick: float = 2.0
+    turbo: bool = False
+    http: str = ""
+    faults: str = ""
+    fault_seed: int = 0
+
+
+def tools() -> list[Tool]:
+    """The tools with their schemas and annotations."""
+    return [
+        Tool(
+            name=spec.name,
+            description=spec.what,
+            input_schema=spec.schema(),
+            annotations=ToolAnnotations(
+                read_only_hint=spec.reads,
+                destructive_hint=False,
+                idempotent_hint=spec.reads or spec.again,
+                open_world_hint=False,
+            ),
+        )
+        for spec in SPECS.values()
+    ]
+
+
+def build(service: Service) -> Server[Any]:
+    """The MCP server over a service."""
+    listed = tools()
+
+    async def on_list(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=listed)
+
+    async def on_call(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        text, is_error = await service.call(params.name, params.arguments or {})
+        return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)
+
+    return Server("reef", version=__version__, instructions=HELP, on_list_tools=on_list, on_call_tool=on_call)
+
+
+@asynccontextmanager
+async def opened(options: Options) -> AsyncIterator[tuple[Service, Record]]:
+    """A world that lives while the context does: file open, ticks passing."""
+    faults = Faults(options.faults, options.fault_seed)
+    record = await _record(options)
+    pace = Pace(record, seconds=options.tick, turbo=options.turbo)
+    ticking = asyncio.create_task(pace.run(), name="ticks")
+    ticking.add_done_callback(_end_if_failed)
+    try:
+        yield Service(record, pace, faults), record
+    finally:
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
+        record.close()
+
+
+async def _record(options: Options) -> Record:
+    """The world's file. A process that was told to end may still hold it: that is waited for a little."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PATIENCE
+    while True:
+        try:
+            return Record(options.data / "reef.db", seed=options.seed, systems=options.systems)
+        except WorldInUse:
+            if loop.time() >= until:
+                raise
+        await asyncio.sleep(0.05)
+
+
+def _end_if_failed(ticking: asyncio.Task[None]) -> None:
+    """A world whose time stands still is worse than one that ends and is started again."""
+    if not ticking.cancelled() and (error := ticking.exception()) is not None:
+        logging.getLogger(__name__).critical("time stopped in Reef; the world ends", exc_info=error)
+        os._exit(WorldError.exit_code)
+
+
+async def run_stdio(options: Options) -> None:
+    """Serve one client over this process's stdin and stdout until it closes them."""
+    async with opened(options) as (service, _), stdio_server() as (read, write):
+        server = build(service)
+        await server.run(read, write, server.create_initialization_options())
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT` or `PORT` as host and port. Raises UsageError."""
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65_535:
+        raise UsageError(f"{text!r} is no address.", hint="Give HOST:PORT, such as 127.0.0.1:8808, or a port.")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which end the process before its file is closed."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+
+async def run_http(options: Options) -> None:
+    """Serve any number of clients over streamable HTTP until cancelled; the address goes to stderr."""
+    host, port = parse_address(options.http)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named TCP, else asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise UsageError(f"Cannot listen on {options.http}: {error}.", hint="Choose another address.") from error
+        async with opened(options) as (service, _):
+            app = build(service).streamable_http_app(json_response=True, host=host)
+            config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2)
+            sys.stderr.write(f"Reef is served at http://{host}:{listener.getsockname()[1]}/mcp\n")
+            sys.stderr.flush()
+            server = _Server(config)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, server.stop)
+            await server.serve(sockets=[listener])
+
+
+async def run(options: Options) -> None:
+    """Serve as the options say."""
+    await (run_http(options) if options.http else run_stdio(options))
