@@ -1,0 +1,37 @@
+"""Workspaces as a release left them, unpacked where `zoea` looks for its data."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.released.swarm_settings import write_swarm_settings
+
+RELEASE = Path(__file__).parent / "0.1.0"
+
+
+@pytest.fixture(autouse=True)
+def _place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Use a short folder for the socket and UTC for local days."""
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        monkeypatch.setenv("TZ", "UTC")
+        yield
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """The released workspace in the data directory; returns the path of its `zoea.db`."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    for name in ("zoea.db", "reef.db"):
+        (data / name).write_bytes(gzip.decompress((RELEASE / f"{name}.gz").read_bytes()))
+    shutil.copy(RELEASE / "credentials.toml", data / "credentials.toml")
+    (data / "credentials.toml").chmod(0o600)
+    write_swarm_settings(tmp_path / "config", pace_s=0)
+    return data / "zoea.db"

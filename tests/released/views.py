@@ -1,0 +1,78 @@
+"""What users see of the released workspace: rows per table, and the output of reading commands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.e2e.zoea_process import zoea
+
+EXPECTED = Path(__file__).parent / "0.1.0" / "expected.json"
+
+COMMANDS = (
+    "list --json",
+    "show mu --json",
+    "log beta --json",
+    "log zeta --json",
+    "receipt 4 --json",
+    "explain beta --json",
+    "explain alpha 6 --json",
+    "search burn --ranked --json",
+    "search report --in broadcasts --json",
+    "export beta --format md --no-redact",
+    "mcp token list --json",
+    "credentials list --json",
+    "world score --json",
+)
+
+
+class Expected(NamedTuple):
+    """What the release itself showed: output by command, rows by table, a digest of the export by kind of line."""
+
+    rows: dict[str, int]
+    views: dict[str, str]
+    export: dict[str, str]
+
+
+def read_expected() -> Expected:
+    return Expected(**json.loads(EXPECTED.read_text(encoding="utf-8")))
+
+
+def read_views() -> dict[str, str]:
+    """The output of each command, with its exit code and errors if it failed."""
+
+    def run(command: str) -> str:
+        done = zoea(*command.split())
+        return done.stdout + (f"exit code {done.returncode}: {done.stderr}" if done.returncode else "")
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(COMMANDS, pool.map(run, COMMANDS), strict=True))
+
+
+def digest_export(text: str) -> dict[str, str]:
+    """For each kind of line of an export, how many there are and a hash of them all."""
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for line in text.splitlines():
+        kinds[json.loads(line)["kind"]].append(line)
+    return {
+        kind: f"{len(lines)} lines, {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:16]}"
+        for kind, lines in sorted(kinds.items())
+    }
+
+
+def count_rows(database: Path) -> dict[str, int]:
+    """Rows per table, without those that SQLite keeps for itself and for its search indexes."""
+    with closing(sqlite3.connect(database)) as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1")]
+        shown = [name for name in names if not name.startswith("sqlite_") and not _is_shadow(name)]
+        return {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in shown}
+
+
+def _is_shadow(table: str) -> bool:
+    return table.endswith(("_config", "_data", "_idx", "_docsize", "_content"))
