@@ -1,29 +1,34 @@
-"""Zoea and four other agent libraries do the same work against the same fake model server.
+"""Compare the CPU per turn of Zoea and of four other agent libraries against the same fake model server.
 
-    python -m benchmarks.peers [--agents 100] [--turns 5] [--rounds 3] [--only zoea,autogen]
+    python -m benchmarks.peers [--agents 100] [--turns 5] [--rounds 3] [--only zoea,autogen-agentchat]
 
-100 agents take 5 turns each: a prompt, a call of the agent's tool, an answer. The server
-is a process of its own, each contestant another, all in one order and then again; the
-figure is the best round of each, because what disturbs a round only adds to it. The
-peers live in `.venv-peers`, made here when it is missing; nothing else installs them.
+After the imports and a warm-up turn, which are not measured, 100 agents take 5 turns
+each: a prompt, a call of the agent's tool, an answer. The server and each contestant run
+in processes of their own. A round runs every contestant once; figures are medians over
+the rounds. A multiple of Zoea is taken within a round, because both runs then see a
+similar load. The peers' libraries are installed in `.venv-peers` only, which is created
+if it is missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.cost import machine
 from benchmarks.model_server import ModelServer, model_server
+from benchmarks.peers.task import WARM_UP_TURNS
 from zoea import __version__
 
 ROOT = Path(__file__).parents[2]
-HOME = ROOT / ".venv-peers"
+ENVIRONMENT = ROOT / ".venv-peers"
 PACKAGES = (
     "langgraph>=1.2,<2",
     "langchain-openai>=1.7,<2",
@@ -39,85 +44,118 @@ CONTESTANTS = {
     "openai-agents": ("on_openai_agents", "openai-agents"),
     "pydantic-ai": ("on_pydantic_ai", "pydantic-ai-slim"),
 }
-AHEAD = 2.0
+GOAL = 2.0
+"""The fastest peer's CPU per turn, as a multiple of Zoea's, that the benchmark asks for."""
 REQUESTS_A_TURN = 2
 
 
-def environment() -> Path:
-    """The interpreter of `.venv-peers`, made and filled where it is missing or older than this list."""
-    python = HOME / "bin" / "python"
-    stamp = HOME / ".filled"
+Figures = dict[str, Any]
+
+
+def prepare_environment() -> Path:
+    """Create or refill `.venv-peers` if its packages differ from `PACKAGES`; return its interpreter."""
+    python = ENVIRONMENT / "bin" / "python"
+    stamp = ENVIRONMENT / ".filled"
     wanted = "\n".join(PACKAGES)
     if not stamp.exists() or stamp.read_text() != wanted:
         print("Making .venv-peers (a minute or two)", flush=True)
-        venv.create(HOME, with_pip=True)
+        venv.create(ENVIRONMENT, with_pip=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
         subprocess.run(pip, check=True)
         stamp.write_text(wanted)
     return python
 
 
-def compete(name: str, server: ModelServer, agents: int, turns: int) -> dict[str, Any]:
-    """Run one contestant in a process of its own; its figures. Raises SystemExit where it did other work."""
+def run_contestant(name: str, server: ModelServer, agents: int, turns: int) -> Figures:
+    """Run one contestant in its own process and return its figures.
+
+    `load` is the machine's load average over the minute before. Raises SystemExit
+    if the contestant made another number of requests than its turns need.
+    """
     module, _ = CONTESTANTS[name]
-    python = Path(sys.executable) if name == "zoea" else environment()
+    python = Path(sys.executable) if name == "zoea" else prepare_environment()
     arguments = [server.base_url, "--agents", str(agents), "--turns", str(turns)]
     command = [str(python), "-W", "ignore", "-m", f"benchmarks.peers.{module}", *arguments]
     server.ask("report")
-    ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
-    asked = len(server.ask("report")["times"])
-    wanted = (agents * turns + 1) * REQUESTS_A_TURN
-    if asked != wanted:
-        raise SystemExit(f"{name} made {asked} requests, not {wanted}: it did other work than the rest")
-    figures: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return figures
+    load = round(os.getloadavg()[0], 1)
+    process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    requests = len(server.ask("report")["times"])
+    wanted = (agents * turns + WARM_UP_TURNS) * REQUESTS_A_TURN
+    if requests != wanted:
+        raise SystemExit(f"{name} made {requests} requests, not {wanted}: it did other work than the others")
+    figures: Figures = json.loads(process.stdout.splitlines()[-1])
+    return {**figures, "load": load}
 
 
-def version_of(name: str) -> str:
+def read_version(name: str) -> str:
     if name == "zoea":
         return __version__
     _, package = CONTESTANTS[name]
-    python = str(environment())
+    python = str(prepare_environment())
     code = f"import importlib.metadata as m; print(m.version({package!r}))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def show(best: dict[str, dict[str, Any]]) -> None:
-    zoea = best.get("zoea", {}).get("cpu_ms_per_turn")
-    print(f"{'':26} {'CPU ms/turn':>12} {'turns/s':>9} {'peak MB':>8} {'x Zoea':>8}")
-    for name, figures in sorted(best.items(), key=lambda pair: float(pair[1]["cpu_ms_per_turn"])):
-        ratio = f"{figures['cpu_ms_per_turn'] / zoea:.1f}" if zoea else "-"
+def ratios_to_zoea(rounds: list[dict[str, Figures]], name: str) -> list[float]:
+    """CPU per turn of a contestant as a multiple of Zoea's, for each round in ascending order; empty without Zoea."""
+    return sorted(
+        figures[name]["cpu_ms_per_turn"] / figures["zoea"]["cpu_ms_per_turn"] for figures in rounds if "zoea" in figures
+    )
+
+
+def print_table(rounds: list[dict[str, Figures]]) -> None:
+    """Print the medians of each contestant, cheapest first."""
+
+    def middle(name: str, figure: str) -> float:
+        return median(float(figures[name][figure]) for figures in rounds)
+
+    print(
+        f"{'':26} {'CPU ms/turn':>12} {'turns/s':>9} {'peak MB':>8} {'load':>5}"
+        f" {'imports':>8} {'x Zoea (lowest-highest)':>24}"
+    )
+    for name in sorted(rounds[0], key=lambda name: middle(name, "cpu_ms_per_turn")):
+        ratios = ratios_to_zoea(rounds, name)
+        multiple = f"{median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})" if ratios else "-"
         print(
-            f"{name + ' ' + version_of(name):26} {figures['cpu_ms_per_turn']:>12.2f}"
-            f" {figures['turns_per_second']:>9.1f} {figures['peak_mb']:>8} {ratio:>8}"
+            f"{name + ' ' + read_version(name):26} {middle(name, 'cpu_ms_per_turn'):>12.2f}"
+            f" {middle(name, 'turns_per_second'):>9.1f} {middle(name, 'peak_mb'):>8.0f} {middle(name, 'load'):>5.1f}"
+            f" {max(figures[name]['modules_loaded'] for figures in rounds):>8} {multiple:>24}"
         )
 
 
-def main() -> int:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="CPU per turn of Zoea and of other agent libraries.")
     parser.add_argument("--agents", type=int, default=100)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=5, help="measured turns of each agent")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="names of contestants, with commas between")
-    asked = parser.parse_args()
-    names = asked.only.split(",") if asked.only else list(CONTESTANTS)
+    parser.add_argument("--only", default=",".join(CONTESTANTS), help="names of contestants, with commas between")
+    options = parser.parse_args()
+    options.names = options.only.split(",")
+    if unknown := [name for name in options.names if name not in CONTESTANTS]:
+        parser.error(f"no contestant {', '.join(unknown)}: choose from {', '.join(CONTESTANTS)}")
+    if min(options.agents, options.turns, options.rounds) < 1:
+        parser.error("--agents, --turns and --rounds must be at least 1")
+    return options
+
+
+def main() -> int:
+    options = parse_arguments()
     print(f"machine before: {json.dumps(machine())}", flush=True)
-    best: dict[str, dict[str, Any]] = {}
+    rounds: list[dict[str, Figures]] = []
     with model_server() as server:
-        for _ in range(asked.rounds):
-            for name in names:
-                figures = compete(name, server, asked.agents, asked.turns)
-                print(f"  {name}: {json.dumps(figures)}", flush=True)
-                if name not in best or figures["cpu_ms_per_turn"] < best[name]["cpu_ms_per_turn"]:
-                    best[name] = figures
+        for _ in range(options.rounds):
+            rounds.append({})
+            for name in options.names:
+                rounds[-1][name] = run_contestant(name, server, options.agents, options.turns)
+                print(f"  {name}: {json.dumps(rounds[-1][name])}", flush=True)
     print(f"machine after: {json.dumps(machine())}")
-    show(best)
-    others = [figures["cpu_ms_per_turn"] for name, figures in best.items() if name != "zoea"]
-    if "zoea" not in best or not others:
+    print_table(rounds)
+    peers = [name for name in options.names if name != "zoea"]
+    if "zoea" not in options.names or not peers:
         return 0
-    ahead = min(others) / best["zoea"]["cpu_ms_per_turn"]
-    print(f"Zoea is {ahead:.1f}x ahead of the fastest in CPU per turn (the goal: {AHEAD:g}x)")
-    return 0 if ahead >= AHEAD else 1
+    ahead = min(median(ratios_to_zoea(rounds, name)) for name in peers)
+    print(f"The fastest peer needs {ahead:.2f} times Zoea's CPU per turn (goal: {GOAL:g} times)")
+    return 0 if ahead >= GOAL else 1
 
 
 if __name__ == "__main__":
