@@ -25,8 +25,8 @@ from benchmarks.cost import machine, measured, quantile
 from benchmarks.search import COMMON, RARE, Words, build, rows
 from zoea.mcp_server.tokens import Scope, Tokens
 from zoea.model.enums import Finish
-from zoea.model.ports import SwarmApi
 from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Usage
 from zoea.runtime.compose import Wishes, running_swarm
 from zoea.settings import Credentials

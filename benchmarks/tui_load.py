@@ -35,9 +35,11 @@ from typing import Any
 from benchmarks.cost import machine, measured, quantile, resident
 from benchmarks.rig import PlainModel, Rig, rig
 from benchmarks.terminal import Terminal, plain
+from tests.fakes.no_connections import NoConnections
 from zoea.model.request import ModelRequest, StreamItem
 from zoea.model.values import Event, SwarmView
 from zoea.process.clock import SystemClock
+from zoea.runtime.running_swarm import RunningSwarm
 from zoea.swarm.live_view import LiveMysis
 from zoea.tui.app import Cockpit, Opened, run
 from zoea.tui.widgets.swarm_table import SwarmTable
@@ -95,7 +97,7 @@ def stamped() -> Any:
 def cockpit_over(swarm: Rig) -> Cockpit:
     @asynccontextmanager
     async def opener() -> AsyncIterator[Opened]:
-        yield Opened(swarm.commander, swarm.folder / "zoea.db", True, "load")
+        yield Opened(RunningSwarm.of(swarm.commander, NoConnections()), swarm.folder / "zoea.db", True, "load")
 
     return Cockpit(opener, config=swarm.folder / "config", now=SystemClock().now)
 

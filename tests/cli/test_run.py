@@ -19,7 +19,7 @@ from zoea.cli import run_session
 from zoea.cli.commands.run import seconds_of
 from zoea.cli.typed_commands import Parting
 from zoea.model.errors import UsageError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.runtime import compose
 from zoea.runtime.run_options import RunOptions, leave_running
 from zoea.settings.paths import Places, places

@@ -16,7 +16,7 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread, fake_owner
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import serve_session
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import holder
 from zoea.runtime import compose
 from zoea.settings.paths import Places

@@ -20,12 +20,13 @@ from zoea.mcp_server.server_process import clients_served
 from zoea.mcp_server.tokens import Client as McpClient
 from zoea.mcp_server.tokens import Scope, Tokens
 from zoea.model.enums import Finish, Role
-from zoea.model.ports import Provider, SwarmApi
+from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.swarm_api import SwarmApi
 from zoea.runtime.compose import Wishes, running_swarm
+from zoea.runtime.running_swarm import RunningSwarm
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
-from zoea.swarm import Commander
 
 NOW = 1_800_000_000_000_000
 
@@ -79,14 +80,13 @@ def answering() -> dict[str, Provider]:
 
 
 @asynccontextmanager
-async def answering_swarm(runtime: Path, folder: Path, **settings: Any) -> AsyncIterator[Commander]:
+async def answering_swarm(runtime: Path, folder: Path, **settings: Any) -> AsyncIterator[RunningSwarm]:
     """A real swarm whose model answers in words, without upstreams and nudges."""
     where = Places(data=folder / "data", config=folder / "config", runtime=runtime)
     where.make_data()
     overrides = {"swarm.default_provider": "scripted", "nudge.enabled": False, **settings}
     wishes = Wishes(providers=answering(), overrides=overrides)
     async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
-        assert isinstance(swarm, Commander)
         yield swarm
 
 

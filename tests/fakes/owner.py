@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from tests.fakes.swarm import FakeSwarm
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.runtime.owner import Owner, own
 from zoea.settings.paths import Places, places
 

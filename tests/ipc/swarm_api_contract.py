@@ -12,7 +12,7 @@ import pytest
 
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, Recipients, SwarmView
 
 PATIENCE_S = 30.0

@@ -20,7 +20,7 @@ from zoea.ipc.remote_swarm import RemoteSwarm, connect_to
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import ErrorClass, SenderKind
 from zoea.model.errors import MysisMissing, NoRunningSwarm, OwnerError, ProviderError, UsageError, ZoeaError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import COMMANDER, Event, Lagged, Sender
 from zoea.process.lock import Holder
 
@@ -366,13 +366,13 @@ async def test_an_answer_of_another_shape_is_an_error(runtime: Path) -> None:
 
     listening = await asyncio.start_unix_server(owner, runtime / "s.sock")
     async with await RemoteSwarm.connect(runtime / "s.sock") as remote:
-        with pytest.raises(OwnerError, match="does not understand"):
+        with pytest.raises(OwnerError, match="does not fit"):
             await remote.view()
     listening.close()
 
 
 def test_every_method_of_the_protocol_can_cross() -> None:
-    assert set(methods()) == {name for name in vars(SwarmApi) if not name.startswith("_")}
+    assert set(methods()) == {name for name in dir(SwarmApi) if not name.startswith("_")}
     assert {name for name, method in methods().items() if method.streams} == {"changes", "events"}
     assert all("sender" not in method.arguments for method in methods().values())
 

@@ -12,7 +12,7 @@ from tests.fakes.swarm import FakeSwarm
 from tests.ipc.swarm_api_contract import SwarmApiContract
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.runtime.compose import Wishes, running_swarm
 from zoea.settings.paths import Places
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt
 
 

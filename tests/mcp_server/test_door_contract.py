@@ -35,8 +35,9 @@ from zoea.mcp_server.swarm_client import Elsewhere, Reach
 from zoea.mcp_server.tokens import Client, Scope
 from zoea.mcp_server.zoea_server import server_of
 from zoea.model.errors import ZoeaError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import OwnerLock
+from zoea.runtime.running_swarm import RunningSwarm
 from zoea.settings.paths import Places
 from zoea.swarm import Commander
 from zoea.tools import SearchScope, ToolPolicy
@@ -183,8 +184,8 @@ class TestDesk(ReadingContract):
 
     @pytest.fixture
     def reading(self, swarm: SwarmApi) -> ReadingDoor:
-        assert isinstance(swarm, Commander)
-        return DeskDoor(swarm)
+        assert isinstance(swarm, RunningSwarm)
+        return DeskDoor(swarm.commander)
 
 
 class TestMcp(TestCommander, ReadingContract):

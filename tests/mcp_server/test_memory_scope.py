@@ -32,7 +32,7 @@ async def swarm(runtime: Path, tmp_path: Path) -> AsyncIterator[Commander]:
         await swarm.send("alpha", "alpha keeps silver at p9")
         for name in ("alpha", "beta"):
             await swarm.wait(name, timeout_s=30)
-        yield swarm
+        yield swarm.commander
 
 
 async def called(session: Session, mysis: int, name: str, arguments: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import pytest
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import MysisMissing, ProviderError, SettingsError, StoreError, StoreMissing
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.clock import SystemClock
 from zoea.queries import stored_swarm
 from zoea.runtime.compose import Wishes, running_swarm

@@ -18,7 +18,7 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, UpstreamLost, UsageError
 from zoea.model.request import ModelInfo
 from zoea.runtime import connections
-from zoea.runtime.connections import LiveOutside
+from zoea.runtime.connections import LiveConnections
 from zoea.runtime.provider_set import ProviderSet
 from zoea.settings import Settings
 from zoea.settings.paths import Places
@@ -42,15 +42,15 @@ def door_of(folder: Path) -> McpDoor:
 
 
 @pytest.fixture
-async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveOutside, Toolbox]]:
+async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveConnections, Toolbox]]:
     toolbox = Toolbox([faulty.config(inject={"text": "account"})], logs=tmp_path)
     toolbox.open()
     await toolbox.settled()
-    yield LiveOutside(toolbox, providers(tmp_path), door_of(tmp_path)), toolbox
+    yield LiveConnections(toolbox, providers(tmp_path), door_of(tmp_path)), toolbox
     await toolbox.close()
 
 
-async def test_an_upstream_is_shown_with_its_tools_as_it_lists_them(live: tuple[LiveOutside, Toolbox]) -> None:
+async def test_an_upstream_is_shown_with_its_tools_as_it_lists_them(live: tuple[LiveConnections, Toolbox]) -> None:
     (view,) = await live[0].upstreams()
     assert (view.name, view.transport, view.state, view.sessions) == ("faulty", "stdio", "open", 1)
     echo = next(tool for tool in view.tools if tool.name == "echo")
@@ -59,13 +59,13 @@ async def test_an_upstream_is_shown_with_its_tools_as_it_lists_them(live: tuple[
     assert view.log.endswith("upstream-faulty.log")
 
 
-async def test_a_tool_tried_by_hand_gives_its_result(live: tuple[LiveOutside, Toolbox]) -> None:
+async def test_a_tool_tried_by_hand_gives_its_result(live: tuple[LiveConnections, Toolbox]) -> None:
     trial = await live[0].try_tool("faulty", "echo", '{"text": "hello"}')
     assert (trial.content, trial.is_error) == ("hello", False)
     assert trial.took_us > 0
 
 
-async def test_what_is_no_call_is_refused_before_it_is_made(live: tuple[LiveOutside, Toolbox]) -> None:
+async def test_what_is_no_call_is_refused_before_it_is_made(live: tuple[LiveConnections, Toolbox]) -> None:
     with pytest.raises(UsageError, match="not JSON"):
         await live[0].try_tool("faulty", "echo", "{")
     with pytest.raises(UsageError, match="no tool nothing"):
@@ -74,7 +74,7 @@ async def test_what_is_no_call_is_refused_before_it_is_made(live: tuple[LiveOuts
         await live[0].try_tool("gone", "echo", "{}")
 
 
-async def test_a_reconnected_upstream_has_a_new_session(live: tuple[LiveOutside, Toolbox], faulty: Faulty) -> None:
+async def test_a_reconnected_upstream_has_a_new_session(live: tuple[LiveConnections, Toolbox], faulty: Faulty) -> None:
     before = len(faulty.seen("start"))
     await live[0].reconnect("faulty")
     await wait_until(lambda: live[1].status()[0].state == "open")
@@ -82,7 +82,7 @@ async def test_a_reconnected_upstream_has_a_new_session(live: tuple[LiveOutside,
     assert len(faulty.seen("start")) == before + 1
 
 
-async def test_an_upstream_that_is_lost_is_what_the_trial_says(live: tuple[LiveOutside, Toolbox]) -> None:
+async def test_an_upstream_that_is_lost_is_what_the_trial_says(live: tuple[LiveConnections, Toolbox]) -> None:
     await live[1].upstream("faulty").close()
     trial = await live[0].try_tool("faulty", "echo", "{}")
     assert trial.is_error
@@ -112,7 +112,8 @@ async def test_every_provider_is_tried_and_says_how_it_stands(tmp_path: Path, mo
     )
     made = providers(tmp_path, settings, silent=Silent(), refusing=Refusing(), good=ScriptedProvider())
     found = {
-        view.name: view for view in await LiveOutside(Toolbox([], logs=tmp_path), made, door_of(tmp_path)).providers()
+        view.name: view
+        for view in await LiveConnections(Toolbox([], logs=tmp_path), made, door_of(tmp_path)).providers()
     }
     assert list(found) == ["nokey", "silent", "refusing", "good"]
     assert found["nokey"].is_default

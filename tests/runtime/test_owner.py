@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from tests.fakes.swarm import FakeSwarm
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.errors import OwnerError, WorkspaceHeld
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.lock import holder
 from zoea.process.logs import logging_to

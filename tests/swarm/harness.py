@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
 from tests.fakes.llm_clock import HandClock
+from tests.fakes.no_connections import NoConnections
 from tests.fakes.tool_descriptions import described
 from zoea.llm.providers.scripted import Rule, ScriptedProvider
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.runtime.running_swarm import RunningSwarm
 from zoea.settings import Settings, Templates, from_text
 from zoea.store import Store
 from zoea.swarm import Commander
@@ -118,6 +121,11 @@ class Swarm:
     provider: ScriptedProvider
     peer: Peer
     path: Path
+
+    @cached_property
+    def api(self) -> RunningSwarm:
+        """The whole `SwarmApi`, without connections."""
+        return RunningSwarm.of(self.commander, NoConnections())
 
     async def until(self, predicate: Callable[[], Any], *, within: float = 30.0) -> None:
         """Wait for a predicate, in real time, while the hand clock stands."""

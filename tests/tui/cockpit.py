@@ -17,8 +17,8 @@ from tests.swarm.harness import Swarm, call, swarm
 from tests.tui.idle_pilot import SteadyPilot
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import Role
-from zoea.model.ports import SwarmApi
 from zoea.model.request import Answer, ModelRequest
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.settings import Settings
 from zoea.tui.app import Cockpit, Opened, Opener
@@ -172,7 +172,7 @@ async def cockpit(
     async with swarm(folder, rules or said(), settings=settings or QUIET) as inner:
         for name in names:
             await inner.commander.create(name, start=start)
-        async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, **more) as stage:
+        async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, **more) as stage:
             await stage.until(lambda: stage.has(*names))
             await stage.pilot.pause()
             yield stage

@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.zoea_process import zoea
 from tests.tui.cockpit import cockpit_over
 from tests.tui.sample_swarm import CREW, played
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.runtime.owner import own
 from zoea.settings.paths import Places, places
@@ -48,11 +48,11 @@ async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypa
 
             @asynccontextmanager
             async def swarm(_places: Places, _end: Callable[[], None]) -> AsyncIterator[SwarmApi]:
-                yield inner.commander
+                yield inner.api
 
             async with (
                 own(places(configured=False), swarm),
-                cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner) as stage,
+                cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner) as stage,
             ):
                 await stage.until(lambda: stage.has(*(name for name, _ in CREW)) and stage.app.asked.open)
                 shown = [told(view) for view in stage.app.feed.in_order()]

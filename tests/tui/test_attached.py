@@ -22,7 +22,7 @@ async def two_cockpits(folder: Path) -> AsyncIterator[tuple[Stage, Stage, Swarm]
         runtime = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoea-")))
         inner = await stack.enter_async_context(swarm(folder, said(), settings=QUIET))
         await inner.commander.create("alpha")
-        server = SocketServer(inner.commander, runtime / "s.sock")
+        server = SocketServer(inner.api, runtime / "s.sock")
         await server.open()
         stack.push_async_callback(server.close)
         stages = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import cast
 
 import pytest
 from textual.containers import Vertical
@@ -14,10 +13,9 @@ from tests.fakes.swarm import FakeSwarm
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
-from zoea.ipc.read_only import WHY, Looking
+from zoea.ipc.read_only import REASON, ReadOnlySwarm
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import NoRunningSwarm
-from zoea.model.ports import SwarmApi
 from zoea.model.values import GrantView
 from zoea.tui.dialogs.grants import Grants
 from zoea.tui.widgets.pick_list import PickList
@@ -147,10 +145,10 @@ async def test_where_one_can_only_look_grants_are_shown_and_none_is_revoked(tmp_
         await inner.until(lambda: row.approvals)
         [asked] = await inner.commander.approvals()
         await inner.commander.answer(asked.id, ApprovalAnswer.TEMPLATE)
-        api = cast("SwarmApi", Looking(inner.path))
-        async with cockpit_over(api, inner.path, is_owner=False, looks_only=WHY) as stage:
+        api = ReadOnlySwarm.over(inner.path)
+        async with cockpit_over(api, inner.path, is_owner=False, looks_only=REASON) as stage:
             await opened(stage, "burn")
-            assert "only looks" in stage.text()
+            assert "read-only" in stage.text()
             assert "r revoke" not in stage.text()
             await stage.press("r", "r")
             assert PRESS_AGAIN not in stage.text()

@@ -114,7 +114,7 @@ async def test_hostile_text_has_been_through_every_widget(tmp_path: Path) -> Non
         await inner.until(block.reached.is_set)
         await inner.commander.send("beta", f"burn {BAD}")
         async with cockpit_over(
-            inner.commander, inner.path, clock=inner.clock, inner=inner, size=(200, 60), config=config
+            inner.api, inner.path, clock=inner.clock, inner=inner, size=(200, 60), config=config
         ) as stage:
             seen = Seen(stage)
             await stage.until(lambda: stage.app.asked.open)

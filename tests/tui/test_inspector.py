@@ -40,7 +40,7 @@ async def test_every_request_shows_exactly_what_the_model_got_also_after_a_resta
         await inner.commander.start("alpha")
         await play(inner, "And once more")
         sent += inner.provider.requests
-        async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner) as stage:
+        async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner) as stage:
             await stage.until(lambda: stage.has("alpha"))
             screen = await open_inspector(stage)
             for request in reversed(sent):
@@ -149,7 +149,7 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
         await inner.commander.create("alpha")
         await play(inner, *HOSTILE, LONG[:300_000])
         for size in ((80, 24), (200, 60)):
-            async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
+            async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
                 await stage.until(lambda: stage.has("alpha"))
                 screen = await open_inspector(stage)
                 await stage.press("tab", "v")

@@ -19,7 +19,7 @@ from textual.keys import _get_unicode_name_from_key
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, Stage, asks_when_told, cockpit_over
 from zoea.model.enums import MysisState
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.broadcasts import latest
 from zoea.queries.stored_swarm import stored_view
@@ -157,7 +157,7 @@ async def test_random_keys_break_nothing_and_destroy_nothing_unasked(
     async with swarm(tmp_path, asks_when_told, settings=QUIET) as inner:
         for name in ("alpha", "beta", "gamma", "delta"):
             await inner.commander.create(name, start=False)
-        watched = Watched(inner.commander)
+        watched = Watched(inner.api)
 
         async def leave(self: Cockpit, how: str = "stop") -> None:
             left.append((watched.screen, watched.keys[-1]))

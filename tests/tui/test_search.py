@@ -131,7 +131,7 @@ async def test_hostile_text_is_found_and_shown_as_it_is(tmp_path: Path) -> None:
             await inner.commander.send("alpha", f"needle {text}")
         await inner.until(lambda: inner.commander._runner("alpha").life.pending == ())
         for size in ((80, 24), (200, 60)):
-            async with cockpit_over(inner.commander, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
+            async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
                 hits = await open_search(stage, "needle")
                 while hits.count < len(HOSTILE):
                     await stage.pilot.pause(0.01)

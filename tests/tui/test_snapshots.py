@@ -338,7 +338,7 @@ async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path:
     async with (
         swarm(tmp_path, clock=clock) as inner,
         cockpit_over(
-            inner.commander, inner.path, clock=clock, theme=theme, size=SIZES[0], opener_with_world=with_world
+            inner.api, inner.path, clock=clock, theme=theme, size=SIZES[0], opener_with_world=with_world
         ) as stage,
     ):
         for width, height in SIZES:

@@ -14,7 +14,7 @@ from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import QUIET, START, Stage, said
 from tests.tui.idle_pilot import SteadyPilot
-from zoea.ipc.read_only import Looking
+from zoea.ipc.read_only import ReadOnlySwarm
 from zoea.model.errors import NoRunningSwarm, OwnerError, ZoeaError
 from zoea.runtime.run_options import RunOptions
 from zoea.settings import places
@@ -40,7 +40,7 @@ async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) 
         async def opener() -> AsyncIterator[Opened]:
             if not answers:
                 raise why or NoRunningSwarm("the swarm's process has not answered for 5 s", hint="It may be stopped.")
-            yield Opened(inner.commander, inner.path, False, "reef-run")
+            yield Opened(inner.api, inner.path, False, "reef-run")
 
         app = Cockpit(opener, config=folder / "config", calm=True, now=HandClock(START).now)
         app.looker = lambda: start.looking(where)
@@ -63,7 +63,7 @@ async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: 
         await stage.until(lambda: stage.shows(Dashboard) and stage.has("alpha"))
         await stage.until(lambda: "looking only" in stage.text())
         for action_id in ("mysis.message", "swarm.broadcast", "mysis.new", "swarm.hold", "mysis.stop"):
-            assert "only looks" in BY_ID[action_id].why_not(stage.app.situation())
+            assert "read-only" in BY_ID[action_id].why_not(stage.app.situation())
         await stage.press("enter")
         await stage.until(lambda: stage.shows(Focus) and "It is done" in stage.text())
 
@@ -115,7 +115,7 @@ def test_the_other_workspace_is_opened_next(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_looking_tells_of_what_is_stored_since_and_refuses_commands(tmp_path: Path) -> None:
     async with swarm(tmp_path, said(), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
-        looking = Looking(inner.path, every_s=0.01)
+        looking = ReadOnlySwarm.over(inner.path, poll_s=0.01)
         seen = looking.changes()
         assert [view.name for view in (await anext(seen)).myses] == ["alpha"]
         await inner.commander.delete("alpha")
@@ -123,5 +123,5 @@ async def test_looking_tells_of_what_is_stored_since_and_refuses_commands(tmp_pa
         assert (changed.myses, changed.removed) == ((), (1,))
         for answer in (looking.approvals, looking.grants, looking.upstreams, looking.providers):
             assert await answer() == ()
-        with pytest.raises(OwnerError, match="only looks"):
+        with pytest.raises(OwnerError, match="read-only"):
             await looking.broadcast("hello")

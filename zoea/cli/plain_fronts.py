@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from zoea.cli.terminal_rows import one_line
 from zoea.ipc.codec import encode
 from zoea.model.errors import MysisMissing, StoreError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, Lagged
 from zoea.process.hangup import go_dark
 from zoea.queries.events import event_text

@@ -18,7 +18,7 @@ from zoea.cli import notices
 from zoea.cli.plain_fronts import Front, JsonFront, PlainFront
 from zoea.cli.typed_commands import Parting, converse
 from zoea.model.errors import NoRunningSwarm
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.process.hangup import go_dark
 from zoea.queries.stored_swarm import newest_event

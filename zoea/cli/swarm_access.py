@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from zoea.cli import notices
 from zoea.model.errors import NoRunningSwarm
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import holder
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places, places

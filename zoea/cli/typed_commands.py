@@ -11,7 +11,7 @@ from enum import StrEnum
 from zoea.cli.options import LARGEST_ID
 from zoea.cli.terminal_rows import receipt_line, state_word, table
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.text.control_characters import strip
 
 HELP = """send NAME TEXT     say something to one mysis

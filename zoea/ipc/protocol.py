@@ -26,10 +26,10 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from zoea.ipc.codec import Mismatch, decode, encode
+from zoea.ipc.swarm_proxy import api_functions
 from zoea.model import errors
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.ports import SwarmApi
 
 PROTOCOL = 1
 REQUEST_LIMIT = 4 * 1024 * 1024
@@ -75,11 +75,7 @@ class Method:
 @cache
 def methods() -> dict[str, Method]:
     """Every method of `SwarmApi`, by name."""
-    return {
-        name: _method(name, function)
-        for name, function in vars(SwarmApi).items()
-        if inspect.isfunction(function) and not name.startswith("_")
-    }
+    return {name: _method(name, function) for name, function in api_functions().items()}
 
 
 def _method(name: str, function: Any) -> Method:

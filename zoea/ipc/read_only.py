@@ -1,42 +1,52 @@
-"""A swarm that can only be looked at: what is stored, read anew every two seconds, where its owner cannot be reached.
+"""A read-only `SwarmApi` over the database, for a front whose owner does not answer.
 
-It answers what a front reads and refuses every command, with the reason.
+Reads the stored swarm every two seconds and refuses every command.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from zoea.ipc.swarm_proxy import SwarmProxy
 from zoea.model.errors import OwnerError
 from zoea.model.values import ApprovalView, Event, GrantView, Lagged, MysisView, ProviderView, SwarmView, UpstreamView
 from zoea.queries.stored_swarm import grants, open_approvals, stored_mysis, stored_view
 
-EVERY_S = 2.0
-WHY = "this cockpit only looks: the swarm's process does not answer it"
+POLL_S = 2.0
+REASON = "this cockpit is read-only, because the swarm's process does not answer"
 
 
-class Looking:
-    """The reading half of `SwarmApi` over a database; whatever it does not read, it refuses.
+class ReadOnlySwarm(SwarmProxy):
+    """Answers the reading methods of `SwarmApi` from the database; all others raise OwnerError.
 
     Args:
-        database: Of the workspace; nothing is ever written there.
-        every_s: Seconds between two readings.
+        database: Of the workspace; it is never written.
+        poll_s: Seconds between two readings.
     """
 
-    def __init__(self, database: Path, every_s: float = EVERY_S) -> None:
+    def __init__(self, database: Path, poll_s: float) -> None:
         self._database = database
-        self._every_s = every_s
+        self._poll_s = poll_s
+
+    @classmethod
+    def over(cls, database: Path, poll_s: float = POLL_S) -> Self:
+        """Make one over this database."""
+        return cls(database, poll_s)
+
+    async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
+        """Refuse a command. Raises OwnerError."""
+        raise OwnerError(REASON, title="Read-only", hint="`zoea run` tries to attach again.")
 
     async def view(self) -> SwarmView:
         """Every mysis as stored. Raises StoreError."""
         return await asyncio.to_thread(stored_view, self._database)
 
     async def changes(self) -> AsyncIterator[SwarmView]:
-        """All of them whenever anything is not as it was."""
+        """Stream whole views, one for each change."""
         known: SwarmView | None = None
         while True:
             found = await self.view()
@@ -45,10 +55,10 @@ class Looking:
                 gone = before - {view.id for view in found.myses}
                 known = found
                 yield replace(found, removed=tuple(sorted(gone)))
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self._poll_s)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """None: what happened is read where it is stored, and nobody tells of it."""
+        """A stream without events: stored events are read from the database."""
         await asyncio.Event().wait()
         yield Lagged(after)
 
@@ -57,23 +67,17 @@ class Looking:
         return await asyncio.to_thread(stored_mysis, self._database, ref)
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
-        """What waited for an answer. Raises StoreError."""
+        """The open approvals as stored. Raises StoreError."""
         return await asyncio.to_thread(open_approvals, self._database)
 
     async def grants(self) -> tuple[GrantView, ...]:
-        """What holds for whole templates. Raises StoreError."""
+        """The grants for whole templates. Raises StoreError."""
         return await asyncio.to_thread(grants, self._database)
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
-        """None: connections are the owner's."""
+        """Empty: only the owner has connections."""
         return ()
 
     async def providers(self) -> tuple[ProviderView, ...]:
-        """None, as with upstreams."""
+        """Empty, as `upstreams`."""
         return ()
-
-    def __getattr__(self, command: str) -> Callable[..., Coroutine[Any, Any, None]]:
-        async def refused(*given: object, **named: object) -> None:
-            raise OwnerError(WHY, title="Looking only", hint="`zoea run` tries to attach again.")
-
-        return refused

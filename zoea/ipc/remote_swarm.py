@@ -11,36 +11,20 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from zoea import __version__
 from zoea.ipc.codec import Mismatch, decode
 from zoea.ipc.protocol import PROTOCOL, REPLY_LIMIT, REQUEST_LIMIT, frame, methods, parse, revive
-from zoea.model.enums import ApprovalAnswer, DeliveryMode, SenderKind
+from zoea.ipc.swarm_proxy import SwarmProxy
+from zoea.model.enums import SenderKind
 from zoea.model.errors import NoRunningSwarm, OwnerError, UsageError
-from zoea.model.values import (
-    COMMANDER,
-    ApprovalView,
-    Event,
-    GrantView,
-    Lagged,
-    McpView,
-    MysisView,
-    ProviderView,
-    Receipt,
-    Recipients,
-    Sender,
-    SwarmView,
-    ToolTrial,
-    UpstreamView,
-)
+from zoea.model.values import COMMANDER, Sender
 from zoea.process.lock import Holder
 
 CONNECT_TIMEOUT_S = 5.0
 REPLY_TIMEOUT_S = 30.0
 """Deadlines of the handshake and of an answer; `wait` adds its own to the latter."""
-
-T = TypeVar("T")
 
 _GONE = "the running swarm went away"
 
@@ -119,7 +103,7 @@ class Line:
             await self._writer.wait_closed()
 
 
-class RemoteSwarm:
+class RemoteSwarm(SwarmProxy):
     """A running swarm, reached over its socket. Use as `async with await RemoteSwarm.connect(path)`.
 
     Requests share one line; each stream has its own, so that a reader who is slow
@@ -165,163 +149,34 @@ class RemoteSwarm:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def create(
-        self,
-        name: str,
-        *,
-        template: str = "",
-        provider: str = "",
-        model: str = "",
-        tags: tuple[str, ...] = (),
-        start: bool = True,
-        inherit_broadcast: bool = True,
-    ) -> MysisView:
-        return await self._ask(
-            MysisView,
-            "create",
-            name=name,
-            template=template,
-            provider=provider,
-            model=model,
-            tags=tags,
-            start=start,
-            inherit_broadcast=inherit_broadcast,
-        )
+    async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
+        """Send a request and return its decoded answer.
 
-    async def start(self, ref: str) -> MysisView:
-        return await self._ask(MysisView, "start", ref=ref)
+        Raises:
+            NoRunningSwarm: if the owner is gone.
+            OwnerError: if it does not answer in time, or not as this version expects.
+            ZoeaError: the owner's own error.
+        """
+        self._check_sender(arguments)
+        return _decoded(method, await self._exchange(method, arguments))
 
-    async def stop(self, ref: str) -> MysisView:
-        return await self._ask(MysisView, "stop", ref=ref)
+    async def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
+        """Send a request on a connection of its own and yield its decoded items."""
+        line = await Line.open(self._path)
+        try:
+            await line.write(line.number(), method, arguments)
+            while (reply := await line.read()) is not None and "item" in reply:
+                yield _decoded(method, reply["item"])
+            _part(reply, "end")
+            # Streams of a swarm have no end of their own: the owner is closing.
+            raise NoRunningSwarm(_GONE)
+        finally:
+            await line.close()
 
-    async def delete(self, ref: str) -> MysisView:
-        return await self._ask(MysisView, "delete", ref=ref)
-
-    async def undelete(self, mysis_id: int) -> MysisView:
-        return await self._ask(MysisView, "undelete", mysis_id=mysis_id)
-
-    async def dismiss(self, ref: str) -> MysisView:
-        return await self._ask(MysisView, "dismiss", ref=ref)
-
-    async def configure(
-        self,
-        ref: str,
-        *,
-        template: str = "",
-        provider: str = "",
-        model: str = "",
-        tags: tuple[str, ...] | None = None,
-        settings: dict[str, Any] | None = None,
-    ) -> MysisView:
-        return await self._ask(
-            MysisView,
-            "configure",
-            ref=ref,
-            template=template,
-            provider=provider,
-            model=model,
-            tags=tags,
-            settings=settings,
-        )
-
-    async def send(
-        self,
-        ref: str,
-        text: str,
-        *,
-        mode: DeliveryMode = DeliveryMode.QUEUE,
-        sender: Sender = COMMANDER,
-        idempotency_key: str = "",
-    ) -> Receipt:
-        self._only_as_itself(sender)
-        return await self._ask(Receipt, "send", ref=ref, text=text, mode=mode, idempotency_key=idempotency_key)
-
-    async def broadcast(
-        self,
-        text: str,
-        *,
-        to: Recipients = Recipients(),
-        mode: DeliveryMode = DeliveryMode.QUEUE,
-        sender: Sender = COMMANDER,
-        idempotency_key: str = "",
-    ) -> Receipt:
-        self._only_as_itself(sender)
-        return await self._ask(Receipt, "broadcast", text=text, to=to, mode=mode, idempotency_key=idempotency_key)
-
-    async def withdraw(self, delivery_id: int) -> None:
-        await self._do("withdraw", delivery_id=delivery_id)
-
-    async def receipt(self, message_id: int) -> Receipt:
-        return await self._ask(Receipt, "receipt", message_id=message_id)
-
-    async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
-        await self._do("hold", on=on, ref=ref, reason=reason)
-
-    async def start_all(self, *, left_running: bool = False) -> int:
-        return await self._ask(int, "start_all", left_running=left_running)
-
-    async def stop_all(self) -> int:
-        return await self._ask(int, "stop_all")
-
-    async def approvals(self) -> tuple[ApprovalView, ...]:
-        return await self._ask(tuple[ApprovalView, ...], "approvals")
-
-    async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None:
-        await self._do("answer", approval_id=approval_id, answer=answer, sentence=sentence)
-
-    async def grants(self) -> tuple[GrantView, ...]:
-        return await self._ask(tuple[GrantView, ...], "grants")
-
-    async def revoke(self, grant_id: int) -> GrantView:
-        return await self._ask(GrantView, "revoke", grant_id=grant_id)
-
-    async def view(self) -> SwarmView:
-        return await self._ask(SwarmView, "view")
-
-    async def mysis(self, ref: str) -> MysisView:
-        return await self._ask(MysisView, "mysis", ref=ref)
-
-    async def wait(self, ref: str, *, timeout_s: float = 60.0) -> MysisView:
-        return await self._ask(MysisView, "wait", ref=ref, timeout_s=timeout_s)
-
-    def changes(self) -> AsyncIterator[SwarmView]:
-        return self._stream("changes")
-
-    def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        return self._stream("events", after=after)
-
-    async def upstreams(self) -> tuple[UpstreamView, ...]:
-        return await self._ask(tuple[UpstreamView, ...], "upstreams")
-
-    async def providers(self) -> tuple[ProviderView, ...]:
-        return await self._ask(tuple[ProviderView, ...], "providers")
-
-    async def reconnect(self, name: str) -> None:
-        await self._do("reconnect", name=name)
-
-    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
-        return await self._ask(ToolTrial, "try_tool", upstream=upstream, tool=tool, arguments=arguments)
-
-    async def mcp(self) -> McpView:
-        return await self._ask(McpView, "mcp")
-
-    async def serve_mcp(self, on: bool) -> McpView:
-        return await self._ask(McpView, "serve_mcp", on=on)
-
-    async def shutdown(self) -> None:
-        await self._do("shutdown")
-
-    def _only_as_itself(self, sender: Sender) -> None:
-        """Who speaks was said when the line was opened; COMMANDER is every method's default."""
-        if sender not in (COMMANDER, self._speaker):
-            raise UsageError("over the socket nobody speaks as somebody else")
-
-    async def _ask(self, kind: type[T], method: str, /, **args: Any) -> T:
-        answer: T = _understood(method, kind, await self._exchange(method, args))
-        return answer
-
-    async def _do(self, method: str, /, **args: Any) -> None:
-        await self._exchange(method, args)
+    def _check_sender(self, arguments: dict[str, Any]) -> None:
+        """Remove the sender: the connection's `hello` has named it. COMMANDER is every method's default."""
+        if arguments.pop("sender", COMMANDER) not in (COMMANDER, self._speaker):
+            raise UsageError("the sender is fixed by the connection; open one under that client's name")
 
     async def _exchange(self, method: str, args: dict[str, Any]) -> Any:
         if self._is_gone:
@@ -337,18 +192,6 @@ class RemoteSwarm:
             raise OwnerError(f"the running swarm did not answer within {deadline:g} s") from None
         finally:
             self._replies.pop(request, None)
-
-    async def _stream(self, name: str, **args: Any) -> AsyncIterator[Any]:
-        line = await Line.open(self._path)
-        try:
-            await line.write(line.number(), name, args)
-            while (reply := await line.read()) is not None and "item" in reply:
-                yield _understood(name, methods()[name].result, reply["item"])
-            _part(reply, "end")
-            # Streams of a swarm have no end of their own: the owner is closing.
-            raise NoRunningSwarm(_GONE)
-        finally:
-            await line.close()
 
     async def _read(self) -> None:
         try:
@@ -382,8 +225,8 @@ def _part(reply: dict[str, Any] | None, key: str) -> Any:
     return reply.get(key)
 
 
-def _understood(name: str, kind: Any, value: Any) -> Any:
+def _decoded(method: str, value: Any) -> Any:
     try:
-        return decode(kind, value, name)
+        return decode(methods()[method].result, value, method)
     except Mismatch as mismatch:
-        raise OwnerError(f"the running swarm answered what this Zoea does not understand: {mismatch}") from None
+        raise OwnerError(f"the running swarm's answer does not fit this version of Zoea: {mismatch}") from None

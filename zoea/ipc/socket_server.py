@@ -20,7 +20,7 @@ from zoea import __version__
 from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, Method, frame, methods, parse
 from zoea.model.enums import SenderKind
 from zoea.model.errors import OwnerError, UsageError, ZoeaError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import COMMANDER, Sender, SwarmView, check_client_name
 
 log = logging.getLogger(__name__)

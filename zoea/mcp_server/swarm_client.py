@@ -10,7 +10,7 @@ from typing import Protocol
 
 from zoea.ipc.remote_swarm import RemoteSwarm, connect_to
 from zoea.mcp_server.tokens import Client
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import holder
 from zoea.settings.paths import Places
 

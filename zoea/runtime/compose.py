@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpDoor
 from zoea.model.errors import SettingsError
-from zoea.model.ports import Provider, SwarmApi
+from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import seldom_collected
 from zoea.process.logs import logging_to
 from zoea.runtime.accounts import CredentialAccounts, settle_accounts
-from zoea.runtime.connections import LiveOutside
+from zoea.runtime.connections import LiveConnections
 from zoea.runtime.maintenance import looked_after
 from zoea.runtime.owner import within
 from zoea.runtime.provider_set import ProviderSet
+from zoea.runtime.running_swarm import RunningSwarm
 from zoea.runtime.upstream_set import policies_of, upstreams_of, world_upstream
 from zoea.settings import Credentials, Loaded, load
 from zoea.settings.paths import Places
@@ -59,7 +60,7 @@ class Wishes:
 @asynccontextmanager
 async def running_swarm(
     places: Places, on_shutdown: Callable[[], None], *, wishes: Wishes = Wishes()
-) -> AsyncIterator[SwarmApi]:
+) -> AsyncIterator[RunningSwarm]:
     """A swarm over the workspace's database. The caller holds the workspace's lock.
 
     `on_shutdown` is called when a front asks for the end; it comes when the block is left.
@@ -92,7 +93,6 @@ async def running_swarm(
             providers=providers,
             tools=toolbox,
             on_shutdown=on_shutdown,
-            outside=LiveOutside(toolbox, providers, door),
         )
         stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
         toolbox.serve(commander.desk)
@@ -103,7 +103,7 @@ async def running_swarm(
         keep = Keep(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(looked_after(store, clock, keep))
         stack.enter_context(seldom_collected())
-        yield commander
+        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door))
 
 
 async def _settle(store: Store, credentials: Credentials) -> None:

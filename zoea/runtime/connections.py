@@ -23,8 +23,8 @@ ASKING_S = 5.0
 """The longest that a provider may take to list its models."""
 
 
-class LiveOutside:
-    """A body of `zoea.model.ports.Outside`."""
+class LiveConnections:
+    """`ConnectionApi` of a swarm that runs in this process."""
 
     def __init__(self, toolbox: Toolbox, providers: ProviderSet, door: McpDoor) -> None:
         self._toolbox = toolbox

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from zoea.ipc.socket_server import SocketServer
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places

@@ -14,7 +14,7 @@ from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
     from zoea.ipc.remote_swarm import RemoteSwarm
-    from zoea.model.ports import SwarmApi
+    from zoea.model.swarm_api import SwarmApi
 
 OPENING_S = 5.0
 """How long an owner that holds the workspace may take until its socket answers."""

@@ -1,4 +1,4 @@
-"""The swarm in this process: `SwarmApi` over living myses.
+"""The swarm in this process: `CoreSwarmApi` over living myses.
 
 Every command is one path: check, one op of the store, then the mysis's own
 machine hears of it. Fronts call this directly or through the socket.
@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
-from zoea.model.ports import Clock, Ids, Outside, ToolFactory
+from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -40,7 +40,6 @@ from zoea.swarm.event_hub import EventHub
 from zoea.swarm.hold_switch import HoldSwitch
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.mysis_reference import meant
-from zoea.swarm.outside import Beyond, Nothing
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops
 from zoea.swarm.resolved_template import Character, Providers, character, stored_character
 from zoea.swarm.rules import HOUR, SECOND
@@ -55,7 +54,7 @@ T = TypeVar("T")
 CLOSE_WITHIN_S = 8.0
 
 
-class Commander(Beyond):
+class Commander:
     """Owns the myses. Made by `open`, ended by `close`; `desk` is for Zoea's own tools."""
 
     def __init__(
@@ -68,7 +67,6 @@ class Commander(Beyond):
         providers: Providers,
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
-        outside: Outside,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -77,7 +75,6 @@ class Commander(Beyond):
         self._templates = templates
         self._providers = providers
         self._on_shutdown = on_shutdown
-        super().__init__(outside)
         self._runners: dict[int, MysisRunner] = {}
         self._leaving: set[int] = set()  # being deleted: nobody may command them any more
         self._bodies: dict[bytes, str] = {}
@@ -117,10 +114,9 @@ class Commander(Beyond):
         providers: Providers,
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
-        outside: Outside | None = None,
     ) -> Self:
         """Bring the swarm to life as it was left; what was running is idle, its open turns wait to be resumed."""
-        commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown, outside or Nothing())
+        commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown)
         await commander._load()
         return commander
 

@@ -50,7 +50,7 @@ from zoea.tui.theme.ascii_filter import AsciiLines, speaks_utf8
 from zoea.tui.theme.role_styles import Styles
 
 if TYPE_CHECKING:
-    from zoea.model.ports import SwarmApi
+    from zoea.model.swarm_api import SwarmApi
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
 
 from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import SystemClock
@@ -20,9 +19,6 @@ from zoea.settings.early import early
 from zoea.settings.paths import Places, places
 from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
 from zoea.tui.terminal.output_redirect import screen_alone
-
-if TYPE_CHECKING:
-    from zoea.model.ports import SwarmApi
 
 WORLD = "reef"
 
@@ -102,10 +98,16 @@ async def attached(where: Places) -> AsyncIterator[Opened]:
 @asynccontextmanager
 async def looking(where: Places) -> AsyncIterator[Opened]:
     """What is stored of a swarm whose owner cannot be reached; nothing of it can be commanded."""
-    from zoea.ipc.read_only import WHY, Looking
+    from zoea.ipc.read_only import REASON, ReadOnlySwarm
 
-    api = cast("SwarmApi", Looking(where.database))
-    yield Opened(api, where.database, is_owner=False, workspace=where.workspace, places=where, looks_only=WHY)
+    yield Opened(
+        ReadOnlySwarm.over(where.database),
+        where.database,
+        is_owner=False,
+        workspace=where.workspace,
+        places=where,
+        looks_only=REASON,
+    )
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import moment
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import StoreMissing
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, GrantView
 from zoea.queries.phrases import question_of
 from zoea.queries.stored_swarm import grants as stored_grants

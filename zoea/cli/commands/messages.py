@@ -13,7 +13,7 @@ from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import moment, receipt_line
 from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import UsageError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Delivery, Memory, Receipt, Recipients
 from zoea.queries import stored_swarm
 from zoea.settings.paths import places

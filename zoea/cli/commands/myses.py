@@ -12,7 +12,7 @@ from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace,
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import details, moment, state_word
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
-from zoea.model.ports import SwarmApi
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.stored_swarm import Deleted, deleted_myses, stored_mysis
 from zoea.runtime.mysis_options import read

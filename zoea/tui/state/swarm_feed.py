@@ -17,7 +17,7 @@ from zoea.model.values import Event, Lagged, MysisView, SwarmView
 from zoea.tui.state.roster import Roster
 
 if TYPE_CHECKING:
-    from zoea.model.ports import SwarmApi
+    from zoea.model.swarm_api import SwarmApi
 
 SPARK_SECONDS = 5
 SPARK_POINTS = 24

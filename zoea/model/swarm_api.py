@@ -1,0 +1,202 @@
+"""`SwarmApi`: what a front can ask of a running swarm, as four small protocols.
+
+`ref` is a mysis's name in any case, or `#id`. Every method raises SwarmError,
+UsageError or StoreError; over the socket also NoRunningSwarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from zoea.model.enums import ApprovalAnswer, DeliveryMode
+from zoea.model.values import (
+    COMMANDER,
+    ApprovalView,
+    Event,
+    GrantView,
+    Lagged,
+    McpView,
+    MysisView,
+    ProviderView,
+    Receipt,
+    Recipients,
+    Sender,
+    SwarmView,
+    ToolTrial,
+    UpstreamView,
+)
+
+
+class MysisApi(Protocol):
+    """Creates, changes, runs and watches myses."""
+
+    async def create(
+        self,
+        name: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] = (),
+        start: bool = True,
+        inherit_broadcast: bool = True,
+    ) -> MysisView:
+        """Create a mysis. An empty name is generated; an empty template means the default one."""
+        ...
+
+    async def start(self, ref: str) -> MysisView: ...
+
+    async def stop(self, ref: str) -> MysisView: ...
+
+    async def delete(self, ref: str) -> MysisView:
+        """Stop and archive a mysis. Its name becomes free, its memories stay; `undelete` reverts it."""
+        ...
+
+    async def undelete(self, mysis_id: int) -> MysisView: ...
+
+    async def dismiss(self, ref: str) -> MysisView:
+        """Remove the error from a mysis's row; the state stays."""
+        ...
+
+    async def configure(
+        self,
+        ref: str,
+        *,
+        template: str = "",
+        provider: str = "",
+        model: str = "",
+        tags: tuple[str, ...] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> MysisView:
+        """Change the configuration of a mysis that does not run; empty and None leave a part unchanged.
+
+        `settings` are keys of the sections that a template may set (`budget.mysis`);
+        None as a value restores the general setting.
+
+        Raises:
+            StateRefused, TemplateError, ProviderError: besides those of every method.
+        """
+        ...
+
+    async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
+        """Set or lift the hold of the swarm, or of one mysis if `ref` is given."""
+        ...
+
+    async def start_all(self, *, left_running: bool = False) -> int:
+        """Start every idle mysis and return how many were started.
+
+        With `left_running` only those that ran when the swarm ended last; this works once.
+        """
+        ...
+
+    async def stop_all(self) -> int: ...
+
+    async def view(self) -> SwarmView: ...
+
+    async def mysis(self, ref: str) -> MysisView: ...
+
+    async def wait(self, ref: str, *, timeout_s: float = 60.0) -> MysisView:
+        """Wait until the mysis has no open turn and nothing pending. Raises UsageError at the timeout."""
+        ...
+
+    def changes(self) -> AsyncIterator[SwarmView]:
+        """Stream views as the swarm changes, at most 20 a second.
+
+        The first view holds all myses, each later one only those that changed.
+        """
+        ...
+
+    def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+        """Stream events with an id over `after` as they are committed; `Lagged` if the reader was too slow."""
+        ...
+
+    async def shutdown(self) -> None:
+        """Stop the swarm and its owner process, within 10 s."""
+        ...
+
+
+class MessageApi(Protocol):
+    """Sends messages and reports their delivery."""
+
+    async def send(
+        self,
+        ref: str,
+        text: str,
+        *,
+        mode: DeliveryMode = DeliveryMode.QUEUE,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> Receipt: ...
+
+    async def broadcast(
+        self,
+        text: str,
+        *,
+        to: Recipients = Recipients(),
+        mode: DeliveryMode = DeliveryMode.QUEUE,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> Receipt: ...
+
+    async def withdraw(self, delivery_id: int) -> None: ...
+
+    async def receipt(self, message_id: int) -> Receipt: ...
+
+
+class ApprovalApi(Protocol):
+    """Lists and answers approvals, and revokes grants."""
+
+    async def approvals(self) -> tuple[ApprovalView, ...]: ...
+
+    async def answer(self, approval_id: int, answer: ApprovalAnswer, *, sentence: str = "") -> None: ...
+
+    async def grants(self) -> tuple[GrantView, ...]:
+        """List the grants for whole templates that are in force, oldest first."""
+        ...
+
+    async def revoke(self, grant_id: int) -> GrantView:
+        """Ask again from the next call on. Raises UsageError if no such grant is in force."""
+        ...
+
+
+class ConnectionApi(Protocol):
+    """Shows, tests and repairs the connections of a swarm: upstreams, providers, MCP server."""
+
+    async def upstreams(self) -> tuple[UpstreamView, ...]:
+        """Return the state of every upstream with its tools, in the order of the settings."""
+        ...
+
+    async def providers(self) -> tuple[ProviderView, ...]:
+        """Probe every configured provider and every one in use, within seconds, at no cost."""
+        ...
+
+    async def reconnect(self, name: str) -> None:
+        """Close an upstream's sessions and open new ones; calls in flight are cut off. Returns at once."""
+        ...
+
+    async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
+        """Call a tool once by its upstream's name, with a JSON object as text.
+
+        A failing tool is a result.
+
+        Raises:
+            UsageError: if the arguments are no JSON object, or the upstream or tool does not exist.
+        """
+        ...
+
+    async def mcp(self) -> McpView:
+        """Report whether this swarm serves MCP clients over HTTP, and the address."""
+        ...
+
+    async def serve_mcp(self, on: bool) -> McpView:
+        """Start or stop serving MCP clients over HTTP, until the swarm ends. Raises OwnerError if it cannot."""
+        ...
+
+
+class CoreSwarmApi(MysisApi, MessageApi, ApprovalApi, Protocol):
+    """The part of `SwarmApi` that needs no connections."""
+
+
+class SwarmApi(CoreSwarmApi, ConnectionApi, Protocol):
+    """All of it. Bodies: `runtime.compose.RunningSwarm`, `ipc.remote_swarm.RemoteSwarm`, `ipc.read_only`."""
