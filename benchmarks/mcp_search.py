@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.cost import machine, measured, quantile
 from benchmarks.search import COMMON, RARE, Words, build, rows
-from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.model.enums import Finish
 from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
 from zoea.model.swarm_api import SwarmApi
@@ -125,7 +125,7 @@ async def run(memories: int, myses: int, count: int) -> int:
         async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
             ids = [(await swarm.create(f"w{number}")).id for number in range(myses)]
             writing = [asyncio.create_task(keep_writing(swarm, mysis_id, words)) for mysis_id in ids]
-            token = Tokens(Credentials(where.credentials)).new("bench", Scope.READ, 1)
+            token = Tokens(Credentials(where.credentials)).new("bench", TokenScope.READ, 1)
             child = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "benchmarks.mcp_search", "--client",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24,

@@ -12,7 +12,7 @@ from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
 from zoea.swarm.turn import driver
-from zoea.tools import Login, Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, AutopilotProvider, command
 
 SETTINGS: Mapping[str, Any] = {
@@ -46,7 +46,7 @@ def toolbox(folder: Path) -> Toolbox:
     """The toolbox of a swarm that plays in a world of its own, with ticks as fast as the players act."""
     program, *arguments = command(folder, turbo=True)
     reef = UpstreamConfig(
-        "reef", command=program, args=tuple(arguments), inject=INJECT, login=Login(), max_parallel=512
+        "reef", command=program, args=tuple(arguments), inject=INJECT, login=LoginTools(), max_parallel=512
     )
     only = ToolPolicy(deny=("zoea_*",))
     return Toolbox([reef], policies=lambda template: only, logs=folder, accounts=_Accounts())

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Zoea
-from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.settings import Credentials, places
 
 
@@ -19,7 +19,7 @@ def test_a_token_is_shown_once_and_listed_without_itself(zoea: Zoea) -> None:
     token = made.out.strip()
     client = tokens().client_of(token)
     assert client is not None
-    assert (client.name, client.scope) == ("claude", Scope.READ)
+    assert (client.name, client.scope) == ("claude", TokenScope.READ)
     assert "not shown again" in made.err
     listed = zoea("mcp", "token", "list")
     assert listed.out.startswith("claude  read")

@@ -14,8 +14,8 @@ import mcp_types as types
 from mcp.server import Server
 from mcp.shared.message import ServerMessageMetadata
 
-from zoea.mcp_server.factory import Context, MissingResource, Offered
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.factory import Context, MissingResource, ServerTool
+from zoea.mcp_server.tokens import McpClient
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
@@ -145,7 +145,7 @@ ACTING: dict[str, Body] = {
 }
 
 
-def tools() -> list[Offered]:
+def tools() -> list[ServerTool]:
     """The suite's tools."""
 
     def always(result: Result) -> Body:
@@ -158,18 +158,18 @@ def tools() -> list[Offered]:
     return [_offered(name, body) for name, body in bodies.items()]
 
 
-def _offered(name: str, body: Body) -> Offered:
-    async def call(context: Context, _: Client, arguments: Mapping[str, Any]) -> Result:
+def _offered(name: str, body: Body) -> ServerTool:
+    async def call(context: Context, _: McpClient, arguments: Mapping[str, Any]) -> Result:
         return await body(context, arguments)
 
     schema = SCHEMA_2020 if name == "json_schema_2020_12_tool" else _ANYTHING
-    return Offered(types.Tool(name=name, description=f"The suite calls {name}.", input_schema=schema), call)
+    return ServerTool(types.Tool(name=name, description=f"The suite calls {name}.", input_schema=schema), call)
 
 
 class Shelf:
     """The suite's resources."""
 
-    async def listed(self, client: Client, cursor: str) -> types.ListResourcesResult:
+    async def listed(self, client: McpClient, cursor: str) -> types.ListResourcesResult:
         kinds = {
             "test://static-text": "text/plain",
             "test://static-binary": "image/png",
@@ -186,7 +186,7 @@ class Shelf:
         template = types.ResourceTemplate(uri_template="test://template/{id}/data", name="template")
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
-    async def read(self, client: Client, uri: str) -> types.ReadResourceResult:
+    async def read(self, client: McpClient, uri: str) -> types.ReadResourceResult:
         content: types.TextResourceContents | types.BlobResourceContents
         match uri.split("/"):
             case ["test:", "", "static-binary"]:

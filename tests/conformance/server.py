@@ -12,14 +12,14 @@ from tests.conformance.fixtures import Shelf, add_the_rest, tools
 from zoea.mcp_server.address import listen, url_of
 from zoea.mcp_server.factory import build
 from zoea.mcp_server.http_transport import client_of, guarded, serving
-from zoea.mcp_server.tokens import Client, Scope
+from zoea.mcp_server.tokens import McpClient, TokenScope
 
 
 async def main(token: str) -> None:
     """Serve the client that has the token."""
     server = build(tools(), Shelf(), client_of, name="conformance")
     add_the_rest(server)
-    suite = Client("suite", Scope.COMMAND)
+    suite = McpClient("suite", TokenScope.COMMAND)
     app = guarded(server, lambda given: suite if given == token else None)
     listener = listen("127.0.0.1", 0)
     async with serving(app, listener):

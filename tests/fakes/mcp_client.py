@@ -16,9 +16,8 @@ from mcp_types import CallToolResult, TextContent
 
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.mcp_server.address import listen, url_of
-from zoea.mcp_server.server_process import clients_served
-from zoea.mcp_server.tokens import Client as McpClient
-from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.mcp_server.server_process import serve_clients
+from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.enums import Finish, Role
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
@@ -57,7 +56,7 @@ class Served:
         return Tokens(Credentials(self.where.credentials))
 
 
-class Here:
+class LocalSwarmClient:
     """The swarm of this process, for clients served in it."""
 
     def __init__(self, api: SwarmApi) -> None:
@@ -97,10 +96,10 @@ async def served_swarm(folder: Path) -> AsyncIterator[Served]:
         async with answering_swarm(Path(runtime), folder) as swarm:
             where = Places(data=folder / "data", config=folder / "config", runtime=Path(runtime))
             tokens = Tokens(Credentials(where.credentials))
-            reader = tokens.new("reader", Scope.READ, NOW)
+            reader = tokens.new("reader", TokenScope.READ, NOW)
             listener = listen("127.0.0.1", 0)
-            async with clients_served(where, listener, Here(swarm), ()):
-                yield Served(swarm, where, url_of(listener), reader, tokens.new("codex", Scope.COMMAND, NOW))
+            async with serve_clients(where, listener, LocalSwarmClient(swarm), ()):
+                yield Served(swarm, where, url_of(listener), reader, tokens.new("codex", TokenScope.COMMAND, NOW))
 
 
 def structured(result: CallToolResult) -> dict[str, Any]:

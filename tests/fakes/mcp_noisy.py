@@ -9,13 +9,13 @@ from typing import Any
 
 from zoea.mcp_server import client_tools
 from zoea.mcp_server.stdio_transport import serve_stdio
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.tokens import McpClient
 from zoea.settings import places
 
 proper = client_tools.ClientTools.call
 
 
-async def call(self: Any, name: str, arguments: Any, client: Client) -> dict[str, Any]:
+async def call(self: Any, name: str, arguments: Any, client: McpClient) -> dict[str, Any]:
     sys.stdout.write("noise of python\n")
     sys.stdout.flush()
     os.write(1, b"noise of the descriptor\n")
@@ -27,4 +27,4 @@ async def call(self: Any, name: str, arguments: Any, client: Client) -> dict[str
 
 if __name__ == "__main__":
     client_tools.ClientTools.call = call  # type: ignore[method-assign]  # a tool that misbehaves
-    asyncio.run(serve_stdio(places(), Client("noisy")))
+    asyncio.run(serve_stdio(places(), McpClient("noisy")))

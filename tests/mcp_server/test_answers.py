@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # comes with mcp, without types
 
-from tests.fakes.mcp_client import Here
+from tests.fakes.mcp_client import LocalSwarmClient
 from tests.fakes.swarm import FakeSwarm
 from tests.store.sample_memories import broadcast, database, remember
 from zoea.mcp_server.client_tools import ClientTools
-from zoea.mcp_server.memory_readers import Library
-from zoea.mcp_server.swarm_client import Elsewhere
-from zoea.mcp_server.tokens import Client, Scope
+from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.swarm_client import SocketSwarmClient
+from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import UsageError
 from zoea.settings.paths import Places
 from zoea.tools.builtin.schemas import CLIENT_TOOLS, MAX_ANSWER
 
-CLIENT = Client("codex", Scope.COMMAND)
+CLIENT = McpClient("codex", TokenScope.COMMAND)
 SCHEMAS = {tool.name: Draft202012Validator(tool.output) for tool in CLIENT_TOOLS}
 HEAVY = {
     "quotes": '"' * 12_000,
@@ -49,8 +49,8 @@ def places(tmp_path: Path, runtime: Path) -> Places:
 @pytest.fixture
 async def ask(places: Places) -> AsyncIterator[Asking]:
     """Ask a tool: an answer as short as promised and of the schema that stands in the list of tools."""
-    library, reach = Library(places.database), Elsewhere(places)
-    tools = ClientTools(reach, library)
+    readers, reach = MemoryReaders(places.database), SocketSwarmClient(places)
+    tools = ClientTools(reach, readers)
 
     async def ask(name: str, /, **arguments: Any) -> dict[str, Any]:
         answer = await tools.call(name, arguments, CLIENT)
@@ -60,7 +60,7 @@ async def ask(places: Places) -> AsyncIterator[Asking]:
 
     yield ask
     await reach.close()
-    library.close()
+    readers.close()
 
 
 def stored(places: Places, text: str, **more: Any) -> int:
@@ -176,15 +176,15 @@ async def test_every_mysis_is_listed_page_by_page_and_found_by_its_name(ask: Ask
 
 
 async def test_what_was_waited_for_is_a_short_answer_and_read_on(places: Places) -> None:
-    memory, swarm, library = stored(places, HEAVY["both and words"]), FakeSwarm(), Library(places.database)
+    memory, swarm, readers = stored(places, HEAVY["both and words"]), FakeSwarm(), MemoryReaders(places.database)
     await swarm.create("m1")
-    answer = await ClientTools(Here(swarm), library).call("zoea_wait", {"mysis": "m1"}, CLIENT)
+    answer = await ClientTools(LocalSwarmClient(swarm), readers).call("zoea_wait", {"mysis": "m1"}, CLIENT)
     SCHEMAS["zoea_wait"].validate(answer)
     assert len(json.dumps(answer, ensure_ascii=False)) <= MAX_ANSWER
     assert len(answer["answer"]) > 8_000
     assert HEAVY["both and words"].startswith(answer["answer"])
     assert answer["answer_id"] == memory
-    library.close()
+    readers.close()
 
 
 async def test_a_search_that_has_not_looked_everywhere_says_how_to_look_further(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from zoea.mcp_server import client_configs
-from zoea.mcp_server.tokens import Scope
+from zoea.mcp_server.tokens import TokenScope
 from zoea.model.errors import SettingsError, UsageError
 from zoea.tools.mcp_json import read_servers
 
@@ -18,12 +18,12 @@ ENTRY = {"command": "/bin/zoea", "args": ["mcp", "--as", "cursor"]}
 
 
 def test_an_entry_names_program_client_scope_and_workspace() -> None:
-    made = client_configs.entry("claude", Scope.COMMAND, "mine", {"ZOEA_DATA_DIR": "/data", "HOME": "/home/me"})
+    made = client_configs.entry("claude", TokenScope.COMMAND, "mine", {"ZOEA_DATA_DIR": "/data", "HOME": "/home/me"})
     assert made["type"] == "stdio"
     assert Path(made["command"]).is_absolute()
     assert made["args"][-7:] == ["mcp", "--as", "claude", "--scope", "command", "--workspace", "mine"]
     assert made["env"] == {"ZOEA_DATA_DIR": "/data"}
-    plain = client_configs.entry("cursor", Scope.READ, "default", {})
+    plain = client_configs.entry("cursor", TokenScope.READ, "default", {})
     assert "--workspace" not in plain["args"]
     assert "env" not in plain
     assert "type" not in plain
@@ -31,14 +31,14 @@ def test_an_entry_names_program_client_scope_and_workspace() -> None:
 
 def test_an_unknown_client_is_answered_with_those_there_are() -> None:
     with pytest.raises(UsageError) as caught:
-        client_configs.known("emacs")
+        client_configs.client_named("emacs")
     assert "claude-desktop" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", [name for name, client in client_configs.CLIENTS.items() if not client.is_toml])
 def test_every_json_entry_is_in_a_shape_that_clients_share(name: str, tmp_path: Path) -> None:
-    client = client_configs.known(name)
-    found = read_servers(client_configs.text_of(client, client_configs.entry(name, Scope.READ, env={})))
+    client = client_configs.client_named(name)
+    found = read_servers(client_configs.text_of(client, client_configs.entry(name, TokenScope.READ, env={})))
     assert [server.config.name for server in found.servers] == ["zoea"]
     written = client_configs.write(client, ENTRY, tmp_path, NOW)
     assert written.backup is None
@@ -46,14 +46,14 @@ def test_every_json_entry_is_in_a_shape_that_clients_share(name: str, tmp_path: 
 
 
 def test_macos_keeps_some_files_elsewhere(tmp_path: Path) -> None:
-    client = client_configs.known("claude-desktop")
+    client = client_configs.client_named("claude-desktop")
     assert "Library" in client.path(tmp_path, "darwin").parts
     assert ".config" in client.path(tmp_path, "linux").parts
-    assert client_configs.known("cursor").path(tmp_path, "darwin") == tmp_path / ".cursor" / "mcp.json"
+    assert client_configs.client_named("cursor").path(tmp_path, "darwin") == tmp_path / ".cursor" / "mcp.json"
 
 
 def test_what_stands_in_a_json_file_stays_and_is_copied(tmp_path: Path) -> None:
-    client = client_configs.known("cursor")
+    client = client_configs.client_named("cursor")
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     before = {"mcpServers": {"git": {"command": "uvx"}, "zoea": {"command": "old"}}, "theme": "größer"}
@@ -70,7 +70,7 @@ def test_what_stands_in_a_json_file_stays_and_is_copied(tmp_path: Path) -> None:
 
 
 def test_a_toml_file_keeps_its_comments(tmp_path: Path) -> None:
-    client = client_configs.known("codex")
+    client = client_configs.client_named("codex")
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     file.write_text('# mine\nmodel = "o"  # the good one\n\n[mcp_servers.git]\ncommand = "uvx"\n', encoding="utf-8")
@@ -94,7 +94,7 @@ def test_a_toml_file_keeps_its_comments(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_kept_whole_is_left_alone(name: str, text: str, why: str, tmp_path: Path) -> None:
-    client = client_configs.known(name)
+    client = client_configs.client_named(name)
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     file.write_text(text, encoding="utf-8")
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_kept_whole_is_left_alone(name: str, text: str, wh
 
 
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    client = client_configs.known("cursor")
+    client = client_configs.client_named("cursor")
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     file.write_bytes(b"\xff\xfe\xff")
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
-    client = client_configs.known("cursor")
+    client = client_configs.client_named("cursor")
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     real = tmp_path / "dotfiles.json"
@@ -126,7 +126,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
 
 
 def test_a_link_that_leads_nowhere_stays_a_link(tmp_path: Path) -> None:
-    client = client_configs.known("cursor")
+    client = client_configs.client_named("cursor")
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     file.symlink_to(tmp_path / "not mounted.json")

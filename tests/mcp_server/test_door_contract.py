@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.client import Client as McpClient
+from mcp.client import Client as SdkClient
 from mcp.server import Server
 
-from tests.fakes.mcp_client import Here, answering_swarm, said
+from tests.fakes.mcp_client import LocalSwarmClient, answering_swarm, said
 from tests.fakes.swarm import FakeSwarm
 from tests.fakes.toolboxes import meta
 from tests.mcp_server.door_contract import (
@@ -30,9 +30,9 @@ from tests.mcp_server.door_contract import (
 )
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
-from zoea.mcp_server.memory_readers import Library
-from zoea.mcp_server.swarm_client import Elsewhere, Reach
-from zoea.mcp_server.tokens import Client, Scope
+from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
+from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.mcp_server.zoea_server import server_of
 from zoea.model.errors import ZoeaError
 from zoea.model.swarm_api import SwarmApi
@@ -43,9 +43,9 @@ from zoea.swarm import Commander
 from zoea.tools import SearchScope, ToolPolicy
 from zoea.tools.builtin.handlers import DeskTools
 
-CLIENT = Client("codex", Scope.COMMAND)
+CLIENT = McpClient("codex", TokenScope.COMMAND)
 
-Opened = Callable[[Reach, Path], Server[Any]]
+Opened = Callable[[SwarmClient, Path], Server[Any]]
 
 
 class ApiDoor:
@@ -73,7 +73,7 @@ class ApiDoor:
             raise Refused(error.what) from error
 
 
-class McpDoor:
+class McpServerSupervisor:
     """The tools of the MCP server, through the SDK's own client."""
 
     def __init__(self, server: Server[Any]) -> None:
@@ -101,7 +101,7 @@ class McpDoor:
         return Found(tuple(answer["calls"]), answer["text"], answer.get("next_offset"))
 
     async def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
-        async with McpClient(self._server) as client:
+        async with SdkClient(self._server) as client:
             result = await client.call_tool(name, arguments)
         if result.is_error:
             raise Refused(said(result))
@@ -144,15 +144,15 @@ def _heard(answer: dict[str, Any]) -> Heard:
 @pytest.fixture
 def opened() -> Iterator[Opened]:
     """Makes servers, and closes what they read with."""
-    libraries: list[Library] = []
+    libraries: list[MemoryReaders] = []
 
-    def make(reach: Reach, database: Path) -> Server[Any]:
-        libraries.append(Library(database))
+    def make(reach: SwarmClient, database: Path) -> Server[Any]:
+        libraries.append(MemoryReaders(database))
         return server_of(reach, libraries[-1], lambda _: CLIENT)
 
     yield make
-    for library in libraries:
-        library.close()
+    for readers in libraries:
+        readers.close()
 
 
 class TestCommander(SpeakingContract):
@@ -190,27 +190,29 @@ class TestDesk(ReadingContract):
 
 class TestMcp(TestCommander, ReadingContract):
     @pytest.fixture
-    def door(self, swarm: SwarmApi, opened: Opened, tmp_path: Path) -> McpDoor:
-        return McpDoor(opened(Here(swarm), tmp_path / "data" / "zoea.db"))
+    def door(self, swarm: SwarmApi, opened: Opened, tmp_path: Path) -> McpServerSupervisor:
+        return McpServerSupervisor(opened(LocalSwarmClient(swarm), tmp_path / "data" / "zoea.db"))
 
     @pytest.fixture
-    def reading(self, door: McpDoor) -> ReadingDoor:
+    def reading(self, door: McpServerSupervisor) -> ReadingDoor:
         return door
 
 
 class TestMcpOverTheSocket(TestCommander, ReadingContract):
     @pytest.fixture
-    def reading(self, door: McpDoor) -> ReadingDoor:
+    def reading(self, door: McpServerSupervisor) -> ReadingDoor:
         return door
 
     @pytest.fixture
-    async def door(self, swarm: SwarmApi, opened: Opened, runtime: Path, tmp_path: Path) -> AsyncIterator[McpDoor]:
+    async def door(
+        self, swarm: SwarmApi, opened: Opened, runtime: Path, tmp_path: Path
+    ) -> AsyncIterator[McpServerSupervisor]:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
         server = SocketServer(swarm, where.socket)
         await server.open()
-        reach = Elsewhere(where)
+        reach = SocketSwarmClient(where)
         with OwnerLock(where.data, where.socket):
-            yield McpDoor(opened(reach, where.database))
+            yield McpServerSupervisor(opened(reach, where.database))
             await reach.close()
         await server.close()
 
@@ -227,7 +229,7 @@ class TestWithoutAnOwner:
         return Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
 
     async def test_the_memory_answers_and_commands_do_not(self, where: Places, opened: Opened) -> None:
-        door = McpDoor(opened(Elsewhere(where), where.database))
+        door = McpServerSupervisor(opened(SocketSwarmClient(where), where.database))
         assert await door.states() == {"alpha": "idle"}
         found = await door._call("zoea_search_messages", query="beryllium", role="user")
         assert [row["mysis"] for row in found["results"]] == ["alpha"]
@@ -242,11 +244,11 @@ class TestWithoutAnOwner:
     async def test_nothing_stored_is_nothing_found(self, opened: Opened, tmp_path: Path, runtime: Path) -> None:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
         where.make_data()
-        server = opened(Elsewhere(where), where.database)
-        assert await McpDoor(server).states() == {}
+        server = opened(SocketSwarmClient(where), where.database)
+        assert await McpServerSupervisor(server).states() == {}
         with pytest.raises(Refused, match="zoea run"):
-            await McpDoor(server)._call("zoea_search_messages", query="x")
-        async with McpClient(server) as client:
+            await McpServerSupervisor(server)._call("zoea_search_messages", query="x")
+        async with SdkClient(server) as client:
             assert [str(one.uri) for one in (await client.list_resources()).resources] == ["zoea://broadcasts"]
             (contents,) = (await client.read_resource("zoea://broadcasts")).contents
         assert getattr(contents, "text", "") == "[]"
@@ -254,7 +256,7 @@ class TestWithoutAnOwner:
     async def test_a_swarm_that_ends_and_starts_again_is_found_again(self, tmp_path: Path, runtime: Path) -> None:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
         where.make_data()
-        reach = Elsewhere(where)
+        reach = SocketSwarmClient(where)
         for times in (1, 2):
             swarm = FakeSwarm()
             await swarm.create("alpha")

@@ -17,13 +17,13 @@ import pytest_asyncio
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from tests.fakes.mcp_client import NOW, Here, Served, let_in, rpc, said, served_swarm, structured
+from tests.fakes.mcp_client import NOW, LocalSwarmClient, Served, let_in, rpc, said, served_swarm, structured
 from tests.fakes.mcp_noise import malformed
 from zoea.mcp_server import http_transport
 from zoea.mcp_server import http_transport as doors
 from zoea.mcp_server.client_tools import ClientTools
-from zoea.mcp_server.memory_readers import Library
-from zoea.mcp_server.tokens import Client, Scope
+from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import UsageError
 from zoea.tools.builtin.schemas import CLIENT_TOOLS, COMMANDS
 
@@ -289,12 +289,12 @@ async def test_a_reader_sees_no_commands_and_cannot_give_any(served: Served, htt
 async def test_a_reader_in_a_session_is_refused_by_the_tool_as_well(served: Served) -> None:
     """The door reads only what is plainly a call; the tool itself decides."""
 
-    library = Library(served.where.database)
-    tools = ClientTools(Here(served.swarm), library)
+    readers = MemoryReaders(served.where.database)
+    tools = ClientTools(LocalSwarmClient(served.swarm), readers)
     for name in COMMANDS:
         with pytest.raises(UsageError, match="may only read"):
-            await tools.call(name, {"to": "alpha", "text": "x"}, Client("reader"))
-    library.close()
+            await tools.call(name, {"to": "alpha", "text": "x"}, McpClient("reader"))
+    readers.close()
 
 
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer wrong", "Basic dTpw", "zoea", "bearer zoea_\u00fc"])
@@ -307,7 +307,7 @@ async def test_a_missing_or_wrong_token_is_401(served: Served, http: httpx.Async
 
 
 async def test_a_revoked_token_is_401_in_the_middle_of_a_session(served: Served) -> None:
-    token = served.tokens.new("shortlived", Scope.READ, NOW)
+    token = served.tokens.new("shortlived", TokenScope.READ, NOW)
     async with let_in(served.url, token, mode="legacy") as client:
         structured(await client.call_tool("zoea_list_myses", {}))
         served.tokens.revoke("shortlived")
@@ -354,8 +354,8 @@ async def test_the_oldest_session_of_a_client_ends_for_its_next_and_nobody_elses
     served: Served, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_transport, "PER_CLIENT", 2)
-    greedy = {"Authorization": f"Bearer {served.tokens.new('greedy', Scope.READ, NOW)}"}
-    modest = {"Authorization": f"Bearer {served.tokens.new('modest', Scope.READ, NOW)}"}
+    greedy = {"Authorization": f"Bearer {served.tokens.new('greedy', TokenScope.READ, NOW)}"}
+    modest = {"Authorization": f"Bearer {served.tokens.new('modest', TokenScope.READ, NOW)}"}
 
     async def opened(token: dict[str, str]) -> str:
         return (await http.post(served.url, json=HELLO, headers=token)).headers["mcp-session-id"]
@@ -376,7 +376,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(
     served: Served, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "RECHECK_S", 0.05)
-    token = {"Authorization": f"Bearer {served.tokens.new('listening', Scope.READ, NOW)}"}
+    token = {"Authorization": f"Bearer {served.tokens.new('listening', TokenScope.READ, NOW)}"}
     opened = await http.post(served.url, json=HELLO, headers=token)
     session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-11-25"}
     async with asyncio.timeout(20), http.stream("GET", served.url, headers={**token, **session}) as stream:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.mcp_client import NOW, answering_swarm
-from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 
@@ -31,7 +31,7 @@ async def test_a_client_in_another_process_searches_while_many_myses_write(runti
         for number in range(MYSES):
             await swarm.create(f"m{number}")
         await swarm.send("m0", "The vein of beryllium lies at p16")
-        token = Tokens(Credentials(where.credentials)).new("reader", Scope.READ, NOW)
+        token = Tokens(Credentials(where.credentials)).new("reader", TokenScope.READ, NOW)
         searching = asyncio.create_task(_searched((await swarm.serve_mcp(True)).url, token))
         rounds = 0
         while not searching.done():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zoea.mcp_server.memory_readers import READERS, Library
+from zoea.mcp_server.memory_readers import READERS, MemoryReaders
 from zoea.model.errors import StoreError, StoreMissing
 from zoea.store import Store
 
@@ -33,68 +33,68 @@ def version(reader: sqlite3.Connection) -> bool:
 
 
 async def test_a_question_that_takes_too_long_is_ended_and_the_reader_goes_on(database: Path) -> None:
-    library = Library(database, deadline_s=0.05)
+    readers = MemoryReaders(database, deadline_s=0.05)
     for _ in range(READERS + 1):
         with pytest.raises(StoreError, match="took longer than"):
-            await library.ask(endless)
-    patient = Library(database)
+            await readers.ask(endless)
+    patient = MemoryReaders(database)
     assert await patient.ask(version)
-    library.close()
+    readers.close()
     patient.close()
 
 
 async def test_a_client_that_gives_up_ends_its_question(database: Path) -> None:
-    library = Library(database)
+    readers = MemoryReaders(database)
     begun = threading.Event()
 
     def work(reader: sqlite3.Connection) -> None:
         begun.set()
         endless(reader)
 
-    asking = asyncio.create_task(library.ask(work))
+    asking = asyncio.create_task(readers.ask(work))
     assert await asyncio.to_thread(begun.wait, PATIENCE_S)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(PATIENCE_S):
             await asking
-    assert await library.ask(version)
-    library.close()
+    assert await readers.ask(version)
+    readers.close()
 
 
 async def test_more_questions_than_readers_wait_for_their_turn(database: Path) -> None:
-    library = Library(database)
-    assert all(await asyncio.gather(*(library.ask(version) for _ in range(READERS * 5))))
-    library.close()
+    readers = MemoryReaders(database)
+    assert all(await asyncio.gather(*(readers.ask(version) for _ in range(READERS * 5))))
+    readers.close()
 
 
 async def test_nothing_can_be_written(database: Path) -> None:
-    library = Library(database)
+    readers = MemoryReaders(database)
     with pytest.raises(StoreError):
-        await library.ask(lambda reader: reader.execute("DELETE FROM mysis"))
-    library.close()
+        await readers.ask(lambda reader: reader.execute("DELETE FROM mysis"))
+    readers.close()
 
 
 async def test_a_database_that_comes_later_is_read_then(tmp_path: Path) -> None:
-    library = Library(tmp_path / "zoea.db")
+    readers = MemoryReaders(tmp_path / "zoea.db")
     with pytest.raises(StoreMissing):
-        await library.ask(version)
+        await readers.ask(version)
     store = await Store.open(tmp_path / "zoea.db", clock_now=lambda: 1)
-    assert await library.ask(version)
+    assert await readers.ask(version)
     await store.close()
-    library.close()
+    readers.close()
 
 
 async def test_closing_ends_what_still_runs(database: Path) -> None:
-    library = Library(database)
+    readers = MemoryReaders(database)
     begun = threading.Event()
 
     def work(reader: sqlite3.Connection) -> None:
         begun.set()
         endless(reader)
 
-    asking = asyncio.create_task(library.ask(work))
+    asking = asyncio.create_task(readers.ask(work))
     assert await asyncio.to_thread(begun.wait, PATIENCE_S)
-    library.close()
+    readers.close()
     with pytest.raises(StoreError):
         async with asyncio.timeout(PATIENCE_S):
             await asking

@@ -16,7 +16,7 @@ from zoea.swarm import Commander
 from zoea.tools import Toolbox
 from zoea.tools.builtin.handlers import desk_tools
 from zoea.tools.policy import SearchScope, ToolPolicy
-from zoea.tools.toolbox import Session
+from zoea.tools.toolbox import ToolboxSession
 
 SECRET = "beta keeps beryllium at p16"
 TRIES = 400
@@ -35,7 +35,7 @@ async def swarm(runtime: Path, tmp_path: Path) -> AsyncIterator[Commander]:
         yield swarm.commander
 
 
-async def called(session: Session, mysis: int, name: str, arguments: dict[str, Any]) -> str:
+async def called(session: ToolboxSession, mysis: int, name: str, arguments: dict[str, Any]) -> str:
     meta = CallMeta(mysis_id=mysis, mysis="alpha", turn_id=1, call_id=1, hop=0, deadline_s=10)
     return (await session.call(AnswerCall(name=name, arguments=json.dumps(arguments)), meta=meta)).content
 

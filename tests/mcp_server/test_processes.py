@@ -15,7 +15,7 @@ from mcp.client import Client
 from tests.fakes.mcp_client import NOW, answering_swarm, let_in, said, structured
 from zoea.ipc.socket_server import SocketServer
 from zoea.mcp_server.server_process import serve_http
-from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.process.lock import OwnerLock
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
@@ -74,7 +74,7 @@ async def test_http_is_served_without_an_owner_until_told_to_end(where: Places) 
     async with asyncio.timeout(20):
         address, advice = await lines.get(), await lines.get()
     assert "Nobody has a token yet" in advice
-    token = Tokens(Credentials(where.credentials)).new("claude", Scope.READ, NOW)
+    token = Tokens(Credentials(where.credentials)).new("claude", TokenScope.READ, NOW)
     async with let_in(address.rpartition(" ")[2], token) as client:
         assert not structured(await client.call_tool("zoea_list_myses", {}))["is_running"]
     os.kill(os.getpid(), signal.SIGTERM)

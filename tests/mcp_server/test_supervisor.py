@@ -21,9 +21,9 @@ from tests.fakes.toolboxes import wait_until
 from zoea.ipc.socket_server import SocketServer
 from zoea.mcp_server import address as addresses
 from zoea.mcp_server import supervisor as doors
-from zoea.mcp_server.address import Address, Errand, listen
-from zoea.mcp_server.supervisor import McpDoor
-from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.mcp_server.address import Address, ServerOptions, listen
+from zoea.mcp_server.supervisor import McpServerSupervisor
+from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.model.errors import OwnerError
 from zoea.process.lock import OwnerLock
 from zoea.settings import Credentials
@@ -40,8 +40,8 @@ def where(runtime: Path, tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-async def door(where: Places) -> AsyncIterator[McpDoor]:
-    door = McpDoor(where, ANYWHERE)
+async def door(where: Places) -> AsyncIterator[McpServerSupervisor]:
+    door = McpServerSupervisor(where, ANYWHERE)
     yield door
     await door.close()
 
@@ -65,7 +65,7 @@ async def test_clients_read_what_is_stored_and_reach_the_swarm_through_it(
     async with answering_swarm(runtime, tmp_path, **{"mcp.http": True, "mcp.port": 0}) as swarm:
         server = SocketServer(swarm, where.socket)
         await server.open()
-        token = Tokens(Credentials(where.credentials)).new("codex", Scope.COMMAND, NOW)
+        token = Tokens(Credentials(where.credentials)).new("codex", TokenScope.COMMAND, NOW)
         with OwnerLock(where.data, where.socket):
             await swarm.create("alpha")
             async with let_in((await swarm.serve_mcp(True)).url, token) as client:
@@ -80,7 +80,7 @@ async def test_clients_read_what_is_stored_and_reach_the_swarm_through_it(
     assert serving(where) == []
 
 
-async def test_it_opens_and_closes_on_request(door: McpDoor, where: Places) -> None:
+async def test_it_opens_and_closes_on_request(door: McpServerSupervisor, where: Places) -> None:
     view = await door.switch(True)
     assert (await door.switch(True)).url == view.url
     async with httpx.AsyncClient() as http:
@@ -93,7 +93,7 @@ async def test_it_opens_and_closes_on_request(door: McpDoor, where: Places) -> N
 
 
 async def test_a_process_that_was_killed_is_started_again_at_the_same_address(
-    door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch
+    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "AGAIN_S", 0.01)
     view = await door.switch(True)
@@ -108,7 +108,7 @@ async def test_a_process_that_was_killed_is_started_again_at_the_same_address(
 
 
 async def test_one_that_is_interrupted_ends_and_is_started_again(
-    door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch
+    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "AGAIN_S", 0.01)
     await door.switch(True)
@@ -119,7 +119,9 @@ async def test_one_that_is_interrupted_ends_and_is_started_again(
     assert first not in serving(where)
 
 
-async def test_one_that_stands_still_is_replaced(door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_stands_still_is_replaced(
+    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doors, "AGAIN_S", 0.01)
     monkeypatch.setattr(addresses, "BEAT_S", 0.05)
     monkeypatch.setattr(doors, "SILENCE_S", 1.0)
@@ -160,7 +162,7 @@ async def settled() -> None:
 
 
 async def test_one_that_cannot_be_started_again_is_tried_until_it_can(
-    door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch
+    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "AGAIN_S", 0.01)
     await door.switch(True)
@@ -176,7 +178,7 @@ async def test_one_that_cannot_be_started_again_is_tried_until_it_can(
 async def test_it_ends_with_its_owner_however_he_ends(where: Places) -> None:
     """The owner's end of its stdin is all that it holds on to."""
     with closing(listen("127.0.0.1", 0)) as listener:
-        errand = Errand.of(where, ANYWHERE, "info", listener)
+        errand = ServerOptions.of(where, ANYWHERE, "info", listener)
         owner = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", _OWNER, errand.written(), str(listener.fileno())),
             stdout=asyncio.subprocess.PIPE,
@@ -203,7 +205,7 @@ child.wait()
 async def test_an_address_that_is_taken_is_said_and_harms_nothing(where: Places) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        door = McpDoor(where, Address("127.0.0.1", port))
+        door = McpServerSupervisor(where, Address("127.0.0.1", port))
         door.open_soon()
         await wait_until(lambda: bool(door.view.problem))
         assert not door.view.is_on
@@ -224,7 +226,7 @@ def test_a_host_that_can_be_none_is_said(host: str) -> None:
 
 
 async def test_one_that_does_not_start_again_holds_up_no_close(
-    door: McpDoor, where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: McpServerSupervisor, where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Closed while the owner gives the process that did not start its time to end."""
     deaf = tmp_path / "deaf"
@@ -243,7 +245,7 @@ async def test_one_that_does_not_start_again_holds_up_no_close(
 
 
 async def test_a_process_that_does_not_start_is_said(
-    door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch
+    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "_MODULE", "zoea.mcp_server.nowhere")
     with pytest.raises(OwnerError, match="did not start"):
@@ -257,7 +259,7 @@ async def test_a_process_that_does_not_start_is_said(
 
 
 async def test_one_that_says_nothing_is_not_waited_for(
-    door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch
+    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "STARTING_S", 0.01)
     with pytest.raises(OwnerError, match="did not start"):
@@ -265,7 +267,9 @@ async def test_one_that_says_nothing_is_not_waited_for(
     assert serving(where) == []
 
 
-async def test_one_that_does_not_end_is_ended(door: McpDoor, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_does_not_end_is_ended(
+    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await door.switch(True)
     (process,) = serving(where)
     os.kill(process, signal.SIGSTOP)
@@ -274,7 +278,7 @@ async def test_one_that_does_not_end_is_ended(door: McpDoor, where: Places, monk
     assert serving(where) == []
 
 
-async def test_a_door_that_closes_while_it_opens_leaves_nothing(door: McpDoor, where: Places) -> None:
+async def test_a_door_that_closes_while_it_opens_leaves_nothing(door: McpServerSupervisor, where: Places) -> None:
     door.open_soon()
     await wait_until(lambda: bool(serving(where)))
     await door.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zoea.mcp_server.tokens import Client, Scope, Tokens
+from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.errors import UsageError
 from zoea.settings import Credentials
 
@@ -25,39 +25,39 @@ def tokens(file: Path) -> Tokens:
 
 
 def test_a_token_lets_its_client_in_with_its_scope(tokens: Tokens) -> None:
-    reader, commander = tokens.new("claude", Scope.READ, NOW), tokens.new("codex", Scope.COMMAND, NOW)
+    reader, commander = tokens.new("claude", TokenScope.READ, NOW), tokens.new("codex", TokenScope.COMMAND, NOW)
     assert reader != commander
-    assert tokens.client_of(reader) == Client("claude", Scope.READ)
-    assert tokens.client_of(commander) == Client("codex", Scope.COMMAND)
+    assert tokens.client_of(reader) == McpClient("claude", TokenScope.READ)
+    assert tokens.client_of(commander) == McpClient("codex", TokenScope.COMMAND)
     assert tokens.client_of(reader[:-1]) is None
     assert tokens.client_of("") is None
     assert tokens.client_of("\udcff") is None
 
 
 def test_nothing_that_is_kept_or_listed_lets_anybody_in(tokens: Tokens, file: Path) -> None:
-    token = tokens.new("claude", Scope.READ, NOW)
+    token = tokens.new("claude", TokenScope.READ, NOW)
     kept = file.read_text(encoding="utf-8")
     assert token not in kept
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     (row,) = tokens.rows()
-    assert (row.name, row.scope, row.created_at) == ("claude", Scope.READ, NOW)
+    assert (row.name, row.scope, row.created_at) == ("claude", TokenScope.READ, NOW)
     assert token not in repr(row)
 
 
 def test_a_name_has_one_token(tokens: Tokens) -> None:
-    tokens.new("claude", Scope.READ, NOW)
+    tokens.new("claude", TokenScope.READ, NOW)
     with pytest.raises(UsageError, match="has a token already"):
-        tokens.new("claude", Scope.COMMAND, NOW)
+        tokens.new("claude", TokenScope.COMMAND, NOW)
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a/b", "a\n", "x" * 41, "ü", "Commander"])
 def test_a_name_that_could_mislead_is_refused(tokens: Tokens, name: str) -> None:
     with pytest.raises(UsageError, match="no name for a client"):
-        tokens.new(name, Scope.READ, NOW)
+        tokens.new(name, TokenScope.READ, NOW)
 
 
 def test_a_token_revoked_elsewhere_is_refused_at_once(tokens: Tokens, file: Path) -> None:
-    token = tokens.new("claude", Scope.READ, NOW)
+    token = tokens.new("claude", TokenScope.READ, NOW)
     assert tokens.client_of(token) is not None
     Tokens(Credentials(file)).revoke("claude")
     assert tokens.client_of(token) is None

@@ -13,7 +13,7 @@ from tests.fakes.llm_clock import HandClock
 from tests.fakes.toolboxes import Faulty, wait_until
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.mcp_server.address import Address
-from zoea.mcp_server.supervisor import McpDoor
+from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, UpstreamLost, UsageError
 from zoea.model.request import ModelInfo
@@ -36,9 +36,9 @@ def faulty(tmp_path: Path) -> Faulty:
     return Faulty(tmp_path)
 
 
-def door_of(folder: Path) -> McpDoor:
+def door_of(folder: Path) -> McpServerSupervisor:
     """A door that stays shut."""
-    return McpDoor(Places(folder, folder, folder), Address("127.0.0.1", 0))
+    return McpServerSupervisor(Places(folder, folder, folder), Address("127.0.0.1", 0))
 
 
 @pytest.fixture

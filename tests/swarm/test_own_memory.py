@@ -17,7 +17,7 @@ from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Recipients
 from zoea.tools import SearchScope, Toolbox, ToolPolicy
 from zoea.tools.builtin.schemas import MATCHES, PARTS, ROLES, SOURCES
-from zoea.tools.toolbox import Session
+from zoea.tools.toolbox import ToolboxSession
 
 MARK = "Ω7Ω"
 """Stands in every text of beta's; no argument ever holds it."""
@@ -78,7 +78,7 @@ async def _told(s: Swarm) -> None:
     await s.commander.hold(True)
 
 
-def _session(s: Swarm, folder: Path, search: SearchScope) -> tuple[Toolbox, Session]:
+def _session(s: Swarm, folder: Path, search: SearchScope) -> tuple[Toolbox, ToolboxSession]:
     toolbox = Toolbox([], policies=lambda _: ToolPolicy(search=search), logs=folder)
     toolbox.open()
     toolbox.serve(s.commander.desk)
@@ -122,7 +122,7 @@ async def test_no_argument_opens_anothers_memory(tmp_path: Path) -> None:
         await toolbox.close()
 
 
-async def _shows(s: Swarm, session: Session, whose: int, mark: str) -> None:
+async def _shows(s: Swarm, session: ToolboxSession, whose: int, mark: str) -> None:
     """What the calls above were kept from is there: for its owner, and for a mysis that may read all."""
     memory = await s.value("SELECT min(id) FROM memory WHERE mysis_id = ?", whose)
     for name, arguments in (

@@ -15,7 +15,7 @@ from tests.tools.conftest import Opener
 from zoea.model.enums import MASK
 from zoea.model.errors import SettingsError
 from zoea.model.request import AnswerCall
-from zoea.tools import Login, Toolbox, UpstreamConfig
+from zoea.tools import LoginTools, Toolbox, UpstreamConfig
 
 CANARIES = ("canary-password", "canary-session")
 
@@ -36,7 +36,7 @@ class Keeper:
 
 
 def _world(faulty: Faulty, **more: Any) -> UpstreamConfig:
-    return faulty.config(inject={"session_id": "account"}, login=Login(), **more)
+    return faulty.config(inject={"session_id": "account"}, login=LoginTools(), **more)
 
 
 async def test_the_model_sees_neither_the_argument_nor_the_login_tools(open_box: Opener, faulty: Faulty) -> None:
@@ -182,16 +182,16 @@ async def test_no_canary_reaches_results_logs_reprs_or_stored_arguments(
 @pytest.mark.parametrize(
     ("login", "message"),
     [
-        (Login(register=""), "alpha has no account on faulty. Store one in the credentials."),
-        (Login(register="refuse"), "faulty refused refuse: out of order (code -32000)"),
-        (Login(register="garbage"), "faulty made an account for alpha but did not say which"),
-        (Login(register="fail"), 'faulty made no account for alpha: cannot do {"name": "alpha"}'),
-        (Login(login="whoami"), "faulty gave no session_id for the account of alpha"),
-        (Login(register="hang"), "balance: the login did not finish within 1 s"),
+        (LoginTools(register=""), "alpha has no account on faulty. Store one in the credentials."),
+        (LoginTools(register="refuse"), "faulty refused refuse: out of order (code -32000)"),
+        (LoginTools(register="garbage"), "faulty made an account for alpha but did not say which"),
+        (LoginTools(register="fail"), 'faulty made no account for alpha: cannot do {"name": "alpha"}'),
+        (LoginTools(login="whoami"), "faulty gave no session_id for the account of alpha"),
+        (LoginTools(register="hang"), "balance: the login did not finish within 1 s"),
     ],
 )
 async def test_an_account_that_cannot_be_made_says_why(
-    open_box: Opener, faulty: Faulty, login: Login, message: str
+    open_box: Opener, faulty: Faulty, login: LoginTools, message: str
 ) -> None:
     config = faulty.config(inject={"session_id": "account"}, login=login)
     session = open_box(config, accounts=Keeper()).session(1, "alpha", "")

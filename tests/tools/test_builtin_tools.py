@@ -14,14 +14,14 @@ from zoea.model.enums import Role, Source
 from zoea.model.request import ToolResult, Wait
 from zoea.model.values import DeskFound, DeskSearch
 from zoea.tools import SearchScope, Send, ToolPolicy
-from zoea.tools.toolbox import Session
+from zoea.tools.toolbox import ToolboxSession
 
 
-def _session(open_box: Opener, desk: Desk, **policy: Any) -> Session:
+def _session(open_box: Opener, desk: Desk, **policy: Any) -> ToolboxSession:
     return open_box(desk=desk, policies=lambda template: ToolPolicy(**policy)).session(1, "alpha", "")
 
 
-async def _call(session: Session, name: str, /, **arguments: Any) -> ToolResult:
+async def _call(session: ToolboxSession, name: str, /, **arguments: Any) -> ToolResult:
     return await session.call(asked(name, **arguments), meta=meta(mysis_id=7, hop=2))
 
 

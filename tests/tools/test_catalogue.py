@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zoea.model.request import ToolSpec
 from zoea.tools.builtin.handlers import desk_tools
-from zoea.tools.catalogue import MAX_NAME, RemoteTool, assemble, safe_name, spec_of, without
+from zoea.tools.catalogue import MAX_NAME, RemoteTool, build_catalogue, remove_properties, safe_name, to_tool_spec
 from zoea.tools.policy import ToolPolicy, matches
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
@@ -22,11 +22,11 @@ SCHEMA: dict[str, Any] = {
 
 
 def _spec(upstream: str, name: str, **more: Any) -> ToolSpec:
-    return spec_of(RemoteTool(name, f"does {name}", SCHEMA, **more), UpstreamConfig(upstream, command="x"))
+    return to_tool_spec(RemoteTool(name, f"does {name}", SCHEMA, **more), UpstreamConfig(upstream, command="x"))
 
 
 def _names(*specs: ToolSpec, policy: ToolPolicy = ToolPolicy()) -> list[str]:
-    return [tool.name for tool in assemble((), [specs], policy).tools]
+    return [tool.name for tool in build_catalogue((), [specs], policy).tools]
 
 
 def test_a_name_is_prefixed_only_on_a_clash() -> None:
@@ -34,7 +34,7 @@ def test_a_name_is_prefixed_only_on_a_clash() -> None:
 
 
 def test_zoeas_own_tools_keep_their_names() -> None:
-    catalogue = assemble(desk_tools(ToolPolicy()), [[_spec("a", "zoea_wait")]], ToolPolicy())
+    catalogue = build_catalogue(desk_tools(ToolPolicy()), [[_spec("a", "zoea_wait")]], ToolPolicy())
     assert [tool.name for tool in catalogue.tools][-1] == "a__zoea_wait"
     own = catalogue.find("zoea_wait")
     assert own is not None
@@ -79,42 +79,44 @@ def test_a_glob_that_names_another_does_not_match(glob: str) -> None:
 
 def test_destructive_tools_ask_unless_the_policy_says_otherwise() -> None:
     spec = _spec("a", "drop", destructive=True)
-    assert assemble((), [[spec]], ToolPolicy()).tools[0].asks
-    assert not assemble((), [[spec]], ToolPolicy(ask_destructive=False)).tools[0].asks
-    assert assemble((), [[_spec("a", "read")]], ToolPolicy(ask=("re*",))).tools[0].asks
+    assert build_catalogue((), [[spec]], ToolPolicy()).tools[0].asks
+    assert not build_catalogue((), [[spec]], ToolPolicy(ask_destructive=False)).tools[0].asks
+    assert build_catalogue((), [[_spec("a", "read")]], ToolPolicy(ask=("re*",))).tools[0].asks
 
 
 def test_a_read_only_tool_is_never_destructive_enough_to_ask() -> None:
     spec = _spec("a", "odd", destructive=True, read_only=True)
-    assert not assemble((), [[spec]], ToolPolicy()).tools[0].asks
+    assert not build_catalogue((), [[spec]], ToolPolicy()).tools[0].asks
 
 
 def test_hashes_follow_what_the_upstream_says() -> None:
     one = _spec("a", "search")
     same = _spec("a", "search")
-    other = spec_of(RemoteTool("search", "does search", {**SCHEMA, "properties": {}}), UpstreamConfig("a", command="x"))
+    other = to_tool_spec(
+        RemoteTool("search", "does search", {**SCHEMA, "properties": {}}), UpstreamConfig("a", command="x")
+    )
     assert one.schema_hash == same.schema_hash != other.schema_hash
     policy = ToolPolicy()
-    assert assemble((), [[one]], policy).hash == assemble((), [[same]], policy).hash
-    assert assemble((), [[one]], policy).hash != assemble((), [[other]], policy).hash
-    assert assemble((), [[one]], policy).hash != assemble((), [[one]], ToolPolicy(ask=("*",))).hash
+    assert build_catalogue((), [[one]], policy).hash == build_catalogue((), [[same]], policy).hash
+    assert build_catalogue((), [[one]], policy).hash != build_catalogue((), [[other]], policy).hash
+    assert build_catalogue((), [[one]], policy).hash != build_catalogue((), [[one]], ToolPolicy(ask=("*",))).hash
 
 
 def test_injected_arguments_are_gone_from_the_schema_and_not_from_its_hash() -> None:
     config = UpstreamConfig("a", command="x", inject={"session_id": "account"})
-    spec = spec_of(RemoteTool("search", "does search", SCHEMA), config)
+    spec = to_tool_spec(RemoteTool("search", "does search", SCHEMA), config)
     assert spec.input_schema == {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
     assert spec.schema_hash == _spec("a", "search").schema_hash
 
 
 def test_a_schema_is_always_an_object() -> None:
-    assert without({}, ()) == {"type": "object", "properties": {}}
-    assert without({"properties": 5, "required": ["a"]}, ("a",)) == {"properties": {}, "type": "object"}
+    assert remove_properties({}, ()) == {"type": "object", "properties": {}}
+    assert remove_properties({"properties": 5, "required": ["a"]}, ("a",)) == {"properties": {}, "type": "object"}
 
 
 def test_idempotence_comes_from_the_annotation_or_a_glob_or_reading() -> None:
     config = UpstreamConfig("a", command="x", idempotent=("put_*",))
-    assert spec_of(RemoteTool("put_x", "", SCHEMA), config).idempotent
-    assert spec_of(RemoteTool("x", "", SCHEMA, idempotent=True), config).idempotent
-    assert spec_of(RemoteTool("x", "", SCHEMA, read_only=True), config).idempotent
-    assert not spec_of(RemoteTool("x", "", SCHEMA), config).idempotent
+    assert to_tool_spec(RemoteTool("put_x", "", SCHEMA), config).idempotent
+    assert to_tool_spec(RemoteTool("x", "", SCHEMA, idempotent=True), config).idempotent
+    assert to_tool_spec(RemoteTool("x", "", SCHEMA, read_only=True), config).idempotent
+    assert not to_tool_spec(RemoteTool("x", "", SCHEMA), config).idempotent

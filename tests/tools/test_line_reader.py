@@ -11,9 +11,9 @@ from anyio import BrokenResourceError, EndOfStream
 from tests.fakes.toolboxes import wait_until
 from tests.tools.conftest import Opener
 from zoea.tools import UpstreamConfig
-from zoea.tools.results import fields_of
+from zoea.tools.results import parse_fields
 from zoea.tools.upstream import mcp_connection
-from zoea.tools.upstream.mcp_connection import Lines
+from zoea.tools.upstream.mcp_connection import BoundedLineStream
 
 ENDLESS = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
 
@@ -23,7 +23,7 @@ async def _read(*pieces: bytes) -> list[str]:
     for piece in pieces:
         await send.send(piece)
     await send.aclose()
-    reading = Lines(receive, encoding="utf-8", errors="replace")
+    reading = BoundedLineStream(receive, encoding="utf-8", errors="replace")
     found = []
     try:
         while True:
@@ -58,4 +58,4 @@ async def test_a_server_that_writes_a_line_without_end_is_given_up_soon(
 
 
 def test_a_result_nested_without_end_has_no_fields() -> None:
-    assert fields_of({"content": [{"type": "text", "text": "[" * 100_000}]}) == {}
+    assert parse_fields({"content": [{"type": "text", "text": "[" * 100_000}]}) == {}

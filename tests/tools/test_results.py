@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.request import Blob, ToolResult
-from zoea.tools.results import NOTHING, UNEXPLAINED, as_result, fields_of, size_of
+from zoea.tools.results import NOTHING, UNEXPLAINED, parse_fields, parse_result, size_of
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x02\0\0\0"
 GIF = b"GIF89a" + struct.pack("<HH", 320, 200)
@@ -27,7 +27,7 @@ def _b64(data: bytes) -> str:
 
 
 def _of(*blocks: Any, **more: Any) -> ToolResult:
-    return as_result({"content": list(blocks), **more})
+    return parse_result({"content": list(blocks), **more})
 
 
 def test_texts_are_joined() -> None:
@@ -37,7 +37,7 @@ def test_texts_are_joined() -> None:
 def test_structured_content_stands_in_where_there_is_no_text() -> None:
     assert _of(structuredContent={"ümlaut": 1}).content == '{"ümlaut": 1}'
     assert _of({"type": "text", "text": "a"}, structuredContent={"b": 1}).content == "a"
-    assert as_result({"structuredContent": [1]}).content == "[1]"
+    assert parse_result({"structuredContent": [1]}).content == "[1]"
 
 
 def test_an_image_becomes_a_blob_and_a_note() -> None:
@@ -76,7 +76,7 @@ def test_other_content_is_described(block: dict[str, Any], text: str) -> None:
 
 
 def test_nothing_is_said_to_be_nothing() -> None:
-    assert as_result({}).content == NOTHING
+    assert parse_result({}).content == NOTHING
     assert _of("not a block", isError=True) == ToolResult(UNEXPLAINED, is_error=True)
 
 
@@ -105,8 +105,8 @@ def test_a_cut_or_garbled_header_never_raises(data: bytes, cut: int, tail: bytes
 
 
 def test_fields_are_structured_content_or_text_that_is_json() -> None:
-    assert fields_of({"structuredContent": {"a": 1}}) == {"a": 1}
-    assert fields_of({"structuredContent": {"result": {"a": 1}}}) == {"a": 1}
-    assert fields_of({"content": [{"type": "text", "text": '{"a": 1}'}]}) == {"a": 1}
-    assert fields_of({"content": [{"type": "text", "text": "[1]"}]}) == {}
-    assert fields_of({"content": [{"type": "text", "text": "no"}]}) == {}
+    assert parse_fields({"structuredContent": {"a": 1}}) == {"a": 1}
+    assert parse_fields({"structuredContent": {"result": {"a": 1}}}) == {"a": 1}
+    assert parse_fields({"content": [{"type": "text", "text": '{"a": 1}'}]}) == {"a": 1}
+    assert parse_fields({"content": [{"type": "text", "text": "[1]"}]}) == {}
+    assert parse_fields({"content": [{"type": "text", "text": "no"}]}) == {}

@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
-from zoea.mcp_server.tokens import Scope, Tokens
+from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.model.errors import OwnerError
 from zoea.model.values import McpView
 from zoea.settings import Credentials
@@ -59,7 +59,7 @@ async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> 
         await stage.until(lambda: bool(screen.token) and screen.token in stage.text())
         client = tokens(tmp_path).client_of(screen.token)
         assert client is not None
-        assert (client.name, client.scope) == ("claude", Scope.COMMAND)
+        assert (client.name, client.scope) == ("claude", TokenScope.COMMAND)
         await stage.until(lambda: "claude  command" in stage.text())
         await stage.press("ctrl+t")
         assert stage.app.clipboard == screen.token
@@ -79,7 +79,7 @@ async def test_what_stands_in_the_way_of_the_door_is_said(tmp_path: Path, monkey
     await swarm.create("alpha")
     swarm.serving = McpView(problem="cannot listen at 127.0.0.1:9632")
     for number in range(12):
-        tokens(tmp_path).new(f"client-{number:02}", Scope.READ, 1_700_000_000_000_000)
+        tokens(tmp_path).new(f"client-{number:02}", TokenScope.READ, 1_700_000_000_000_000)
 
     async def refuse(on: bool) -> McpView:
         raise OwnerError("the port is taken", hint="Set mcp.port to another.")

@@ -67,7 +67,7 @@ def url_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
-class Errand(NamedTuple):
+class ServerOptions(NamedTuple):
     """What the process that serves an owner's clients is told.
 
     Args:
@@ -88,12 +88,12 @@ class Errand(NamedTuple):
     beat_s: float = BEAT_S
 
     @classmethod
-    def of(cls, places: Places, address: Address, level: str, listener: socket.socket) -> Errand:
+    def of(cls, places: Places, address: Address, level: str, listener: socket.socket) -> ServerOptions:
         data, config, runtime = map(str, (places.data, places.config, places.runtime))
         return cls(data, config, runtime, address.names, level, listener.fileno(), listener.family, BEAT_S)
 
     @classmethod
-    def read(cls, text: str) -> Errand:
+    def read(cls, text: str) -> ServerOptions:
         """The errand that `written` wrote."""
         return cls(*json.loads(text))
 

@@ -21,7 +21,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from zoea.mcp_server.tokens import Scope
+from zoea.mcp_server.tokens import TokenScope
 from zoea.model.errors import SettingsError, UsageError
 from zoea.settings.closed_file import write_closed
 from zoea.settings.paths import DEFAULT_WORKSPACE
@@ -76,14 +76,14 @@ CLIENTS: Mapping[str, KnownClient] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenConfig:
     """What was written: the file, and the copy of what stood there before (None where there was nothing)."""
 
     file: Path
     backup: Path | None
 
 
-def known(name: str) -> KnownClient:
+def client_named(name: str) -> KnownClient:
     """A client by its name. Raises UsageError with those there are."""
     found = CLIENTS.get(name)
     if found is None:
@@ -91,7 +91,7 @@ def known(name: str) -> KnownClient:
     return found
 
 
-def entry(name: str, scope: Scope, workspace: str = "", env: Mapping[str, str] = os.environ) -> dict[str, Any]:
+def entry(name: str, scope: TokenScope, workspace: str = "", env: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Zoea's entry for a client: a command that speaks MCP over stdio as the client of that name.
 
     The program is named in full, since clients started from a desktop search few
@@ -103,7 +103,7 @@ def entry(name: str, scope: Scope, workspace: str = "", env: Mapping[str, str] =
     if workspace and workspace != DEFAULT_WORKSPACE:
         args += ["--workspace", workspace]
     kept = {key: env[key] for key in ("ZOEA_DATA_DIR", "ZOEA_CONFIG_DIR") if env.get(key)}
-    made: dict[str, Any] = {**dict(known(name).extra), "command": command[0], "args": args}
+    made: dict[str, Any] = {**dict(client_named(name).extra), "command": command[0], "args": args}
     return {**made, "env": kept} if kept else made
 
 
@@ -115,7 +115,7 @@ def text_of(client: KnownClient, made: Mapping[str, Any]) -> str:
     return tomlkit.dumps(tree) if client.is_toml else json.dumps(tree, indent=2) + "\n"
 
 
-def write(client: KnownClient, made: Mapping[str, Any], home: Path, now: float) -> Written:
+def write(client: KnownClient, made: Mapping[str, Any], home: Path, now: float) -> WrittenConfig:
     """Put the entry into the client's file, over one of the same name.
 
     Raises:
@@ -129,7 +129,7 @@ def write(client: KnownClient, made: Mapping[str, Any], home: Path, now: float) 
     after = (_into_toml if client.is_toml else _into_json)(file, before or "", client.table, made)
     backup = _backup(file, now) if before is not None else None
     write_closed(file, after)
-    return Written(file, backup)
+    return WrittenConfig(file, backup)
 
 
 def _read(file: Path) -> str | None:

@@ -12,10 +12,10 @@ from shlex import quote
 from typing import Any
 
 from zoea.mcp_server.client_rows import iso, mysis_row, receipt_row
-from zoea.mcp_server.memory_readers import Library
+from zoea.mcp_server.memory_readers import MemoryReaders
 from zoea.mcp_server.search_tools import Searching
-from zoea.mcp_server.swarm_client import Reach
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.swarm_client import SwarmClient
+from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
 from zoea.model.values import SwarmView
 from zoea.queries.stored_swarm import stored_view
@@ -49,7 +49,7 @@ _BESIDE_TEXT = 100
 _KEY = " - press 'r' to relaunch"
 """What a refusal says to whoever sits before a cockpit; a client has no such key."""
 
-Handler = Callable[[Fields, Client], Awaitable[dict[str, Any]]]
+Handler = Callable[[Fields, McpClient], Awaitable[dict[str, Any]]]
 
 
 class ClientTools:
@@ -60,10 +60,10 @@ class ClientTools:
         library: What is stored of it.
     """
 
-    def __init__(self, reach: Reach, library: Library) -> None:
-        self._reach = reach
-        self._library = library
-        searching = Searching(library)
+    def __init__(self, swarm_client: SwarmClient, readers: MemoryReaders) -> None:
+        self._swarm_client = swarm_client
+        self._readers = readers
+        searching = Searching(readers)
         self._handlers: dict[str, Handler] = {
             "zoea_search_messages": searching.messages,
             "zoea_search_broadcasts": searching.broadcasts,
@@ -75,7 +75,7 @@ class ClientTools:
             "zoea_wait": self._wait,
         }
 
-    async def call(self, name: str, arguments: Mapping[str, Any], client: Client) -> dict[str, Any]:
+    async def call(self, name: str, arguments: Mapping[str, Any], client: McpClient) -> dict[str, Any]:
         """One call: the answer's object, at most `MAX_ANSWER` characters as JSON.
 
         Raises:
@@ -89,16 +89,16 @@ class ClientTools:
             )
         return await handler(Fields(arguments), client)
 
-    async def view(self, client: Client) -> tuple[SwarmView, bool]:
+    async def view(self, client: McpClient) -> tuple[SwarmView, bool]:
         """The swarm, and whether somebody runs it; else what is stored of it. Raises StoreError."""
         try:
-            return await (await self._reach.swarm(client)).view(), True
+            return await (await self._swarm_client.swarm(client)).view(), True
         except NoRunningSwarm:
-            return await self._library.ask(lambda _: stored_view(self._library.database)), False
+            return await self._readers.ask(lambda _: stored_view(self._readers.database)), False
 
     # Reading.
 
-    async def _read(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def _read(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         most = fields.whole("max_chars", *schemas.CUT_RANGE) or schemas.READ_CHARS
         asked = reading(fields)
         memory, part, offset = asked.memory, asked.part, asked.offset
@@ -108,7 +108,7 @@ class ClientTools:
             row = reader.execute(_MEMORY.format(whole=_WHOLE[part]), given).fetchone()
             return row, reader.execute(_CALLS, given).fetchall() if part == "content" and not offset else []
 
-        row, calls = await self._library.ask(read)
+        row, calls = await self._readers.ask(read)
         if row is None:
             raise UsageError(f"id: there is no memory {memory}", hint="use an id that a search showed")
         if row["total"] is None:
@@ -131,7 +131,7 @@ class ClientTools:
         end = offset + len(text)
         return {**answer, "next_offset": end} if end < row["total"] and text else answer
 
-    async def _list(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def _list(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         asked = listing(fields)
         try:
             view, is_running = await self.view(client)
@@ -149,11 +149,11 @@ class ClientTools:
 
     # Commanding.
 
-    async def _send(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def _send(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         to = fields.text("to")
         text = fields.text("text", at_most=schemas.MAX_TEXT)
         fields.no_more()
-        swarm = await self._reach.swarm(client)
+        swarm = await self._swarm_client.swarm(client)
         try:
             return receipt_row(await swarm.send(to, text, sender=client.sender))
         except StateRefused as error:
@@ -161,10 +161,10 @@ class ClientTools:
                 error.what.removesuffix(_KEY), hint=f"the commander must start it first: zoea start {quote(to)}"
             ) from None
 
-    async def _broadcast(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def _broadcast(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         text = fields.text("text", at_most=schemas.MAX_TEXT)
         fields.no_more()
-        swarm = await self._reach.swarm(client)
+        swarm = await self._swarm_client.swarm(client)
         try:
             return receipt_row(await swarm.broadcast(text, sender=client.sender))
         except NoRecipients as error:
@@ -172,11 +172,11 @@ class ClientTools:
 
     # Waiting.
 
-    async def _wait(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def _wait(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         ref = fields.text("mysis")
         seconds = fields.number("seconds", *schemas.CLIENT_WAIT_RANGE)
         fields.no_more()
-        swarm = await self._reach.swarm(client)
+        swarm = await self._swarm_client.swarm(client)
         is_done = True
         try:
             view = await swarm.wait(ref, timeout_s=schemas.CLIENT_WAIT if seconds is None else seconds)
@@ -184,7 +184,7 @@ class ClientTools:
             is_done = False  # the time is over; the mysis is still there or the next line says otherwise
             view = await swarm.mysis(ref)
         given = {"mysis": view.id, "most": schemas.READ_CHARS}
-        found = await self._library.ask(lambda reader: reader.execute(_ANSWER, given).fetchone())
+        found = await self._readers.ask(lambda reader: reader.execute(_ANSWER, given).fetchone())
         answer: dict[str, Any] = {"is_done": is_done, "mysis": mysis_row(view)}
         room = schemas.MAX_ANSWER - size(answer) - _BESIDE_TEXT
         answer["answer"] = start_of(found["text"], room) if found else ""

@@ -37,7 +37,7 @@ from pydantic import ValidationError
 
 from zoea import __version__
 from zoea.mcp_server.client_tools import ClientTools
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.tools.builtin.schemas import CLIENT_TOOLS, OwnTool
 
@@ -52,7 +52,7 @@ INSTRUCTIONS = (
 )
 
 Context = ServerRequestContext[Any, Any]
-ClientOf = Callable[[Context], Client]
+ClientOf = Callable[[Context], McpClient]
 
 
 class MissingResource(ZoeaError):
@@ -62,29 +62,31 @@ class MissingResource(ZoeaError):
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class ServerTool:
     """A tool as it is listed, and what carries it out. `commands` keeps it from clients that may only read."""
 
     tool: Tool
-    call: Callable[[Context, Client, Mapping[str, Any]], Awaitable[CallToolResult]]
+    call: Callable[[Context, McpClient, Mapping[str, Any]], Awaitable[CallToolResult]]
     commands: bool = False
 
 
-class ResourceShelf(Protocol):
+class ResourceProvider(Protocol):
     """The resources of a server."""
 
-    async def listed(self, client: Client, cursor: str) -> ListResourcesResult:
+    async def listed(self, client: McpClient, cursor: str) -> ListResourcesResult:
         """A page of them. Raises UsageError for a cursor that is none of ours, and StoreError."""
         ...
 
     def templates(self) -> ListResourceTemplatesResult: ...
 
-    async def read(self, client: Client, uri: str) -> ReadResourceResult:
+    async def read(self, client: McpClient, uri: str) -> ReadResourceResult:
         """One of them. Raises MissingResource and StoreError."""
         ...
 
 
-def build(offered: Sequence[Offered], shelf: ResourceShelf, client_of: ClientOf, *, name: str = "zoea") -> Server[Any]:
+def build(
+    offered: Sequence[ServerTool], shelf: ResourceProvider, client_of: ClientOf, *, name: str = "zoea"
+) -> Server[Any]:
     """An MCP server over what is offered; `client_of` says who sent a request."""
     by_name = {one.tool.name: one for one in offered}
 
@@ -128,13 +130,13 @@ def build(offered: Sequence[Offered], shelf: ResourceShelf, client_of: ClientOf,
     return server
 
 
-def zoea_tools(tools: ClientTools) -> list[Offered]:
+def zoea_tools(tools: ClientTools) -> list[ServerTool]:
     """Zoea's own tools as they are offered to clients."""
     return [_offered(own, tools) for own in CLIENT_TOOLS]
 
 
-def _offered(own: OwnTool, tools: ClientTools) -> Offered:
-    async def call(_: Context, client: Client, arguments: Mapping[str, Any]) -> CallToolResult:
+def _offered(own: OwnTool, tools: ClientTools) -> ServerTool:
+    async def call(_: Context, client: McpClient, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
             answer = await tools.call(own.name, arguments, client)
         except ZoeaError as error:
@@ -156,7 +158,7 @@ def _offered(own: OwnTool, tools: ClientTools) -> Offered:
             open_world_hint=False,
         ),
     )
-    return Offered(listed, call, commands=not own.reads)
+    return ServerTool(listed, call, commands=not own.reads)
 
 
 def refused(why: str) -> CallToolResult:

@@ -29,8 +29,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from zoea.mcp_server.address import PATH
 from zoea.mcp_server.factory import Context
-from zoea.mcp_server.tokens import Client
-from zoea.mcp_server.tokens import Scope as May
+from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import OwnerError, ZoeaError
 
 log = logging.getLogger(__name__)
@@ -48,15 +47,15 @@ STARTING_S = 10.0
 GRACE_S, CLOSING_S = 0.25, 2.0
 _CLIENT = "zoea.client"
 
-Admit = Callable[[str], Client | None]
+Admit = Callable[[str], McpClient | None]
 """Whose token this is. Raises ZoeaError where that cannot be found out."""
 
 
-def client_of(context: Context) -> Client:
-    """Who sent a request that passed the `Guard`."""
+def client_of(context: Context) -> McpClient:
+    """Who sent a request that passed the `AccessGuard`."""
     assert context.request is not None, "only HTTP requests come this way"
     client = context.request.scope[_CLIENT]
-    assert isinstance(client, Client)
+    assert isinstance(client, McpClient)
     return client
 
 
@@ -64,7 +63,7 @@ class _TooSlow(Exception):
     """A request's body did not come in time."""
 
 
-class Guard:
+class AccessGuard:
     """The three doors, as ASGI around the protocol's own app.
 
     Args:
@@ -76,7 +75,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, admit: Admit, hosts: Iterable[str], commands: frozenset[str]) -> None:
         self._app = app
-        self._sessions = Sessions(app)
+        self._sessions = ClientSessions(app)
         self._scoped = RequestBodyLimitMiddleware(self._within_scope, MAX_BODY)
         self._admit = admit
         self._hosts = frozenset(host.lower() for host in hosts)
@@ -122,7 +121,7 @@ class Guard:
         scope[_CLIENT] = client
         await self._while_let_in(token.strip(), client, scope, receive, send)
 
-    async def _while_let_in(self, token: str, client: Client, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _while_let_in(self, token: str, client: McpClient, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, and stop where the token is revoked meanwhile: a stream stays open for hours."""
         answering = asyncio.create_task(self._in_time(scope, receive, send))
         try:
@@ -165,14 +164,14 @@ class Guard:
             await _refuse(408, "too_slow", said)(scope, receive, send)
 
     async def _within_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client: Client = scope[_CLIENT]
+        client: McpClient = scope[_CLIENT]
         if scope["method"] != "POST" or client.may_command:
             await self._sessions.handle(client.name, scope, receive, send)
             return
         whole = await receive()  # the limit before this one has collected it
         if _tool_in(whole) in self._commands:
             description = f"The token {client.name} may only read"
-            await _refuse(403, "insufficient_scope", description, scope=May.COMMAND)(scope, receive, send)
+            await _refuse(403, "insufficient_scope", description, scope=TokenScope.COMMAND)(scope, receive, send)
             return
 
         again = [whole]
@@ -209,7 +208,7 @@ def _refuse(status: int, error: str, description: str, *, scope: str = "") -> AS
 def guarded(
     server: Server, admit: Admit, *, hosts: Iterable[str] = (), commands: frozenset[str] = frozenset()
 ) -> ASGIApp:
-    """The ASGI app of a server made by `build`, behind the `Guard`."""
+    """The ASGI app of a server made by `build`, behind the `AccessGuard`."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         session_idle_timeout=SESSION_IDLE_S,
@@ -218,10 +217,10 @@ def guarded(
         # Host and Origin are the guard's.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return Guard(app, admit, (*LOOPBACK, *hosts), commands)
+    return AccessGuard(app, admit, (*LOOPBACK, *hosts), commands)
 
 
-class _Punctual(HttpToolsProtocol):
+class _HeadDeadlineProtocol(HttpToolsProtocol):
     """uvicorn's protocol that waits for the head of a request, but not for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn says the same
@@ -242,7 +241,7 @@ class _Punctual(HttpToolsProtocol):
         super().connection_lost(exc)
 
 
-class _Listening(uvicorn.Server):
+class _SignalFreeServer(uvicorn.Server):
     """uvicorn without its signal handlers: signals are the process's own affair."""
 
     @contextmanager
@@ -260,14 +259,14 @@ async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
         app,
         log_config=None,
         access_log=False,
-        http=_Punctual,
+        http=_HeadDeadlineProtocol,
         lifespan="on",
         ws="none",
         server_header=False,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=1,
     )
-    server = _Listening(config)
+    server = _SignalFreeServer(config)
     running = asyncio.create_task(server.serve(sockets=[listener]), name="mcp http")
     try:
         await _started(server, running)
@@ -306,7 +305,7 @@ SESSION = "mcp-session-id"
 PER_CLIENT = 64
 
 
-class Sessions:
+class ClientSessions:
     """Knows the sessions of each client from the requests that pass through it to the protocol's `app`."""
 
     def __init__(self, app: ASGIApp) -> None:

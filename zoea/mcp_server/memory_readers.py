@@ -64,7 +64,7 @@ class _Reader:
             self._connection = None
 
 
-class Library:
+class MemoryReaders:
     """The stored part of a workspace.
 
     Args:

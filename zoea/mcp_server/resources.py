@@ -19,8 +19,8 @@ from mcp_types import (
 from zoea.mcp_server.client_rows import iso
 from zoea.mcp_server.client_tools import ClientTools
 from zoea.mcp_server.factory import MissingResource
-from zoea.mcp_server.memory_readers import Library
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.tokens import McpClient
 from zoea.model.enums import SenderKind
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.queries.conversation import newest
@@ -43,13 +43,13 @@ WHERE kind = 'broadcast' ORDER BY id DESC LIMIT ?
 
 
 class SwarmResources:
-    """The resources of a swarm. A body of `zoea.mcp_server.factory.ResourceShelf`."""
+    """The resources of a swarm. A body of `zoea.mcp_server.factory.ResourceProvider`."""
 
-    def __init__(self, tools: ClientTools, library: Library) -> None:
+    def __init__(self, tools: ClientTools, readers: MemoryReaders) -> None:
         self._tools = tools
-        self._library = library
+        self._readers = readers
 
-    async def listed(self, client: Client, cursor: str) -> ListResourcesResult:
+    async def listed(self, client: McpClient, cursor: str) -> ListResourcesResult:
         if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
             raise UsageError("cursor: this is none that a list gave")
         try:
@@ -77,7 +77,7 @@ class SwarmResources:
             ]
         )
 
-    async def read(self, client: Client, uri: str) -> ReadResourceResult:
+    async def read(self, client: McpClient, uri: str) -> ReadResourceResult:
         parts = urlsplit(uri)
         match (parts.scheme, parts.netloc, parts.path.strip("/").split("/")):
             case ("zoea", "broadcasts", [""]):
@@ -91,12 +91,12 @@ class SwarmResources:
 
     async def _broadcasts_text(self) -> str:
         try:
-            return await self._library.ask(_broadcasts_text)
+            return await self._readers.ask(_broadcasts_text)
         except StoreMissing:
             return "[]"
 
     async def _transcript_text(self, name: str, uri: str) -> str:
-        database = self._library.database
+        database = self._readers.database
 
         def read(_: sqlite3.Connection) -> str:
             mysis = stored_mysis(database, name)
@@ -114,7 +114,7 @@ class SwarmResources:
             return f"# {strip(mysis.name)}\n\n{older if has_older else ''}{''.join(turns)}"
 
         try:
-            return await self._library.ask(read)
+            return await self._readers.ask(read)
         except (MysisMissing, StoreMissing):
             raise MissingResource(f"Resource not found: {uri[:200]}") from None
 

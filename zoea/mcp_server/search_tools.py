@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from zoea.mcp_server.client_rows import iso
-from zoea.mcp_server.memory_readers import Library
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.tokens import McpClient
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import UsageError
 from zoea.store.search import (
@@ -36,19 +36,19 @@ NO_HIT = {
 class Searching:
     """Carries out the search tools."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, readers: MemoryReaders) -> None:
+        self._readers = readers
 
-    async def messages(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def messages(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         return await self._memories(fields, Column.CONTENT)
 
-    async def reasoning(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def reasoning(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         return await self._memories(fields, Column.REASONING)
 
-    async def broadcasts(self, fields: Fields, client: Client) -> dict[str, Any]:
+    async def broadcasts(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         query = BroadcastQuery(**_asked(fields))
         fields.no_more()
-        page = await self._library.ask(partial(search_broadcasts, query=query))
+        page = await self._readers.ask(partial(search_broadcasts, query=query))
         rows = [_said(fitted(hit, lambda one: _fits(_said(one)))) for hit in page.hits]
         return _answer(rows, query.match, page.before_id, page.note)
 
@@ -64,7 +64,7 @@ class Searching:
             role=Role(role) if role else None,
             source=Source(source) if source else None,
         )
-        page = await self._library.ask(partial(search_memories, query=query))
+        page = await self._readers.ask(partial(search_memories, query=query))
         rows = [_found(fitted(hit, lambda one: _fits(_found(one)))) for hit in page.hits]
         return _answer(rows, query.match, page.before_id, page.note)
 

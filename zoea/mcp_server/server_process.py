@@ -15,10 +15,10 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 
-from zoea.mcp_server.address import Address, Errand, listen, url_of
+from zoea.mcp_server.address import Address, ServerOptions, listen, url_of
 from zoea.mcp_server.http_transport import client_of, guarded, serving
-from zoea.mcp_server.memory_readers import Library
-from zoea.mcp_server.swarm_client import Elsewhere, Reach
+from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
 from zoea.mcp_server.tokens import Tokens
 from zoea.mcp_server.zoea_server import server_of
 from zoea.process.gc_tuning import seldom_collected
@@ -29,8 +29,8 @@ from zoea.tools.builtin.schemas import COMMANDS
 
 
 @asynccontextmanager
-async def clients_served(
-    places: Places, listener: socket.socket, reach: Reach, names: Iterable[str]
+async def serve_clients(
+    places: Places, listener: socket.socket, swarm_client: SwarmClient, names: Iterable[str]
 ) -> AsyncIterator[None]:
     """Serve whoever has a token at a bound socket while the block runs; the socket is closed with it.
 
@@ -40,15 +40,15 @@ async def clients_served(
     Raises:
         OwnerError: where it does not come up.
     """
-    library = Library(places.database)
+    readers = MemoryReaders(places.database)
     try:
         tokens = Tokens(Credentials(places.credentials))
-        app = guarded(server_of(reach, library, client_of), tokens.client_of, hosts=names, commands=COMMANDS)
+        app = guarded(server_of(swarm_client, readers, client_of), tokens.client_of, hosts=names, commands=COMMANDS)
         with seldom_collected():
             async with serving(app, listener):
                 yield
     finally:
-        library.close()
+        readers.close()
 
 
 async def serve_http(places: Places, *, host: str, port: int | None, say: Callable[[str], None]) -> None:
@@ -69,28 +69,28 @@ async def serve_http(places: Places, *, host: str, port: int | None, say: Callab
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ending.set)
-    reach = Elsewhere(places)
+    swarm_client = SocketSwarmClient(places)
     listener = listen(address.host, address.port)
     with logging_to(places.mcp_log, loaded.settings.log.level):
         try:
-            async with clients_served(places, listener, reach, address.names):
+            async with serve_clients(places, listener, swarm_client, address.names):
                 say(f"MCP clients are served at {url_of(listener)}")
                 if not Tokens(Credentials(places.credentials)).rows():
                     say("Nobody has a token yet: zoea mcp token new NAME")
                 await ending.wait()
         finally:
-            await reach.close()
+            await swarm_client.close()
 
 
-async def _for_an_owner(errand: Errand) -> None:
+async def _for_an_owner(errand: ServerOptions) -> None:
     """Serve until stdin ends, which it does with the owner, however he ends.
 
     A line on stdout says when it serves, and one after each beat that it still does.
     """
-    reach = Elsewhere(errand.places)
+    swarm_client = SocketSwarmClient(errand.places)
     with logging_to(errand.places.mcp_log, errand.level):
         try:
-            async with clients_served(errand.places, errand.listener(), reach, errand.names):
+            async with serve_clients(errand.places, errand.listener(), swarm_client, errand.names):
                 os.set_blocking(sys.stdout.fileno(), False)
                 ended = asyncio.create_task(_input_ended())
                 while not ended.done():
@@ -98,7 +98,7 @@ async def _for_an_owner(errand: Errand) -> None:
                         os.write(sys.stdout.fileno(), b"served\n")
                     await asyncio.wait({ended}, timeout=errand.beat_s)
         finally:
-            await reach.close()
+            await swarm_client.close()
 
 
 async def _input_ended() -> None:
@@ -114,4 +114,4 @@ async def _input_ended() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_for_an_owner(Errand.read(sys.argv[1])))
+    asyncio.run(_for_an_owner(ServerOptions.read(sys.argv[1])))

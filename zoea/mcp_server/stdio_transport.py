@@ -13,9 +13,9 @@ from pathlib import Path
 
 from mcp.server.stdio import stdio_server
 
-from zoea.mcp_server.memory_readers import Library
-from zoea.mcp_server.swarm_client import Elsewhere
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.swarm_client import SocketSwarmClient
+from zoea.mcp_server.tokens import McpClient
 from zoea.mcp_server.zoea_server import server_of
 from zoea.process.logs import logging_to
 from zoea.settings.paths import Places
@@ -23,19 +23,19 @@ from zoea.settings.paths import Places
 STDERR = 2
 
 
-async def serve_stdio(places: Places, client: Client, *, level: str = "info") -> None:
+async def serve_stdio(places: Places, client: McpClient, *, level: str = "info") -> None:
     """Serve until the client closes our stdin."""
     log = places.mcp_log
-    reach = Elsewhere(places)
-    library = Library(places.database)
+    swarm_client = SocketSwarmClient(places)
+    readers = MemoryReaders(places.database)
     try:
         with logging_to(log, level), _stderr_to(log):
-            server = server_of(reach, library, lambda _: client)
+            server = server_of(swarm_client, readers, lambda _: client)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
     finally:
-        await reach.close()
-        library.close()
+        await swarm_client.close()
+        readers.close()
 
 
 @contextmanager

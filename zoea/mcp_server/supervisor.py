@@ -14,7 +14,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from zoea.mcp_server.address import BEAT_S, Address, Errand, listen, url_of
+from zoea.mcp_server.address import BEAT_S, Address, ServerOptions, listen, url_of
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.model.values import McpView
 from zoea.settings.paths import Places
@@ -31,7 +31,7 @@ SILENCE_S, MISSES = 3 * BEAT_S, 2
 _MODULE = "zoea.mcp_server.server_process"
 
 
-class McpDoor:
+class McpServerSupervisor:
     """Serves MCP clients over HTTP while it is open.
 
     Args:
@@ -154,7 +154,7 @@ class McpDoor:
         return process
 
     async def _spawned(self, listener: socket.socket) -> asyncio.subprocess.Process:
-        errand = Errand.of(self._places, self._address, self._level, listener)
+        errand = ServerOptions.of(self._places, self._address, self._level, listener)
         errors = os.open(self._places.mcp_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             return await asyncio.create_subprocess_exec(

@@ -9,21 +9,21 @@ import asyncio
 from typing import Protocol
 
 from zoea.ipc.remote_swarm import RemoteSwarm, connect_to
-from zoea.mcp_server.tokens import Client
+from zoea.mcp_server.tokens import McpClient
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import holder
 from zoea.settings.paths import Places
 
 
-class Reach(Protocol):
+class SwarmClient(Protocol):
     """Where the swarm is."""
 
-    async def swarm(self, client: Client) -> SwarmApi:
+    async def swarm(self, client: McpClient) -> SwarmApi:
         """The swarm, to be asked on behalf of a client. Raises NoRunningSwarm where nobody runs it."""
         ...
 
 
-class Elsewhere:
+class SocketSwarmClient:
     """The swarm of whichever process owns the workspace: one connection for each client that asked."""
 
     def __init__(self, places: Places) -> None:
@@ -31,7 +31,7 @@ class Elsewhere:
         self._lines: dict[str, RemoteSwarm] = {}
         self._opening = asyncio.Lock()
 
-    async def swarm(self, client: Client) -> SwarmApi:
+    async def swarm(self, client: McpClient) -> SwarmApi:
         async with self._opening:
             kept = self._lines.get(client.name)
             if kept is not None and not kept.is_gone:

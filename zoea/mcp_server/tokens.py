@@ -23,7 +23,7 @@ PREFIX = "zoea_"
 _KEPT_AS = "mcp-token/"
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """What a client may do; `COMMAND` includes `READ`."""
 
     READ = "read"
@@ -31,15 +31,15 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class McpClient:
     """Somebody outside the swarm who was let in. Its name is the sender of what it says."""
 
     name: str
-    scope: Scope = Scope.READ
+    scope: TokenScope = TokenScope.READ
 
     @property
     def may_command(self) -> bool:
-        return self.scope is Scope.COMMAND
+        return self.scope is TokenScope.COMMAND
 
     @property
     def sender(self) -> Sender:
@@ -51,7 +51,7 @@ class TokenRow:
     """A token as it is listed: never itself. `created_at` is µs UTC."""
 
     name: str
-    scope: Scope
+    scope: TokenScope
     created_at: int
 
 
@@ -61,7 +61,7 @@ class Tokens:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
 
-    def new(self, name: str, scope: Scope, now: int) -> str:
+    def new(self, name: str, scope: TokenScope, now: int) -> str:
         """A token for a client, told this once and never again.
 
         Raises:
@@ -87,14 +87,14 @@ class Tokens:
         if not self._credentials.delete(_KEPT_AS + name):
             raise UsageError(f"there is no token {name}", hint="`zoea mcp token list` shows them.")
 
-    def client_of(self, token: str) -> Client | None:
+    def client_of(self, token: str) -> McpClient | None:
         """Whose token this is; None where it is nobody's. Raises SettingsError."""
         presented = _hash(token)
-        found: Client | None = None
+        found: McpClient | None = None
         # All are compared, so that the time it takes says nothing of which.
         for row, kept in self._kept():
             if hmac.compare_digest(kept, presented):
-                found = Client(row.name, row.scope)
+                found = McpClient(row.name, row.scope)
         return found
 
     def _kept(self) -> list[tuple[TokenRow, str]]:
@@ -106,7 +106,7 @@ def _read(name: str, kept: str) -> tuple[TokenRow, str] | None:
     """A row of the file; None where somebody wrote something else there, which lets nobody in."""
     try:
         value = json.loads(kept)
-        return TokenRow(name, Scope(value["scope"]), int(value["created_at"])), str(value["sha256"])
+        return TokenRow(name, TokenScope(value["scope"]), int(value["created_at"])), str(value["sha256"])
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from zoea.mcp_server.address import Address
-from zoea.mcp_server.supervisor import McpDoor
+from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock, SystemIds
@@ -83,7 +83,7 @@ async def running_swarm(
         await _settle(store, Credentials(places.credentials))
         toolbox = _toolbox(loaded, places, wishes)
         stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
-        door = McpDoor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
+        door = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
         commander = await Commander.open(
             store=store,
             clock=clock,

@@ -7,14 +7,14 @@ import importlib
 import json
 import time
 
-from zoea.mcp_server.supervisor import McpDoor
+from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import ProviderError, ToolError, UsageError
 from zoea.model.request import ToolSpec
 from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.runtime.provider_set import ProviderSet
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
 from zoea.tools.call_arguments import parse
-from zoea.tools.results import as_result
+from zoea.tools.results import parse_result
 
 CALLER = "commander"
 TRIAL_S = 25.0
@@ -26,7 +26,7 @@ ASKING_S = 5.0
 class LiveConnections:
     """`ConnectionApi` of a swarm that runs in this process."""
 
-    def __init__(self, toolbox: Toolbox, providers: ProviderSet, door: McpDoor) -> None:
+    def __init__(self, toolbox: Toolbox, providers: ProviderSet, door: McpServerSupervisor) -> None:
         self._toolbox = toolbox
         self._providers = providers
         self._door = door
@@ -54,7 +54,7 @@ class LiveConnections:
             return ToolTrial(f"{error.what}. {error.hint}" if error.hint else error.what, True, _since(began))
         finally:
             found.release(CALLER)
-        result = as_result(wire)
+        result = parse_result(wire)
         return ToolTrial(result.content, result.is_error, _since(began))
 
     async def mcp(self) -> McpView:

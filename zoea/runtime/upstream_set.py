@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from zoea.settings import Credentials, Settings, Template, from_text
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.settings.paths import Places
-from zoea.tools import Login, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
+from zoea.tools import LoginTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
 from zoea.world import DATABASE, INJECT, command
 
 WORLD = "reef"
@@ -43,7 +43,7 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
         args=tuple(arguments),
         env={name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         inject=INJECT,
-        login=Login(),
+        login=LoginTools(),
         start_timeout=settings.upstream_defaults.start_timeout,
         max_parallel=WORLD_PARALLEL,
         retries=settings.upstream_defaults.retries,
@@ -88,7 +88,7 @@ def _upstream(name: str, given: UpstreamSettings, settings: Settings, credential
         required=given.required,
         idempotent=given.idempotent,
         inject=dict(given.inject),
-        login=Login() if given.inject else None,
+        login=LoginTools() if given.inject else None,
         start_timeout=limits.start_timeout,
         max_parallel=limits.max_parallel,
         max_sessions=limits.max_sessions,

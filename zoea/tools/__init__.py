@@ -7,11 +7,11 @@ from zoea.tools.accounts_login import AccountKeeper
 from zoea.tools.policy import SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Toolbox
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
-from zoea.tools.upstream.upstream_config import Login, Sharing, UpstreamConfig
+from zoea.tools.upstream.upstream_config import LoginTools, Sharing, UpstreamConfig
 
 __all__ = [
     "AccountKeeper",
-    "Login",
+    "LoginTools",
     "SearchScope",
     "Send",
     "Sharing",

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from zoea.model.enums import MASK
 from zoea.model.errors import ToolError
 from zoea.model.request import Blob, ToolResult
-from zoea.tools.results import as_result, fields_of
-from zoea.tools.upstream.upstream_config import Login, UpstreamConfig
+from zoea.tools.results import parse_fields, parse_result
+from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
 
 _PUBLIC = frozenset({"account", "name", "username", "user", "player", "id", "email"})
 _SHORTEST = 4
@@ -46,7 +46,7 @@ class AccountKeeper(Protocol):
         ...
 
 
-class NoAccounts:
+class InMemoryAccounts:
     """Keeps accounts while the process lives; for upstreams without any, and for tests."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Account:
         return f"<account, session {self.generation}>"
 
 
-class Identity:
+class UpstreamAccounts:
     """The accounts of all myses on one upstream."""
 
     def __init__(self, config: UpstreamConfig, keeper: AccountKeeper, send: Send, schema_of: SchemaOf) -> None:
@@ -200,7 +200,7 @@ class Identity:
             account.session = await self._login(caller, account, login)
         account.generation += 1
 
-    async def _register(self, caller: Caller, account: _Account, login: Login) -> None:
+    async def _register(self, caller: Caller, account: _Account, login: LoginTools) -> None:
         if not login.register:
             raise ToolError(
                 f"{caller.name} has no account on {self._config.name}", hint="Store one in the credentials."
@@ -208,7 +208,7 @@ class Identity:
         for number in range(1, _NAMES_TRIED + 1):
             name = caller.name if number == 1 else f"{caller.name}-{number}"
             wire = await self._send(login.register, {"name": name}, caller.name)
-            result, fields = as_result(wire), _texts(fields_of(wire))
+            result, fields = parse_result(wire), _texts(parse_fields(wire))
             if not result.is_error:
                 break
             if not _holds(result.content, login.taken):
@@ -235,7 +235,7 @@ class Identity:
             ) from None
         account.is_kept = True
 
-    async def _login(self, caller: Caller, account: _Account, login: Login) -> dict[str, Any]:
+    async def _login(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any]:
         result, found = await self._try_login(caller, account, login)
         if result.is_error and login.register and _holds(result.content, login.unknown):
             account.retired.extend(self._field_secrets(account))
@@ -246,12 +246,14 @@ class Identity:
             raise ToolError(f"{self._config.name} refused the login of {caller.name}: {why}")
         return found
 
-    async def _try_login(self, caller: Caller, account: _Account, login: Login) -> tuple[ToolResult, dict[str, Any]]:
+    async def _try_login(
+        self, caller: Caller, account: _Account, login: LoginTools
+    ) -> tuple[ToolResult, dict[str, Any]]:
         properties = self._schema_of(login.login).get("properties")
         named = set(properties) if isinstance(properties, Mapping) and properties else set(account.fields)
         arguments: dict[str, Any] = {key: value for key, value in account.fields.items() if key in named}
         wire = await self._send(login.login, arguments, caller.name)
-        return as_result(wire), fields_of(wire)
+        return parse_result(wire), parse_fields(wire)
 
     def _secrets(self, account: _Account) -> list[str]:
         """Longest first, so that a secret that holds another is replaced whole."""

@@ -36,12 +36,12 @@ class RemoteTool:
     idempotent: bool = False
 
 
-def spec_of(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
+def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
     """The tool before any policy: injected arguments gone, hash made of what the upstream said."""
     return ToolSpec(
         name=safe_name(tool.name),
         description=tool.description,
-        input_schema=without(tool.input_schema, config.inject),
+        input_schema=remove_properties(tool.input_schema, config.inject),
         upstream=config.name,
         origin=tool.name,
         read_only=tool.read_only,
@@ -51,7 +51,7 @@ def spec_of(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
     )
 
 
-def assemble(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSpec]], policy: ToolPolicy) -> Catalogue:
+def build_catalogue(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSpec]], policy: ToolPolicy) -> Catalogue:
     """One catalogue: Zoea's own tools first, then each upstream's in its own order.
 
     Zoea's own tools keep their names; of upstreams that share a name, all are prefixed.
@@ -78,7 +78,7 @@ def safe_name(name: str) -> str:
     return f"{plain[: MAX_NAME - 9]}_{digest(name)[:8]}"
 
 
-def without(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def remove_properties(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """A JSON schema without the named top-level properties; always an object schema."""
     hidden = set(names)
     kept = dict(schema) if schema else dict(_EMPTY_SCHEMA)

@@ -26,7 +26,7 @@ _SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedServer:
     """One server of the file.
 
     `config` holds values as the file has them; `notes` says what a person should
@@ -38,14 +38,14 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Import:
+class ServerImport:
     """What a file held. `refused` maps a name to why it cannot be an upstream."""
 
-    servers: tuple[Imported, ...] = ()
+    servers: tuple[ImportedServer, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_servers(text: str) -> Import:
+def read_servers(text: str) -> ServerImport:
     """The servers that a client's JSON names.
 
     Raises:
@@ -58,7 +58,7 @@ def read_servers(text: str) -> Import:
             f"the file is no JSON: {error}", hint="Give the file in which the client keeps it."
         ) from None
     table = _table(tree)
-    found: list[Imported] = []
+    found: list[ImportedServer] = []
     refused: dict[str, str] = {}
     taken: set[str] = set()
     for title, entry in table.items():
@@ -69,7 +69,7 @@ def read_servers(text: str) -> Import:
             refused[title] = error.what.removeprefix(f"upstream.{name}: ")
         else:
             taken.add(name)
-    return Import(tuple(found), refused)
+    return ServerImport(tuple(found), refused)
 
 
 def references(value: str) -> str:
@@ -97,7 +97,7 @@ def secret_arguments(args: tuple[str, ...]) -> Iterator[int]:
             yield place
 
 
-def _server(name: str, title: str, entry: Any) -> Imported:
+def _server(name: str, title: str, entry: Any) -> ImportedServer:
     if not isinstance(entry, dict):
         raise SettingsError("is not a table of settings")
     kind = str(entry.get("type") or entry.get("transport") or "").lower()
@@ -116,7 +116,7 @@ def _server(name: str, title: str, entry: Any) -> Imported:
         url=url,
         headers={key: references(value) for key, value in _strings(_headers(entry), "headers").items()},
     )
-    return Imported(config, tuple(_notes(name, title, entry, config)))
+    return ImportedServer(config, tuple(_notes(name, title, entry, config)))
 
 
 def _notes(name: str, title: str, entry: Mapping[str, Any], config: UpstreamConfig) -> Iterator[str]:

@@ -18,7 +18,7 @@ NOTHING = "(no output)"
 UNEXPLAINED = "the tool failed and did not say why"
 
 
-def as_result(wire: Mapping[str, Any]) -> ToolResult:
+def parse_result(wire: Mapping[str, Any]) -> ToolResult:
     """The result of `tools/call`: texts joined by newlines, other content described in place.
 
     Structured content is the text where there is no other.
@@ -42,19 +42,19 @@ def as_result(wire: Mapping[str, Any]) -> ToolResult:
     return ToolResult(content=text, is_error=is_error, blobs=tuple(blobs))
 
 
-def failed(why: str) -> ToolResult:
+def error_result(why: str) -> ToolResult:
     """An error result; `why` is a sentence for the model."""
     return ToolResult(content=why, is_error=True)
 
 
-def fields_of(wire: Mapping[str, Any]) -> dict[str, Any]:
+def parse_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
     """The result as one JSON object: its structured content, else its text read as JSON; empty where neither is."""
     structured = wire.get("structuredContent")
     if isinstance(structured, Mapping):
         inner = structured.get("result")
         return dict(inner) if isinstance(inner, Mapping) and len(structured) == 1 else dict(structured)
     try:
-        read = json.loads(as_result(wire).content)
+        read = json.loads(parse_result(wire).content)
     except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}

@@ -1,6 +1,6 @@
 """What each mysis may call: the upstreams' tools and Zoea's own, after its template's policy.
 
-`Toolbox` is the `ToolFactory` and `Session` the `ToolSession` of `zoea.model.ports`.
+`Toolbox` is the `ToolFactory` and `ToolboxSession` the `ToolSession` of `zoea.model.ports`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.ports import SwarmDesk
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
-from zoea.tools.accounts_login import AccountKeeper, Caller, Identity, NoAccounts
+from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.builtin.handlers import DeskTools, desk_tools
 from zoea.tools.call_arguments import parse
-from zoea.tools.catalogue import assemble
+from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import ToolPolicy
-from zoea.tools.results import as_result, failed
+from zoea.tools.results import error_result, parse_result
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -30,7 +30,7 @@ _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
+class _PolicyCatalogue:
     """The catalogue of one policy, and where its names lead."""
 
     version: int
@@ -66,13 +66,13 @@ class Toolbox:
         self._upstreams = {
             config.name: Upstream(config, logs=logs, pool=self._pool, changed=changed) for config in upstreams
         }
-        keeper = accounts if accounts is not None else NoAccounts()
+        keeper = accounts if accounts is not None else InMemoryAccounts()
         self._identities = {
-            name: Identity(upstream.config, keeper, _sender(upstream), upstream.schema_of)
+            name: UpstreamAccounts(upstream.config, keeper, _sender(upstream), upstream.schema_of)
             for name, upstream in self._upstreams.items()
             if upstream.config.inject or upstream.config.login is not None
         }
-        self._shelves: dict[ToolPolicy, _Shelf] = {}
+        self._shelves: dict[ToolPolicy, _PolicyCatalogue] = {}
 
     def open(self) -> None:
         """Begin to open every upstream at once. Returns at once."""
@@ -106,24 +106,24 @@ class Toolbox:
             raise UsageError(f"no upstream {name}", hint=f"There are: {known}.")
         return found
 
-    def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> Session:
+    def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> ToolboxSession:
         """The toolbox of one mysis, after its template's policy. Its accounts go by its uid, else by its name."""
-        return Session(self, Caller(uid or mysis, mysis), self._policies(template))
+        return ToolboxSession(self, Caller(uid or mysis, mysis), self._policies(template))
 
     def forget(self, uid: str) -> None:
         """The mysis is deleted: its accounts are kept where they are kept, and nowhere else."""
         for identity in self._identities.values():
             identity.forget(uid)
 
-    def shelf(self, policy: ToolPolicy) -> _Shelf:
+    def shelf(self, policy: ToolPolicy) -> _PolicyCatalogue:
         """The catalogue of a policy as it is now; made once for each change of any upstream's tools."""
         version = sum(upstream.version for upstream in self._upstreams.values())
         kept = self._shelves.get(policy)
         if kept is not None and kept.version == version:
             return kept
         own = desk_tools(policy) if self._desk is not None else ()
-        catalogue = assemble(own, [_offered(upstream) for upstream in self._upstreams.values()], policy)
-        made = _Shelf(version, catalogue, {tool.name: tool for tool in catalogue.tools})
+        catalogue = build_catalogue(own, [_offered(upstream) for upstream in self._upstreams.values()], policy)
+        made = _PolicyCatalogue(version, catalogue, {tool.name: tool for tool in catalogue.tools})
         self._shelves[policy] = made
         return made
 
@@ -162,12 +162,12 @@ class Toolbox:
         """Carry out one call of a tool that the caller's policy allows."""
         if not spec.upstream:
             if self._desk is None:
-                return failed(f"{spec.name} is not available")
+                return error_result(f"{spec.name} is not available")
             return await self._desk.call(spec.origin, arguments, meta, policy)
         upstream, identity = self._upstreams[spec.upstream], self._identities.get(spec.upstream)
         try:
             if identity is None:
-                return as_result(await _send(upstream, spec, arguments, meta.mysis, meta.deadline_s))
+                return parse_result(await _send(upstream, spec, arguments, meta.mysis, meta.deadline_s))
             result = await self._call_as(identity, caller, upstream, spec, arguments, meta)
         except ZoeaError as error:
             # Tools fail, and so may the credentials store: both are the call's failure, not the mysis's.
@@ -176,7 +176,7 @@ class Toolbox:
 
     async def _call_as(
         self,
-        identity: Identity,
+        identity: UpstreamAccounts,
         caller: Caller,
         upstream: Upstream,
         spec: ToolSpec,
@@ -186,14 +186,14 @@ class Toolbox:
         """One call under the mysis's account; once more, logged in anew, where its session was lost."""
         until = asyncio.get_running_loop().time() + meta.deadline_s
         filled, generation = await _entered(identity, caller, spec, arguments, meta, until)
-        result = as_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
+        result = parse_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
         if not generation or not identity.is_lost(result):
             return result
         filled, _ = await _entered(identity, caller, spec, arguments, meta, until, lost=generation)
-        return as_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
+        return parse_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
 
 
-class Session:
+class ToolboxSession:
     """The toolbox of one mysis while it runs. A body of `zoea.model.ports.ToolSession`."""
 
     def __init__(self, toolbox: Toolbox, caller: Caller, policy: ToolPolicy) -> None:
@@ -220,13 +220,13 @@ class Session:
         """Carry out one call. A failing tool is an error result; only cancellation is raised."""
         spec = self._find(call.name)
         if spec is None:
-            return failed(self._unknown(call.name))
+            return error_result(self._unknown(call.name))
         if call.broken:
-            return failed(f"arguments of {call.name} are broken: {call.broken}")
+            return error_result(f"arguments of {call.name} are broken: {call.broken}")
         try:
             arguments = parse(call.arguments)
         except UsageError as error:
-            return failed(f"{call.name}: {error.what}")
+            return error_result(f"{call.name}: {error.what}")
         return await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
 
     def stored_arguments(self, call: AnswerCall) -> str:
@@ -252,7 +252,7 @@ class Session:
 
 
 async def _entered(
-    identity: Identity,
+    identity: UpstreamAccounts,
     caller: Caller,
     spec: ToolSpec,
     arguments: dict[str, Any],

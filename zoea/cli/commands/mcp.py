@@ -12,7 +12,7 @@ import typer
 
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.terminal_rows import moment
-from zoea.mcp_server.tokens import Client, Scope, Tokens
+from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.values import check_client_name
 from zoea.process.clock import SystemClock
 from zoea.settings import Credentials, Places, places
@@ -29,7 +29,7 @@ app.add_typer(token, name="token")
 
 DEFAULT_NAME = "mcp"
 May = Annotated[
-    Scope,
+    TokenScope,
     typer.Option(help="read: search, list, read. command: also send and broadcast."),
 ]
 TokenName = Annotated[str, typer.Argument(metavar="NAME", help="The client's name: the sender of what it says.")]
@@ -49,8 +49,8 @@ def serve(
         str, typer.Option("--as", metavar="NAME", help="Over stdio: the client's name, the sender of what it says.")
     ] = DEFAULT_NAME,
     scope: Annotated[
-        Scope, typer.Option(help="Over stdio: what the client may do. command includes read.")
-    ] = Scope.READ,
+        TokenScope, typer.Option(help="Over stdio: what the client may do. command includes read.")
+    ] = TokenScope.READ,
     workspace: Workspace = "",
 ) -> None:
     """Serve one MCP client over stdin and stdout, or any that have a token over HTTP.
@@ -65,7 +65,7 @@ def serve(
     if not http:
         from zoea.mcp_server.stdio_transport import serve_stdio
 
-        asyncio.run(serve_stdio(where, Client(check_client_name(name), scope)))
+        asyncio.run(serve_stdio(where, McpClient(check_client_name(name), scope)))
         return
     from zoea.mcp_server.server_process import serve_http
 
@@ -73,7 +73,7 @@ def serve(
 
 
 @token.command("new")
-def new(name: TokenName, scope: May = Scope.READ, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def new(name: TokenName, scope: May = TokenScope.READ, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Let a client in. Its token is shown now and never again."""
     made = _tokens(workspace).new(name, scope, SystemClock().now())
     if as_json:
@@ -111,14 +111,14 @@ def revoke(name: TokenName, as_json: AsJson = False, workspace: Workspace = "") 
 def install(
     client: Annotated[str, typer.Option(metavar="CLIENT", help="claude, claude-desktop, codex, cursor, vscode, …")],
     write: Annotated[bool, typer.Option("--write", help="Write it into the client's file; a copy is kept.")] = False,
-    scope: May = Scope.READ,
+    scope: May = TokenScope.READ,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Show Zoea's entry for another MCP client, or write it into that client's settings."""
     from zoea.mcp_server import client_configs as entries
 
-    known = entries.known(client)
+    known = entries.client_named(client)
     made = entries.entry(client, scope, places(workspace).workspace)
     home = Path.home()
     if not write:
@@ -143,8 +143,8 @@ def _tokens(workspace: str) -> Tokens:
     return Tokens(Credentials(where.credentials))
 
 
-def _may(scope: Scope) -> str:
-    return "search, list and read" if scope is Scope.READ else "search, list, read, send and broadcast"
+def _may(scope: TokenScope) -> str:
+    return "search, list and read" if scope is TokenScope.READ else "search, list, read, send and broadcast"
 
 
 def _say(line: str) -> None:

@@ -21,7 +21,7 @@ from zoea.model.errors import SettingsError, ToolError, UsageError
 from zoea.settings import Credentials, Places, Settings, places
 from zoea.settings.closed_file import one_at_a_time, write_closed
 from zoea.text.control_characters import strip
-from zoea.tools.mcp_json import Imported, is_reference, read_servers, secret_arguments
+from zoea.tools.mcp_json import ImportedServer, is_reference, read_servers, secret_arguments
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 _SECRET_KEY = re.compile(r"(?i)(key|token|secret|passw|credential|auth|bearer|cookie|\bpat\b|_pat$)")
@@ -86,7 +86,7 @@ def take_over(text: str, where: Places, *, replace: bool) -> Outcome:
     return outcome
 
 
-def _add(server: Imported, upstreams: Any, outcome: Outcome, secrets: dict[str, str], *, replace: bool) -> None:
+def _add(server: ImportedServer, upstreams: Any, outcome: Outcome, secrets: dict[str, str], *, replace: bool) -> None:
     name = server.config.name
     if name in upstreams and not replace:
         outcome.left_out[name] = "there is an upstream of this name already; --replace overwrites it"

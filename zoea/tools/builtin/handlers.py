@@ -36,7 +36,7 @@ from zoea.tools.builtin.schemas import (
 from zoea.tools.builtin.tool_arguments import Fields, listing, reading
 from zoea.tools.catalogue import digest
 from zoea.tools.policy import SearchScope, Send, ToolPolicy
-from zoea.tools.results import failed
+from zoea.tools.results import error_result
 
 _SEARCHES = {
     "zoea_search_messages": (
@@ -103,7 +103,7 @@ class DeskTools:
         try:
             result = await self._handlers[name](fields, meta, policy)
         except ZoeaError as error:
-            return failed(f"{error.what}. {error.hint}" if error.hint else error.what)
+            return error_result(f"{error.what}. {error.hint}" if error.hint else error.what)
         return result
 
     async def _send(self, fields: Fields, meta: CallMeta, policy: ToolPolicy) -> ToolResult:

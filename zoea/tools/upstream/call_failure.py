@@ -5,21 +5,21 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Fate(StrEnum):
+class CallOutcome(StrEnum):
     NOT_SENT = "not sent"
     SESSION_GONE = "session gone"
     BROKEN = "broken"
     ANSWERED = "answered"
 
 
-class Failure(Exception):
+class CallFailure(Exception):
     """A call without a result.
 
     `NOT_SENT` and `SESSION_GONE` mean that the server did nothing; `BROKEN` that
     nobody can tell; `ANSWERED` that it refused, for the reason in `text`.
     """
 
-    def __init__(self, fate: Fate, text: str) -> None:
+    def __init__(self, fate: CallOutcome, text: str) -> None:
         super().__init__(text)
         self.fate = fate
         self.text = text
@@ -27,4 +27,4 @@ class Failure(Exception):
     @property
     def did_nothing(self) -> bool:
         """True where the server certainly did not carry the call out."""
-        return self.fate in (Fate.NOT_SENT, Fate.SESSION_GONE)
+        return self.fate in (CallOutcome.NOT_SENT, CallOutcome.SESSION_GONE)

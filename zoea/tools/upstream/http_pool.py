@@ -46,7 +46,7 @@ class HttpPool:
         if self._transport is None:
             self._transport = httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=_KEEP_ALIVE)
         async with httpx2.AsyncClient(
-            transport=_Told(self._transport), headers=dict(headers), timeout=TIMEOUT
+            transport=_ErrorTransport(self._transport), headers=dict(headers), timeout=TIMEOUT
         ) as client:
             yield client
 
@@ -57,7 +57,7 @@ class HttpPool:
             await transport.aclose()
 
 
-class _Told(httpx2.AsyncBaseTransport):
+class _ErrorTransport(httpx2.AsyncBaseTransport):
     """Turns what goes wrong with one POST into an answer to it."""
 
     def __init__(self, inner: httpx2.AsyncHTTPTransport) -> None:
@@ -84,14 +84,14 @@ class _Told(httpx2.AsyncBaseTransport):
     async def _ask(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Bounded(response.stream)
+        response.stream = _BoundedStream(response.stream)
         return response
 
     async def aclose(self) -> None:
         """Nothing: the connections belong to the pool."""
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """A body whose lines have an end: a JSON answer is one line, an event a few. What is not whole is kept."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:

@@ -1,7 +1,7 @@
 """One live MCP session over the official SDK: the only module that knows it.
 
 Imported in a thread at the first opening, because the SDK takes 0.6 s to load.
-Everything that the SDK raises is translated here into `Failure`, a value.
+Everything that the SDK raises is translated here into `CallFailure`, a value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from zoea import __version__
 from zoea.tools.catalogue import RemoteTool
-from zoea.tools.upstream.call_failure import Failure, Fate
+from zoea.tools.upstream.call_failure import CallFailure, CallOutcome
 from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -43,7 +43,7 @@ MAX_LINE_CHARS = 32 * 1024 * 1024
 """The longest message that a child may send."""
 
 
-class Lines(TextReceiveStream):
+class BoundedLineStream(TextReceiveStream):
     """Decoded output, handed out up to a newline and no further."""
 
     def __post_init__(self, encoding: str, errors: str) -> None:
@@ -93,7 +93,7 @@ class Lines(TextReceiveStream):
 logger = logging.getLogger(__name__)
 
 # The SDK names the class that reads its children, and gives no other way to bound it.
-vars(stdio)["TextReceiveStream"] = Lines
+vars(stdio)["TextReceiveStream"] = BoundedLineStream
 
 MAX_PAGES = 100
 CANCEL_WRITE_S = 0.5
@@ -106,7 +106,7 @@ _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _SESSION_CODES = frozenset({types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
 
 
-class _Written:
+class _SendState:
     """Whether the message of one call was handed to the transport."""
 
     __slots__ = ("begun",)
@@ -115,7 +115,7 @@ class _Written:
         self.begun = begun
 
 
-class Life:
+class SessionEnd:
     """Whether a session is over, and whom to tell when it ends."""
 
     __slots__ = ("_told", "is_over")
@@ -129,13 +129,13 @@ class Life:
         self._told()
 
 
-_written: ContextVar[_Written | None] = ContextVar("zoea_call_written", default=None)
+_written: ContextVar[_SendState | None] = ContextVar("zoea_call_written", default=None)
 
 
-class Connection:
+class McpConnection:
     """An open session. Calls come from any task; opening and closing is its owner's."""
 
-    def __init__(self, client: Client, life: Life, *, in_process: bool) -> None:
+    def __init__(self, client: Client, life: SessionEnd, *, in_process: bool) -> None:
         self._client = client
         self._life = life
         self._in_process = in_process
@@ -177,7 +177,7 @@ class Connection:
                 if not cursor:
                     break
         except ValidationError:
-            raise Failure(Fate.ANSWERED, "its list of tools is not one") from None
+            raise CallFailure(CallOutcome.ANSWERED, "its list of tools is not one") from None
         except (MCPError, RuntimeError) as error:
             raise self._failure(error, begun=True) from None
         return tuple(found)
@@ -193,7 +193,7 @@ class Connection:
                 name=name, arguments=arguments, _meta=cast(types.RequestParamsMeta, dict(meta))
             )
         )
-        written = _Written(begun=self._in_process)
+        written = _SendState(begun=self._in_process)
         token = _written.set(written)
         self.in_flight += 1
         try:
@@ -231,30 +231,30 @@ class Connection:
             pause = min(2 * pause, LISTEN_AGAIN_MAX_S)
             changed()
 
-    def _failure(self, error: Exception, *, begun: bool) -> Failure:
+    def _failure(self, error: Exception, *, begun: bool) -> CallFailure:
         if isinstance(error, ValidationError):
-            return Failure(Fate.ANSWERED, "answered with something that is not a tool result")
+            return CallFailure(CallOutcome.ANSWERED, "answered with something that is not a tool result")
         if not isinstance(error, MCPError):
             # The SDK's own "not entered" and "not running": the session ended under the call.
-            return Failure(Fate.BROKEN if begun else Fate.NOT_SENT, "its session ended")
+            return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
         code, text = error.code, error.message
         if code == NOT_SENT:
-            return Failure(Fate.NOT_SENT, text)
+            return CallFailure(CallOutcome.NOT_SENT, text)
         if code == BROKEN:
-            return Failure(Fate.BROKEN, text)
+            return CallFailure(CallOutcome.BROKEN, text)
         if code == types.CONNECTION_CLOSED and (self.is_over or _is_closure(text)):
-            return Failure(Fate.BROKEN if begun else Fate.NOT_SENT, "its session ended")
+            return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
         if code in _SESSION_CODES and "session" in text.lower():
-            return Failure(Fate.SESSION_GONE, text)
+            return CallFailure(CallOutcome.SESSION_GONE, text)
         if code == REFUSED:
-            return Failure(Fate.ANSWERED, text)
-        return Failure(Fate.ANSWERED, f"{text} (code {code})")
+            return CallFailure(CallOutcome.ANSWERED, text)
+        return CallFailure(CallOutcome.ANSWERED, f"{text} (code {code})")
 
 
 @asynccontextmanager
 async def connect(
     config: UpstreamConfig, *, log: StderrLog, pool: HttpPool, changed: Callable[[], None], over: Callable[[], None]
-) -> AsyncIterator[Connection]:
+) -> AsyncIterator[McpConnection]:
     """Open a session; leaving the block closes it. Enter and leave in one task.
 
     `changed` is called when the server says that its tools are others now, `over`
@@ -265,7 +265,7 @@ async def connect(
         MCPError, RuntimeError, ExceptionGroup: The server cannot be reached or speaks no MCP.
     """
     quiet_sdk()
-    life = Life(over)
+    life = SessionEnd(over)
 
     async def heard(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -275,7 +275,7 @@ async def connect(
         if config.server is not None:
             target: Any = config.server
         else:
-            target = _Watched(await _transport(config, stack, log, pool), life)
+            target = _ObservedTransport(await _transport(config, stack, log, pool), life)
         client = Client(
             target,
             message_handler=heard,
@@ -283,7 +283,7 @@ async def connect(
             cache=None,
         )
         await stack.enter_async_context(client)
-        yield Connection(client, life, in_process=config.server is not None)
+        yield McpConnection(client, life, in_process=config.server is not None)
 
 
 def quiet_sdk() -> None:
@@ -320,16 +320,16 @@ async def _stdio(parameters: StdioServerParameters, log: StderrLog) -> AsyncIter
         errlog.close()
 
 
-class _Watched:
+class _ObservedTransport:
     """A transport that says when it ended, and whether a call's message was handed to it."""
 
-    def __init__(self, inner: Any, life: Life) -> None:
+    def __init__(self, inner: Any, life: SessionEnd) -> None:
         self._inner = inner
         self._life = life
 
-    async def __aenter__(self) -> tuple[_Reads, _Writes]:
+    async def __aenter__(self) -> tuple[_ObservedReadStream, _ObservedWriteStream]:
         reads, writes = await self._inner.__aenter__()
-        return _Reads(reads, self._life), _Writes(writes)
+        return _ObservedReadStream(reads, self._life), _ObservedWriteStream(writes)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -337,10 +337,10 @@ class _Watched:
         return cast(bool | None, await self._inner.__aexit__(kind, error, trace))
 
 
-class _Reads:
+class _ObservedReadStream:
     """The read stream of the SDK's transport; its end is the end of the session."""
 
-    def __init__(self, inner: Any, life: Life) -> None:
+    def __init__(self, inner: Any, life: SessionEnd) -> None:
         self._inner = inner
         self._life = life
 
@@ -348,7 +348,7 @@ class _Reads:
     def last_context(self) -> Any:
         return getattr(self._inner, "last_context", None)
 
-    def __aiter__(self) -> _Reads:
+    def __aiter__(self) -> _ObservedReadStream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -361,7 +361,7 @@ class _Reads:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> _Reads:
+    async def __aenter__(self) -> _ObservedReadStream:
         return self
 
     async def __aexit__(
@@ -370,7 +370,7 @@ class _Reads:
         await self.aclose()
 
 
-class _Writes:
+class _ObservedWriteStream:
     """The write stream of the SDK's transport; marks the call on whose behalf it writes."""
 
     def __init__(self, inner: Any) -> None:
@@ -395,7 +395,7 @@ class _Writes:
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> _Writes:
+    async def __aenter__(self) -> _ObservedWriteStream:
         return self
 
     async def __aexit__(

@@ -2,7 +2,7 @@
 
 The owner opens, closes and re-opens and does nothing else: the SDK's cancel
 scopes must be entered and left in one task. Calls run in their callers' tasks on
-the `Connection` that `ready` gives them.
+the `McpConnection` that `ready` gives them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from zoea.tools.catalogue import RemoteTool
-from zoea.tools.upstream.call_failure import Failure, Fate
+from zoea.tools.upstream.call_failure import CallFailure, CallOutcome
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.open_errors import reason_of
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 if TYPE_CHECKING:
-    from zoea.tools.upstream.mcp_connection import Connection
+    from zoea.tools.upstream.mcp_connection import McpConnection
 
-    Connect = Callable[..., AbstractAsyncContextManager[Connection]]
+    Connect = Callable[..., AbstractAsyncContextManager[McpConnection]]
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _SDK_SIDE = "zoea.tools.upstream.mcp_connection"
 _PERMANENT = (FileNotFoundError, PermissionError, NotADirectoryError, ValueError)
 
 
-class LinkState(StrEnum):
+class SessionState(StrEnum):
     OPENING = "opening"
     OPEN = "open"
     LOST = "lost"
@@ -55,7 +55,7 @@ class LinkState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SessionContext:
     """What a link needs from its upstream.
 
     `tools` is told each list that a session gives, `changed` any change of state;
@@ -70,15 +70,15 @@ class Surroundings:
     jitter: Callable[[], float]
 
 
-class Link:
+class UpstreamSession:
     """One session: opened at once, re-opened when lost, closed when idle where it may be."""
 
-    def __init__(self, around: Surroundings, *, label: str, idle_close: float | None) -> None:
+    def __init__(self, around: SessionContext, *, label: str, idle_close: float | None) -> None:
         self._around = around
         self._config = around.config
         self._label = label
         self._idle_close = idle_close
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._pulse = asyncio.Event()
         self._wake = asyncio.Event()
         self._stale = False
@@ -86,7 +86,7 @@ class Link:
         self._limit: asyncio.Timeout | None = None
         self._started = time.monotonic()
         self._used = self._started
-        self.state = LinkState.OPENING
+        self.state = SessionState.OPENING
         self.generation = 0
         self.failures = 0
         self.busy = 0
@@ -118,7 +118,7 @@ class Link:
         self.busy -= 1
         self._used = time.monotonic()
 
-    async def ready(self, *, after: int = 0, patience: float | None = None) -> tuple[int, Connection]:
+    async def ready(self, *, after: int = 0, patience: float | None = None) -> tuple[int, McpConnection]:
         """An open connection of a generation above `after`, and its generation.
 
         Waits up to `patience` seconds: by default the rest of `start_timeout` for a
@@ -135,8 +135,8 @@ class Link:
             if self._connection is not None and self.generation > after and not self._connection.is_over:
                 return self.generation, self._connection
             left = until - time.monotonic()
-            if left <= 0 or self.state in (LinkState.DOWN, LinkState.CLOSED):
-                raise Failure(Fate.NOT_SENT, self.error or "it is still opening")
+            if left <= 0 or self.state in (SessionState.DOWN, SessionState.CLOSED):
+                raise CallFailure(CallOutcome.NOT_SENT, self.error or "it is still opening")
             try:
                 async with asyncio.timeout(left):
                     await self._pulse.wait()
@@ -157,7 +157,7 @@ class Link:
             await asyncio.wait({self._task}, timeout=CLOSE_S)
         if not self._task.done():
             logger.warning("upstream %s did not close within %g s", self._label, CLOSE_S)
-        self._move(LinkState.CLOSED)
+        self._move(SessionState.CLOSED)
 
     def _first_patience(self) -> float:
         return max(0.0, self._started + self._config.start_timeout - time.monotonic())
@@ -175,7 +175,7 @@ class Link:
             if not self._ending:
                 self._failed(failure, held_s=time.monotonic() - opened)
                 await self._back_off()
-        self._move(LinkState.CLOSED)
+        self._move(SessionState.CLOSED)
 
     async def _session(self, connect: Connect) -> None:
         """Open, serve until it ends or is to end, close."""
@@ -213,7 +213,7 @@ class Link:
             finally:
                 self._limit = None
 
-    def _opened(self, connection: Connection, tools: tuple[RemoteTool, ...], *, ms: float) -> None:
+    def _opened(self, connection: McpConnection, tools: tuple[RemoteTool, ...], *, ms: float) -> None:
         self._connection = connection
         self.generation += 1
         self.open_ms = ms
@@ -221,9 +221,9 @@ class Link:
         self.server = connection.server
         self._used = time.monotonic()
         self._around.tools(tools)
-        self._move(LinkState.OPEN)
+        self._move(SessionState.OPEN)
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: McpConnection) -> None:
         """Until the session is over, idle for too long, or to end; re-reads changed tools."""
         while not (connection.is_over or self._ending):
             if self._stale:
@@ -242,7 +242,7 @@ class Link:
             self._wake.clear()
         self._connection = None
         if not self._ending:
-            self._move(LinkState.LOST)
+            self._move(SessionState.LOST)
             await self._drain(connection)
 
     def _idle_left(self) -> float | None:
@@ -250,7 +250,7 @@ class Link:
             return None
         return self._used + self._idle_close - time.monotonic()
 
-    async def _drain(self, connection: Connection) -> None:
+    async def _drain(self, connection: McpConnection) -> None:
         """Let calls in flight still be answered: the server may have forgotten the session for one of them only."""
         try:
             async with asyncio.timeout(DRAIN_S):
@@ -269,12 +269,12 @@ class Link:
             logger.info("upstream %s: no news of changed tools: %s", self._label, type(error).__name__)
 
     def _failed(self, error: Exception | None, *, held_s: float) -> None:
-        was_open = self.state in (LinkState.OPEN, LinkState.LOST) and held_s >= STABLE_S
+        was_open = self.state in (SessionState.OPEN, SessionState.LOST) and held_s >= STABLE_S
         self.failures = 1 if was_open else self.failures + 1
         self.error = reason_of(error, self._config) if error is not None else "its session ended"
         is_down = self.failures > self._config.retries or isinstance(error, _PERMANENT)
         logger.info("upstream %s: %s (failure %d)", self._label, self.error, self.failures)
-        self._move(LinkState.DOWN if is_down else LinkState.LOST)
+        self._move(SessionState.DOWN if is_down else SessionState.LOST)
 
     async def _back_off(self) -> None:
         delay = min(self._config.backoff * 2 ** (self.failures - 1), self._config.backoff_max)
@@ -287,7 +287,7 @@ class Link:
                 return
             self._wake.clear()
 
-    def _move(self, state: LinkState) -> None:
+    def _move(self, state: SessionState) -> None:
         self.state = state
         pulse, self._pulse = self._pulse, asyncio.Event()
         pulse.set()

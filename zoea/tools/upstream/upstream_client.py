@@ -16,10 +16,10 @@ from typing import Any
 
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import ToolSpec
-from zoea.tools.catalogue import RemoteTool, spec_of
-from zoea.tools.upstream.call_failure import Failure, Fate
+from zoea.tools.catalogue import RemoteTool, to_tool_spec
+from zoea.tools.upstream.call_failure import CallFailure, CallOutcome
 from zoea.tools.upstream.http_pool import HttpPool
-from zoea.tools.upstream.session import Link, LinkState, Surroundings
+from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import Sharing, UpstreamConfig
 
@@ -77,10 +77,12 @@ class Upstream:
         self.tools: tuple[ToolSpec, ...] = ()
         self.version = 0
         self._log = StderrLog(logs / f"upstream-{config.name}.log")
-        self._around = Surroundings(config, self._log, pool, tools=self._tools_read, changed=self._beat, jitter=jitter)
+        self._around = SessionContext(
+            config, self._log, pool, tools=self._tools_read, changed=self._beat, jitter=jitter
+        )
         self._told = changed
         self._schemas: dict[str, dict[str, Any]] = {}
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, UpstreamSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(config.max_parallel)
         self._pulse = asyncio.Event()
@@ -123,7 +125,7 @@ class Upstream:
     def is_down(self) -> bool:
         """True where its retries are spent and no session is open."""
         states = {link.state for link in self._links.values()}
-        return LinkState.DOWN in states and LinkState.OPEN not in states
+        return SessionState.DOWN in states and SessionState.OPEN not in states
 
     async def call(
         self, tool: str, arguments: dict[str, Any], *, mysis: str, deadline_s: float, repeatable: bool
@@ -162,15 +164,15 @@ class Upstream:
         Raises:
             UpstreamLost: No session is open.
         """
-        link = next((link for link in self._links.values() if link.state is LinkState.OPEN), None)
+        link = next((link for link in self._links.values() if link.state is SessionState.OPEN), None)
         began = time.monotonic()
         try:
             if link is None:
-                raise Failure(Fate.NOT_SENT, "no session is open")
+                raise CallFailure(CallOutcome.NOT_SENT, "no session is open")
             _, connection = await link.ready()
             async with asyncio.timeout(self.config.start_timeout):
                 self._tools_read(await connection.tools())
-        except (Failure, TimeoutError) as error:
+        except (CallFailure, TimeoutError) as error:
             raise UpstreamLost(f"upstream {self.name} does not answer: {error}", was_sent=False) from None
         return (time.monotonic() - began) * 1_000
 
@@ -194,15 +196,15 @@ class Upstream:
     def status(self) -> UpstreamStatus:
         """Where it stands now."""
         links = [link for link in self._links.values() if not link.is_closed]
-        order = (LinkState.OPEN, LinkState.OPENING, LinkState.LOST, LinkState.DOWN)
-        state = next((state for state in order if any(link.state is state for link in links)), LinkState.CLOSED)
+        order = (SessionState.OPEN, SessionState.OPENING, SessionState.LOST, SessionState.DOWN)
+        state = next((state for state in order if any(link.state is state for link in links)), SessionState.CLOSED)
         error = next((link.error for link in links if link.error), "")
         return UpstreamStatus(
             name=self.name,
             transport=self.config.transport,
             state=state.value,
             tools=len(self.tools),
-            sessions=sum(1 for link in links if link.state is LinkState.OPEN),
+            sessions=sum(1 for link in links if link.state is SessionState.OPEN),
             in_flight=self._in_flight,
             calls=self._calls,
             errors=self._errors,
@@ -220,14 +222,14 @@ class Upstream:
         meta = {META_MYSIS: mysis}
         try:
             link = await self._link_of(mysis)
-        except Failure as failure:
+        except CallFailure as failure:
             raise self._lost(failure, may_have_run=False) from None
         try:
             generation, connection = await link.ready()
             try:
                 return await connection.call(tool, arguments, meta)
-            except Failure as failure:
-                if failure.fate is Fate.ANSWERED or not (failure.did_nothing or repeatable):
+            except CallFailure as failure:
+                if failure.fate is CallOutcome.ANSWERED or not (failure.did_nothing or repeatable):
                     raise
                 if failure.did_nothing:
                     connection.end()
@@ -235,15 +237,15 @@ class Upstream:
                 after = generation if connection.is_over else generation - 1
             _, connection = await link.ready(after=after, patience=deadline_s)
             return await connection.call(tool, arguments, meta)
-        except Failure as failure:
-            if failure.fate is Fate.ANSWERED:
+        except CallFailure as failure:
+            if failure.fate is CallOutcome.ANSWERED:
                 raise ToolError(f"{self.name} refused {tool}: {failure.text}") from None
             raise self._lost(failure, may_have_run=not (failure.did_nothing or repeatable)) from None
         finally:
             link.unuse()
             self._stir()
 
-    def _lost(self, failure: Failure, may_have_run: bool) -> UpstreamLost:
+    def _lost(self, failure: CallFailure, may_have_run: bool) -> UpstreamLost:
         what = f"upstream {self.name} is not available: {failure.text}"
         hint = (
             "The call may or may not have been carried out; check before repeating it."
@@ -257,11 +259,11 @@ class Upstream:
         self._last_error = f"{tool} did not answer within {deadline_s:g} s"
         return ToolError(f"{tool} did not answer within {deadline_s:g} s and was cancelled", hint=hint)
 
-    async def _link_of(self, mysis: str) -> Link:
+    async def _link_of(self, mysis: str) -> UpstreamSession:
         """The link that this mysis calls on, in use from now; makes one, or room for one, where each has its own."""
         while True:
             if self._closed:
-                raise Failure(Fate.NOT_SENT, "it is closed")
+                raise CallFailure(CallOutcome.NOT_SENT, "it is closed")
             key = _SPARE if self.config.session is Sharing.SHARED else mysis
             link = self._links.get(key) or self._links.pop(_SPARE, None)
             if link is not None and link.is_ending:
@@ -283,7 +285,7 @@ class Upstream:
             self._retire(self._links.pop(min(idle)[1]))
         await self._change()
 
-    def _retire(self, link: Link) -> None:
+    def _retire(self, link: UpstreamSession) -> None:
         closing = asyncio.create_task(link.close(), name=f"upstream {self.name} closes a session")
         self._closing.add(closing)
         closing.add_done_callback(self._retired)
@@ -292,14 +294,14 @@ class Upstream:
         self._closing.discard(closing)
         self._beat()
 
-    def _link(self, mysis: str) -> Link:
+    def _link(self, mysis: str) -> UpstreamSession:
         shared = self.config.session is Sharing.SHARED
         label = self.name if not mysis else f"{self.name} for {mysis}"
-        return Link(self._around, label=label, idle_close=None if shared else self.config.idle_close)
+        return UpstreamSession(self._around, label=label, idle_close=None if shared else self.config.idle_close)
 
     def _tools_read(self, tools: tuple[RemoteTool, ...]) -> None:
         self._schemas = {tool.name: tool.input_schema for tool in tools}
-        specs = tuple(spec_of(tool, self.config) for tool in tools)
+        specs = tuple(to_tool_spec(tool, self.config) for tool in tools)
         if specs != self.tools or not self._listed:
             self.tools = specs
             self.version += 1

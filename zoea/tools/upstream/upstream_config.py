@@ -28,7 +28,7 @@ class Sharing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class LoginTools:
     """The tools by which Zoea makes an account for a mysis and opens its session.
 
     `register` takes `name` and returns the account's fields (`account`,
@@ -84,7 +84,7 @@ class UpstreamConfig:
     required: bool = False
     idempotent: tuple[str, ...] = ()
     inject: Mapping[str, str] = field(default_factory=dict)
-    login: Login | None = None
+    login: LoginTools | None = None
     start_timeout: float = 20.0
     max_parallel: int = 32
     max_sessions: int = 16

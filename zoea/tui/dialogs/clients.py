@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from zoea.mcp_server.tokens import Scope, TokenRow, Tokens
+from zoea.mcp_server.tokens import TokenRow, Tokens, TokenScope
 from zoea.model.errors import ZoeaError
 from zoea.model.values import McpView
 from zoea.settings import Credentials
@@ -23,7 +23,7 @@ from zoea.tui.swarm_list.mysis_row import Piece
 from zoea.tui.widgets.clickable_keys import hints
 from zoea.tui.widgets.text_block import TextBlock
 
-_MAY = {Scope.READ: "search, list and read", Scope.COMMAND: "also send and broadcast"}
+_MAY = {TokenScope.READ: "search, list and read", TokenScope.COMMAND: "also send and broadcast"}
 _SHOWN = 10
 
 
@@ -50,7 +50,7 @@ class Clients(CockpitModal[None]):
         super().__init__()
         self._view: McpView | None = None
         self._rows: tuple[TokenRow, ...] = ()
-        self._scope = Scope.READ
+        self._scope = TokenScope.READ
         self._problem = ""
         self._is_busy = False
         self.token = ""
@@ -78,7 +78,7 @@ class Clients(CockpitModal[None]):
         self.do_app_back()
 
     def action_other_scope(self) -> None:
-        self._scope = Scope.COMMAND if self._scope is Scope.READ else Scope.READ
+        self._scope = TokenScope.COMMAND if self._scope is TokenScope.READ else TokenScope.READ
         self._draw()
 
     def action_switch(self) -> None:
@@ -160,7 +160,10 @@ class Clients(CockpitModal[None]):
 
     def _note_lines(self) -> list[list[Piece]]:
         lines: list[list[Piece]] = [
-            [("a new token may ", "quiet"), (_MAY[self._scope], "title" if self._scope is Scope.READ else "asking")]
+            [
+                ("a new token may ", "quiet"),
+                (_MAY[self._scope], "title" if self._scope is TokenScope.READ else "asking"),
+            ]
         ]
         if self.token:
             lines += [[], [(self.token, "strong")], [("this is the only time it is shown: ^t copies it", "waiting")]]
