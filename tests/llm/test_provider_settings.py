@@ -18,7 +18,7 @@ from zoea.model.request import ModelRequest, RequestMessage
 from zoea.process.clock import SystemClock
 from zoea.settings import Credentials
 from zoea.settings.endpoints import ProviderSettings
-from zoea.settings.sections import LlmSettings
+from zoea.settings.schema import LlmSettings
 
 
 def credentials(tmp_path: Path, **env: str) -> Credentials:

@@ -20,7 +20,7 @@ from zoea.queries import swarm_search
 from zoea.queries.swarm_search import Hit, Searcher, Spot, Wish, moment_of, wish_of
 from zoea.settings import Settings
 from zoea.store import WriterConnection
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 
 NOW = 1_700_000_000_000_000
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})

@@ -13,7 +13,7 @@ from zoea.model.errors import SettingsError
 from zoea.runtime.model_connection import Connection, connect, tried
 from zoea.runtime.model_discovery import servers_found, surroundings
 from zoea.settings import Credentials, load, places
-from zoea.settings.origin import SettingsInvalid
+from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.paths import Places
 
 SECRET = "sk-very-secret"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from zoea.cli.commands import config, credentials
 from zoea.cli.commands.trust import trust
 from zoea.model.errors import SettingsError, UsageError
-from zoea.settings.origin import SettingsInvalid
+from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.paths import places
 
 SECRET = "sk-very-secret"

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
-from zoea.settings.closed_file import write_closed
 from zoea.settings.credentials import CredentialMissing, Credentials, _parse, _text
+from zoea.settings.private_file import write_closed
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.settings.document import MAX_BYTES, parse_document, read_document, statements
-from zoea.settings.origin import Layer, Origin
-from zoea.settings.tree import leaves
+from zoea.settings.key_paths import Layer, Origin, leaves
 
 HERE = Origin(Layer.USER, "c.toml")
 

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
+from zoea.settings.key_paths import Layer, SettingsInvalid, Source, leaves, look, merged
 from zoea.settings.layers import Loaded, environment, load, problems
-from zoea.settings.origin import Layer, SettingsInvalid
 from zoea.settings.paths import places
-from zoea.settings.tree import Source, leaves, look, merged
 
 USER, PROJECT = "user", "project"
 

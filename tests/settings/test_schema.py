@@ -11,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import lowest, seconds
+from zoea.settings.key_paths import look
 from zoea.settings.problems import TABLES, fields_at
 from zoea.settings.schema import Settings, disagreements
 from zoea.settings.template import Template
-from zoea.settings.tree import look
 
 
 @pytest.mark.parametrize(

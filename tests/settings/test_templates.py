@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import TemplateError, TrustError
+from zoea.settings.key_paths import Layer, SettingsInvalid
 from zoea.settings.layers import load
-from zoea.settings.origin import Layer, SettingsInvalid
 from zoea.settings.paths import places
 from zoea.settings.schema import Settings
 from zoea.settings.template import Template, effective, from_text

@@ -129,7 +129,7 @@ def test_trust_can_be_revoked(where: Places) -> None:
 
 
 def test_an_untrusted_file_s_errors_are_still_reported(where: Places) -> None:
-    from zoea.settings.origin import SettingsInvalid
+    from zoea.settings.key_paths import SettingsInvalid
 
     Path("zoea.toml").write_text("[upstream.run]\ncommand = 3\n")
     with pytest.raises(SettingsInvalid, match=r"zoea\.toml:2: upstream\.run\.command"):

@@ -17,7 +17,7 @@ import pytest
 from tests.store.conftest import SettableClock
 from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing
 from zoea.store import Store, open_reader
-from zoea.store.file_identity import APPLICATION_ID, newest_version, require_sqlite
+from zoea.store.database_file import APPLICATION_ID, newest_version, require_sqlite
 from zoea.store.migrate import migrate, statements
 from zoea.store.sqlite_errors import translate, translated
 
@@ -197,7 +197,7 @@ async def test_a_direct_reader_refuses_an_older_database(path: Path) -> None:
 
 def test_the_direct_reader_loads_nothing_heavy() -> None:
     code = (
-        "import sys, zoea.store.direct_reader\n"
+        "import sys, zoea.store.database_file\n"
         "heavy = {'aiosqlite', 'asyncio', 'pydantic', 'zstandard', 'blake3', 'zoea.model.values'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

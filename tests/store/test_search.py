@@ -376,7 +376,7 @@ def test_a_wrong_query_names_what_is_wrong(arguments: dict[str, int | str], mess
 
 
 def test_existing_memories_are_indexed_when_the_database_is_brought_up_to_date(tmp_path: Path) -> None:
-    from zoea.store.file_identity import MIGRATIONS
+    from zoea.store.database_file import MIGRATIONS
     from zoea.store.migrate import migrate
 
     old, path, said = tmp_path / "old", tmp_path / "zoea.db", list[str]()

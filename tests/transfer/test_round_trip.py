@@ -25,7 +25,7 @@ from zoea.model.request import Answer
 from zoea.queries.request_inspection import inspected
 from zoea.settings import Settings
 from zoea.store.blobs import get_blob
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.transfer.export import Format, everybody, file_stem, pieces, pieces_of_swarm
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from zoea.ipc.codec import encode
-from zoea.text.clean import clean
+from zoea.text.control_characters import clean
 
 LARGEST_ID = 2**63 - 1
 """The largest number that a row can have."""

@@ -26,7 +26,7 @@ from zoea.context.plan_values import (
 )
 from zoea.context.planner import HEADROOM, plan_turn
 from zoea.context.selection import plan
-from zoea.context.strategies.strategy_registry import STRATEGIES, Strategy, needs, packs
+from zoea.context.strategies import STRATEGIES, Strategy, needs, packs
 
 __all__ = [
     "HEADROOM",

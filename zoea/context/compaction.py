@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from zoea.context.fold import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, folded, lines
+from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, folded, lines
 from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, show
 from zoea.context.frozen_turn import Frozen
 from zoea.context.measure import Counter, message_chars

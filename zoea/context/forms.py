@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zoea.context.text_cut import cut_arguments, cut_text
+from zoea.context.condensed_text import cut_arguments, cut_text
 from zoea.model.enums import Role, Source
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Memory, ToolCall

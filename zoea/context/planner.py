@@ -13,16 +13,15 @@ from dataclasses import replace
 from itertools import islice
 
 from zoea.context.candidates import Choice, Scale, assemble, in_order_of_choice, prepare
-from zoea.context.character_guard import cut
 from zoea.context.compaction import TurnState, own_chars, step
 from zoea.context.forms import BARE, FULL, ORDER, show
 from zoea.context.frozen_turn import Frozen, Limit, limit, raised
 from zoea.context.measure import Counter
 from zoea.context.needs import Answer, Need
 from zoea.context.plan_values import Plan, Reason, Status, Step, StepKind, Truncation, Variant
-from zoea.context.selection import choose
+from zoea.context.selection import choose, cut
 from zoea.context.slices import LeftOut, Unit, UnitKind
-from zoea.context.strategies.strategy_registry import packs as packs_of
+from zoea.context.strategies import packs as packs_of
 from zoea.context.turn_packs import turn_units
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage

@@ -1,18 +1,24 @@
-"""Which packs a request holds: planner.md, "Selection", rules 1 to 5, and the public `plan`.
+"""The guard on characters: planner.md, "Selection", rule 6.
 
-The guard on characters (rule 6) is in `guard.py`. Nothing here knows what a pack is about.
+It acts only where the chosen packs are longer than `max_chars` together, and
+stops as soon as they fit. Whatever it touches has the reason `max_chars`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from zoea.context.candidates import Choice, Scale, assemble, in_order_of_choice, prepare
-from zoea.context.character_guard import guard
+from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, LEAST, cut_end, cut_text, folded, lines
 from zoea.context.measure import TextCounter
-from zoea.context.plan_values import Pack, Plan, Reason, Variant
+from zoea.context.plan_values import Pack, Plan, Priority, Reason, Status, Truncation, Variant
+from zoea.model.enums import Role
 from zoea.model.errors import SettingsError
+from zoea.model.request import RequestMessage
+
+# The guard on characters (rule 6) is in `guard.py`. Nothing here knows what a pack is about.
 
 DEFAULT_MAX_TOKENS = 100_000
 DEFAULT_MAX_CHARS = 500_000
@@ -94,3 +100,96 @@ def parse_limit(value: object, name: str, default: int) -> int:
             hint=f"Set {name} to a whole number; 0 or nothing means {default:,}.",
         )
     return number or default
+
+
+def shrink(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scale) -> tuple[RequestMessage, ...]:
+    """The messages in at most `max_chars` characters where that can be, else as short as they get.
+
+    User and system messages, texts and calls of unfolded slices stay as they are.
+    """
+    out = list(messages)
+    excess = scale.body(messages).chars - max_chars
+    for index, message in enumerate(out):
+        if excess <= 0:
+            return tuple(out)
+        if message.role is Role.TOOL and len(message.content) > LEAST:
+            short = cut_text(message.content, len(message.content) - excess, message.memory_id)
+            excess -= len(message.content) - len(short)
+            out[index] = replace(message, content=short)
+    return _fold(tuple(out), max_chars, scale)
+
+
+def _fold(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scale) -> tuple[RequestMessage, ...]:
+    """Fold complete slices, oldest first, never the last, until the rest fits."""
+    while scale.body(messages).chars > max_chars:
+        spans = _slices(messages)
+        for start, end in spans[:-1]:
+            text = folded([lines(messages[start], messages[start + 1 : end], FEW_IDENTIFIER_CHARS)])
+            stand_in = RequestMessage(Role.ASSISTANT, text)
+            shorter = (*messages[:start], stand_in, *messages[end:])
+            if scale.body(shorter).chars < scale.body(messages).chars:
+                messages = shorter
+                break
+        else:
+            return messages
+    return messages
+
+
+def _slices(messages: Sequence[RequestMessage]) -> list[tuple[int, int]]:
+    """Where the complete slices start and end (exclusive)."""
+    spans = []
+    for start, message in enumerate(messages):
+        end = start + 1 + len(message.calls)
+        if message.calls and [one.call_id for one in messages[start + 1 : end]] == [call.id for call in message.calls]:
+            spans.append((start, end))
+    return spans
+
+
+_LOWEST_FIRST = {priority: -rank for rank, priority in enumerate(Priority)}
+
+
+def guard(choices: Sequence[Choice], max_chars: int, scale: Scale) -> Truncation:
+    """Make the chosen packs fit, where their total exceeds `max_chars`."""
+    before = _total(choices)
+    if before <= max_chars:
+        return Truncation(False, before, before)
+    optional = sorted(
+        (one for one in choices if not one.is_required and one.status is Status.INCLUDED),
+        key=lambda one: (_LOWEST_FIRST[one.priority], -one.index),
+    )
+    for choice in optional:
+        if _total(choices) <= max_chars:
+            break
+        if choice.variant is Variant.FULL and choice.has_compact and choice.compact.chars < choice.size.chars:
+            choice.take(Variant.COMPACT, Reason.MAX_CHARS)
+            choice.setting = f"max_chars = {before}"
+    for choice in optional:
+        if _total(choices) <= max_chars:
+            break
+        choice.skip(Reason.MAX_CHARS)
+        choice.setting = f"max_chars = {before}"
+    required = sorted(
+        (one for one in choices if one.is_required and one.status is Status.INCLUDED and one.pack.counted is None),
+        key=lambda one: (one.pack.preserve, -one.size.chars, -one.index),
+    )
+    for choice in required:
+        excess = _total(choices) - max_chars
+        if excess <= 0:
+            break
+        if cut(choice, choice.size.chars - excess, Reason.MAX_CHARS, scale):
+            choice.setting = f"max_chars = {before}"
+    return Truncation(True, before, _total(choices))
+
+
+def cut(choice: Choice, keep: int, reason: Reason, scale: Scale) -> bool:
+    """Cut what a choice holds to `keep` characters: texts at their end, messages as messages. False if it stays."""
+    body = choice.body
+    short = cut_end(body, max(keep, 0)) if isinstance(body, str) else shrink(body, max(keep, 0), scale)
+    if short == body:
+        return False
+    choice.cut_to(short, scale.body(short), reason)
+    return True
+
+
+def _total(choices: Sequence[Choice]) -> int:
+    return sum(choice.size.chars for choice in choices if choice.pack.counted is None)

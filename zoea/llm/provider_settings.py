@@ -12,7 +12,7 @@ from zoea.model.errors import SettingsError
 from zoea.model.ports import Clock, Provider
 from zoea.settings.credentials import Credentials
 from zoea.settings.endpoints import ProviderSettings
-from zoea.settings.sections import LlmSettings
+from zoea.settings.schema import LlmSettings
 
 
 def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSettings) -> ProviderConfig:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from zoea.model.errors import OwnerError
 from zoea.settings.paths import Places
-from zoea.settings.sections import McpSettings
+from zoea.settings.schema import McpSettings
 
 PATH = "/mcp"
 BEAT_S = 5.0

@@ -23,8 +23,8 @@ from tomlkit.exceptions import TOMLKitError
 
 from zoea.mcp_server.tokens import TokenScope
 from zoea.model.errors import SettingsError, UsageError
-from zoea.settings.closed_file import write_closed
 from zoea.settings.paths import DEFAULT_WORKSPACE
+from zoea.settings.private_file import write_closed
 
 NAME = "zoea"
 

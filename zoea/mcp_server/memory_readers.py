@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from zoea.model.errors import StoreError
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.store.sqlite_errors import translated
 
 READERS = 4

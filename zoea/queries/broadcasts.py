@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.model.enums import SenderKind
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 
 _LATEST = """
 SELECT g.id, g.kind, g.sender_kind, g.sender_name, g.content, g.created_at,

@@ -16,7 +16,7 @@ from pathlib import Path
 from zoea.model.enums import MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.errors import StoreError
 from zoea.model.values import Delivery, Failure, Memory, Sender
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.swarm.persistence import row_values
 
 PAGE_MEMORIES = 60

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.model.errors import StoreError
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.store.search import Column, Query, matching_ids
 from zoea.text import clean
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import MysisMissing, StoreError, UsageError
 from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, Receipt, SwarmView
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.swarm.persistence import approval_ops, row_values
-from zoea.text.clean import clean
+from zoea.text.control_characters import clean
 
 WAS_RUNNING = "Zoea was closed"
 ONLY_A_SENDER = "known only as a sender"

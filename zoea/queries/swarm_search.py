@@ -19,7 +19,7 @@ from pathlib import Path
 from zoea.model.enums import Role, SenderKind
 from zoea.model.errors import StoreError
 from zoea.store import search as recall
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.store.search import Column, Query, Spot, search_memories
 from zoea.text import clean
 

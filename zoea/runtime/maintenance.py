@@ -20,7 +20,7 @@ from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places
 from zoea.store import Store, WriterConnection
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.store.integrity import Finding, checkup, unused_files
 from zoea.store.retention import IS_UNMERGED, Keep, Removed, forget, merged, sweep
 from zoea.store.search import fts_index

@@ -8,10 +8,10 @@ from zoea.llm.discovery import REMOTE_DEADLINE_S, Candidate, Found, Origin, prob
 from zoea.llm.provider_config import ProviderConfig
 from zoea.runtime.model_discovery import discovery_of
 from zoea.settings import Credentials, load
+from zoea.settings.config_writer import set_keys
 from zoea.settings.endpoints import REFERENCE, ProviderType
-from zoea.settings.origin import Problem, SettingsInvalid
+from zoea.settings.key_paths import Problem, SettingsInvalid
 from zoea.settings.paths import Places
-from zoea.settings.writing import set_keys
 
 
 @dataclass(frozen=True, slots=True)

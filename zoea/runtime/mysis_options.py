@@ -15,7 +15,7 @@ from zoea.settings import Settings, Templates, from_text, load
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 from zoea.settings.template import OVERRIDES
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 
 # Read from the settings as they stand now, so a changed file counts for the next mysis.
 

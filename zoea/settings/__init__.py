@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zoea.settings.credentials import Credentials
+    from zoea.settings.key_paths import Layer, Origin
     from zoea.settings.layers import Loaded, load
-    from zoea.settings.origin import Layer, Origin
     from zoea.settings.paths import Places, places
     from zoea.settings.schema import Settings
     from zoea.settings.template import Template, effective, from_text
@@ -37,9 +37,9 @@ __all__ = [
 
 _HOMES = {
     "Credentials": "credentials",
-    "Layer": "origin",
+    "Layer": "key_paths",
     "Loaded": "layers",
-    "Origin": "origin",
+    "Origin": "key_paths",
     "Places": "paths",
     "Settings": "schema",
     "Template": "template",

@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import SecretStr
 
 from zoea.model.errors import SettingsError
-from zoea.settings.closed_file import one_at_a_time, write_closed
 from zoea.settings.endpoints import REFERENCE
+from zoea.settings.private_file import one_at_a_time, write_closed
 
 KEYRING_SERVICE = "zoea"
 

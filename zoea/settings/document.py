@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zoea.settings.origin import KeyPath, Layer, Origin, Problem
+from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 24

@@ -14,14 +14,26 @@ from typing import Any
 
 from zoea.settings.document import Document, read_document
 from zoea.settings.fields import lowest
-from zoea.settings.origin import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
+from zoea.settings.key_paths import (
+    DEFAULT,
+    KeyPath,
+    Layer,
+    Origin,
+    Problem,
+    SettingsInvalid,
+    Source,
+    dotted,
+    leaves,
+    look,
+    merged,
+    put,
+)
 from zoea.settings.paths import PROJECT_FILE, Places
 from zoea.settings.paths import places as places_of
 from zoea.settings.problems import TABLES, origin_of, problems_of
 from zoea.settings.schema import Settings, disagreements
 from zoea.settings.template import CAPS
 from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, levels, walk_up
-from zoea.settings.tree import Source, leaves, look, merged, put
 from zoea.settings.trust import Trust, inert_part
 
 

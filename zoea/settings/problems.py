@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from zoea.settings.endpoints import ProviderSettings, UpstreamSettings
 from zoea.settings.fields import Section
-from zoea.settings.origin import DEFAULT, KeyPath, Origin, Problem, dotted, nearest
+from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, Problem, dotted, nearest
 
 TABLES: Mapping[str, type[Section]] = {"provider": ProviderSettings, "upstream": UpstreamSettings}
 """Sections that hold named entries of one shape."""

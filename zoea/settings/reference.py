@@ -19,7 +19,7 @@ from zoea.settings.fields import bound, seconds, words
 from zoea.settings.layers import BARE, PREFIX, variable
 from zoea.settings.problems import TABLES, fields_at
 from zoea.settings.schema import Settings
-from zoea.settings.show import toml
+from zoea.settings.settings_display import toml
 from zoea.settings.template import OVERRIDES, Template
 from zoea.settings.trust import ACTIVE, OPENING
 

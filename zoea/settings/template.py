@@ -16,17 +16,18 @@ from pydantic import Field, ValidationError
 
 from zoea.model.errors import TemplateError
 from zoea.settings.fields import NAME_PATTERN, Section, Words, item, lowest
-from zoea.settings.schema import Settings, disagreements
-from zoea.settings.sections import (
+from zoea.settings.schema import (
     NOVA,
     BudgetSettings,
     ContextSettings,
     LlmSettings,
     LoopSettings,
     NudgeSettings,
+    Settings,
     ToolSettings,
     TurnSettings,
     WaitSettings,
+    disagreements,
 )
 
 PARENT = "{{parent}}"

@@ -13,10 +13,9 @@ from typing import Any
 
 from zoea.model.errors import TemplateError, TrustError
 from zoea.settings.document import Document, read_document
-from zoea.settings.origin import KeyPath, Layer, Origin, Problem, SettingsInvalid, nearest
+from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, merged, nearest
 from zoea.settings.problems import problems_of
 from zoea.settings.template import PARENT, Template
-from zoea.settings.tree import merged
 from zoea.settings.trust import Trust, held_in_template
 
 TEMPLATES_FOLDER = ".zoea/templates"

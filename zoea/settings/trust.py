@@ -18,9 +18,8 @@ from typing import Any
 from blake3 import blake3
 
 from zoea.model.errors import TrustError
-from zoea.settings.closed_file import write_closed
-from zoea.settings.origin import KeyPath, dotted
-from zoea.settings.tree import look, merged
+from zoea.settings.key_paths import KeyPath, dotted, look, merged
+from zoea.settings.private_file import write_closed
 
 ACTIVE: Mapping[str, frozenset[str]] = {
     "provider": frozenset({"base_url", "api_key", "headers"}),

@@ -1,6 +1,6 @@
 """The SQLite memory: one writer thread, readers beside it, migrations, blobs.
 
-Names are loaded when first asked for, so that `zoea.store.direct_reader` stays light for
+Names are loaded when first asked for, so that `zoea.store.database_file` stays light for
 commands that only read.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zoea.store.blobs import get_blob, put_blob
-    from zoea.store.direct_reader import open_reader
+    from zoea.store.database_file import open_reader
     from zoea.store.readers import SearchReader
     from zoea.store.store import Store
     from zoea.store.writer import Stats
@@ -25,7 +25,7 @@ _HOMES = {
     "Store": "store",
     "WriterConnection": "writer_connection",
     "get_blob": "blobs",
-    "open_reader": "direct_reader",
+    "open_reader": "database_file",
     "put_blob": "blobs",
 }
 

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from zoea.model.errors import StoreError
-from zoea.store.file_identity import APPLICATION_ID, MIGRATIONS, newest_version, read_version
+from zoea.store.database_file import APPLICATION_ID, MIGRATIONS, newest_version, read_version
 from zoea.store.search import fts_index
 from zoea.store.writer_connection import transaction
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from zoea.model.errors import StoreClosed
-from zoea.store.direct_reader import connect_reader
+from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translated
 
 SEARCHES = 2

@@ -14,8 +14,7 @@ from typing import Any, Self, TypeVar
 from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
 from zoea.store import blobs
-from zoea.store.direct_reader import BUSY_SECONDS, open_reader
-from zoea.store.file_identity import newest_version, read_version, require_sqlite
+from zoea.store.database_file import BUSY_SECONDS, newest_version, open_reader, read_version, require_sqlite
 from zoea.store.migrate import migrate
 from zoea.store.readers import Readers, SearchReader
 from zoea.store.search.fts_index import catch_up, index_rest

@@ -8,6 +8,6 @@ of its own, loaded where it is used: `from zoea.text import cut`.
 
 from __future__ import annotations
 
-from zoea.text.clean import clean
+from zoea.text.control_characters import clean
 
 __all__ = ["clean"]

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from zoea.model.errors import UsageError
-from zoea.text.clean import clean
+from zoea.text.control_characters import clean
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import StoreForeign, UsageError
-from zoea.store.file_identity import APPLICATION_ID
+from zoea.store.database_file import APPLICATION_ID
 
 SCHEMA = 12
 _NEEDED = {"myses": ("id", "name"), "memories": ("mysis_id", "role", "content")}

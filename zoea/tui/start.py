@@ -15,7 +15,7 @@ from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import SystemClock
 from zoea.process.lock import holder
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare, prepare_own
-from zoea.settings.early import early
+from zoea.settings.early_settings import early
 from zoea.settings.paths import Places, places
 from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
 from zoea.tui.terminal.output_redirect import screen_alone

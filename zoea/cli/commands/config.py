@@ -10,13 +10,13 @@ import typer
 
 from zoea.cli.options import AsJson, Workspace
 from zoea.model.errors import UsageError
-from zoea.settings.closed_file import write_closed
+from zoea.settings.key_paths import Layer, SettingsInvalid
 from zoea.settings.layers import Loaded, load, problems, project_file
-from zoea.settings.origin import Layer, SettingsInvalid
 from zoea.settings.paths import places
+from zoea.settings.private_file import write_closed
 from zoea.settings.reference import sample
 from zoea.settings.schema import Settings
-from zoea.settings.show import Row, printable, rows
+from zoea.settings.settings_display import Row, printable, rows
 from zoea.settings.template import Template
 
 app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)

@@ -20,7 +20,7 @@ from zoea.model.errors import StoreError, UsageError
 from zoea.queries.stored_swarm import stored_mysis
 from zoea.queries.swarm_search import is_any_case, moment_of
 from zoea.settings.paths import places
-from zoea.store.direct_reader import open_reader
+from zoea.store.database_file import open_reader
 from zoea.store.search import (
     LIMIT_RANGE,
     BroadcastHit,

@@ -13,11 +13,10 @@ import typer
 from zoea.cli.options import write_json
 from zoea.model.errors import UsageError
 from zoea.settings.document import Document, read_document
+from zoea.settings.key_paths import Layer, SettingsInvalid, dotted, look
 from zoea.settings.layers import project_file
-from zoea.settings.origin import Layer, SettingsInvalid, dotted
 from zoea.settings.paths import PROJECT_FILE, places
-from zoea.settings.show import printable, safe, toml
-from zoea.settings.tree import look
+from zoea.settings.settings_display import printable, safe, toml
 from zoea.settings.trust import Trust, active_keys, held_in_template
 
 

@@ -19,7 +19,7 @@ from tomlkit.items import Table
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import SettingsError, ToolError, UsageError
 from zoea.settings import Credentials, Places, Settings, places
-from zoea.settings.closed_file import one_at_a_time, write_closed
+from zoea.settings.private_file import one_at_a_time, write_closed
 from zoea.text.control_characters import strip
 from zoea.tools.mcp_json import ImportedServer, is_reference, read_servers, secret_arguments
 from zoea.tools.upstream.upstream_config import UpstreamConfig

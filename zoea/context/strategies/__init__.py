@@ -1,1 +1,55 @@
-"""Strategies: how the packs of a request are made."""
+"""The strategies by name: each a pair of pure functions, `needs` and `packs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from zoea.context.frozen_turn import PLAN_VERSION, Frozen
+from zoea.context.needs import Answer, Need
+from zoea.context.plan_values import Pack
+from zoea.context.strategies import turns
+from zoea.model.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How a mysis's packs are made."""
+
+    name: str
+    needs: Callable[[Frozen], tuple[Need, ...]]
+    packs: Callable[[Frozen, Mapping[Need, Answer]], tuple[Pack, ...]]
+
+
+STRATEGIES: dict[str, Strategy] = {"turns": Strategy("turns", turns.needs, turns.packs)}
+
+
+def needs(frozen: Frozen) -> tuple[Need, ...]:
+    """What the turn's strategy wants to know, for one read of the store.
+
+    Raises:
+        PlanError: a strategy or a version of the rules that this Zoea does not have.
+    """
+    return strategy(frozen).needs(frozen)
+
+
+def packs(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[Pack, ...]:
+    """The packs of the turn's next request, in the order in which they stand. Raises as `needs` does."""
+    return strategy(frozen).packs(frozen, answers)
+
+
+def strategy(frozen: Frozen) -> Strategy:
+    """The strategy that a turn was opened with."""
+    if frozen.plan_version != PLAN_VERSION:
+        raise PlanError(
+            f"Turn {frozen.turn_number} was opened under planning rules {frozen.plan_version}; "
+            f"this Zoea has {PLAN_VERSION}.",
+            hint="Open the workspace with the Zoea that wrote it, or stop the mysis to end the turn.",
+        )
+    found = STRATEGIES.get(frozen.strategy)
+    if found is None:
+        raise PlanError(
+            f"The strategy {frozen.strategy!r} is unknown.",
+            hint=f"Set the template's strategy to one of: {', '.join(sorted(STRATEGIES))}.",
+        )
+    return found

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from zoea.llm.discovery import Found, Status
 from zoea.model.errors import SettingsError
 from zoea.runtime.model_connection import Connection, connect, tried
-from zoea.settings.origin import SettingsInvalid
+from zoea.settings.key_paths import SettingsInvalid
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.widgets.clickable_keys import hints

@@ -16,8 +16,8 @@ from textual.content import Content
 from textual.widgets import Input
 
 from zoea.model.errors import SettingsError
+from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import Loaded, load
-from zoea.settings.origin import DEFAULT, Layer, SettingsInvalid
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import BY_ID, Place, bindings, of
 from zoea.tui.dialogs.key_capture import Capturing

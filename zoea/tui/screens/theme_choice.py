@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from zoea.model.errors import SettingsError
-from zoea.settings.origin import DEFAULT, Layer
+from zoea.settings.key_paths import DEFAULT, Layer
 from zoea.text.control_characters import one_line
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.state.settings_form import save

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from zoea.model.errors import SettingsError, ZoeaError
-from zoea.settings.origin import SettingsInvalid
+from zoea.settings.key_paths import SettingsInvalid
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import BY_ID, Place, bindings, of
 from zoea.tui.screens.base import CockpitScreen

@@ -14,15 +14,15 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from zoea.settings.config_writer import set_keys
 from zoea.settings.fields import words
+from zoea.settings.key_paths import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
 from zoea.settings.layers import Loaded, load
-from zoea.settings.origin import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
 from zoea.settings.paths import Places
 from zoea.settings.problems import TABLES, fields_at
 from zoea.settings.reference import kind
 from zoea.settings.schema import Settings
-from zoea.settings.show import HIDDEN, rows
-from zoea.settings.writing import set_keys
+from zoea.settings.settings_display import HIDDEN, rows
 from zoea.tui.commands import keymap
 from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.widgets.status_bars import key_name

@@ -12,9 +12,8 @@ import tomlkit
 from pydantic import SecretStr
 
 from zoea.settings.endpoints import REFERENCE
+from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, dotted, leaves
 from zoea.settings.layers import Loaded
-from zoea.settings.origin import DEFAULT, KeyPath, Origin, dotted
-from zoea.settings.tree import leaves
 
 HIDDEN = "‹hidden›"
 

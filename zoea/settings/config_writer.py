@@ -15,13 +15,12 @@ import tomlkit
 from tomlkit.container import Container
 from tomlkit.items import Table
 
-from zoea.settings.closed_file import one_at_a_time, write_closed
 from zoea.settings.document import parse_document, read_document
-from zoea.settings.origin import KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
+from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted, look
+from zoea.settings.private_file import one_at_a_time, write_closed
 from zoea.settings.problems import problems_of
 from zoea.settings.schema import Settings
-from zoea.settings.show import toml
-from zoea.settings.tree import look
+from zoea.settings.settings_display import toml
 
 _HEADER = re.compile(r"^\s*\[", re.MULTILINE)
 

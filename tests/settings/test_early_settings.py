@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as strength
 from hypothesis import strategies as st
 
-from zoea.settings.early import Early, early
+from zoea.settings.early_settings import Early, early
 from zoea.settings.layers import load
 from zoea.settings.paths import Places
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.context.fold import folded, identifiers, lines
-from zoea.context.text_cut import LEAST, cut_arguments, cut_end, cut_text
+from zoea.context.condensed_text import LEAST, cut_arguments, cut_end, cut_text, folded, identifiers, lines
 from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 

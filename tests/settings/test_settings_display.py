@@ -16,7 +16,7 @@ from zoea.settings.layers import Loaded, load
 from zoea.settings.paths import places
 from zoea.settings.reference import reference, sample
 from zoea.settings.schema import Settings, disagreements
-from zoea.settings.show import HIDDEN, printable, rows, safe, toml
+from zoea.settings.settings_display import HIDDEN, printable, rows, safe, toml
 
 ROOT = Path(__file__).parents[2]
 SECRET = "sk-very-secret-0123456789"

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
+from zoea.settings.config_writer import path_of, set_keys
+from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.layers import load
-from zoea.settings.origin import SettingsInvalid
 from zoea.settings.paths import places
 from zoea.settings.reference import sample
-from zoea.settings.writing import path_of, set_keys
 
 OLD = """\
 # mine
