@@ -20,11 +20,11 @@ from zoea.queries import conversation
 from zoea.queries.find_in_conversation import Finder
 from zoea.store import Store
 from zoea.transfer.export import Format, write
+from zoea.tui.conversation.block_painter import Manner, paint
 from zoea.tui.conversation.blocks import Marks
-from zoea.tui.conversation.paint import Manner, paint
-from zoea.tui.conversation.turn_window import Source, newest, older
+from zoea.tui.conversation.conversation_reader import Source, newest, older
 from zoea.tui.theme import themes
-from zoea.tui.theme.conversation_palette import Palette
+from zoea.tui.theme.role_styles import Palette
 
 PER_TURN = 12
 START = 1_700_000_000_000_000

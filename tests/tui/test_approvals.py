@@ -15,9 +15,10 @@ from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.tui.dialogs import approvals
 from zoea.tui.dialogs.approvals import ApprovalPanel, pretty
 from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.text_layout import chop
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import Prompt
-from zoea.tui.widgets.text_block import TextBlock
-from zoea.tui.widgets.text_lines import TextLines, wrapped
+from zoea.tui.widgets.text_lines import TextLines
 
 
 async def ask(stage: Stage, *names: str, text: str = "burn it") -> None:
@@ -198,13 +199,13 @@ async def test_hostile_arguments_are_shown_as_text(tmp_path: Path) -> None:
 
 
 def test_a_megabyte_is_wrapped_to_the_width() -> None:
-    lines = wrapped("x" * 1_000_000, 80)
+    lines = chop("x" * 1_000_000, 80)
     assert len(lines) == 12_500
     assert {len(line) for line in lines} == {80}
 
 
 def test_wide_characters_are_wrapped_by_cells() -> None:
-    assert wrapped("漢字漢", 4) == ["漢字", "漢"]
+    assert chop("漢字漢", 4) == ["漢字", "漢"]
 
 
 def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:

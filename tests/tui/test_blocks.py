@@ -12,10 +12,10 @@ from tests.tui.sample_turns import HOSTILE, SECOND, START, answer, call, noted, 
 from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Failure, Sender
 from zoea.tui.conversation import markdown_lines
+from zoea.tui.conversation.block_painter import LINES, Manner, paint
 from zoea.tui.conversation.blocks import ASCII, Block, Kind, Marks, Shape, of_turn
-from zoea.tui.conversation.paint import LINES, Manner, paint
 from zoea.tui.theme import themes
-from zoea.tui.theme.conversation_palette import Palette
+from zoea.tui.theme.role_styles import Palette
 
 MARKS = Marks()
 MYSIS = Sender(SenderKind.MYSIS, 2, "beta")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from zoea.queries.broadcasts import Broadcast
 from zoea.tui.swarm_list.broadcasts_panel import said_lines
-from zoea.tui.swarm_list.mysis_row import cells
+from zoea.tui.text_layout import cells
 
 AT = 1_700_000_000_000_000
 TEXT = "Iridium worth 40 credits at p98 in s33, orbit 0; sell at p15 in s6 or at p66 in s23 (seven ticks)"

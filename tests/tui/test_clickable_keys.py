@@ -12,7 +12,7 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.tui.dialogs.connect import Connect
 from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.dialogs.quit import Quitting
-from zoea.tui.widgets.clickable_keys import hints, pressing
+from zoea.tui.widgets.clickable_text import hints, pressing
 
 
 async def click_on(stage: Stage, words: str) -> None:

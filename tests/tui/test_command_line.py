@@ -15,8 +15,8 @@ from zoea.tui.commands.command_prompt import complete
 from zoea.tui.dialogs.command_line import CommandLine
 from zoea.tui.dialogs.confirm import Confirm
 from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import Prompt
-from zoea.tui.widgets.text_block import TextBlock
 
 
 async def typed(stage: Stage, line: str) -> None:

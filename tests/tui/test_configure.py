@@ -10,8 +10,8 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.runtime.mysis_options import configured
 from zoea.tui.dialogs.configure import Configuring
 from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import Choice
-from zoea.tui.widgets.text_block import TextBlock
 
 
 async def form(stage: Stage) -> None:

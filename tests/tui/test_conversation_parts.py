@@ -17,13 +17,13 @@ from textual.strip import Strip
 from tests.tui.sample_turns import START
 from zoea.queries.request_summary import PackSeen, Seen, Sight, Snapshot
 from zoea.store import Store
-from zoea.tui.conversation import context_lines
+from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import Block, Kind, Marks
+from zoea.tui.conversation.conversation_reader import MOST_MEMORIES, Source, Window, around, newer, newest, older
 from zoea.tui.conversation.line_index import Roll, Spot
-from zoea.tui.conversation.turn_window import MOST_MEMORIES, Source, Window, around, newer, newest, older
+from zoea.tui.text_layout import wrap
 from zoea.tui.widgets.live_answer import continuation
 from zoea.tui.widgets.strip_overlay import occurrences, restyle
-from zoea.tui.widgets.text_wrap import wrap
 
 BOLD = Style(bold=True)
 
@@ -212,8 +212,8 @@ def _add_turn(path: Path, number: int) -> None:
 
 class TestSight:
     def test_before_any_request_it_says_so(self) -> None:
-        assert context_lines.sees(Sight()) == [[("no request yet", "quiet")]]
-        assert context_lines.state(Sight(), START) == [[("no tool has read the state yet", "quiet")]]
+        assert focus_lines.sees(Sight()) == [[("no request yet", "quiet")]]
+        assert focus_lines.state(Sight(), START) == [[("no tool has read the state yet", "quiet")]]
 
     def test_packs_say_their_size_and_what_became_of_them(self) -> None:
         packs = (
@@ -224,7 +224,7 @@ class TestSight:
             PackSeen("turn", 11_400, 11_400, "full", "required", True, ""),
         )
         seen = Seen(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
-        lines = ["".join(text for text, _ in line) for line in context_lines.sees(Sight(seen))]
+        lines = ["".join(text for text, _ in line) for line in focus_lines.sees(Sight(seen))]
         assert lines[0] == "~14.8k of 50k   actual 14.3k, estimate +3 %"
         assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "empty", "out", "cut"]
         assert "turn 42  request 4  31k tokens so far" in lines
@@ -232,7 +232,7 @@ class TestSight:
         assert "history: token_budget_per_agent = 60000 would keep it whole" in lines
         assert "the request failed: transient" in lines
         unsent = replace(seen, state="released", error_class="cancelled")
-        assert [("the request was never sent", "waiting")] in context_lines.sees(Sight(unsent))
+        assert [("the request was never sent", "waiting")] in focus_lines.sees(Sight(unsent))
 
     @pytest.mark.parametrize(
         ("content", "shown"),
@@ -245,12 +245,12 @@ class TestSight:
         ],
     )
     def test_a_snapshot_shows_its_fields_and_its_age(self, content: str, shown: str) -> None:
-        lines = context_lines.state(Sight(None, (Snapshot("get_ship", content, START - 12_000_000),)), START)
+        lines = focus_lines.state(Sight(None, (Snapshot("get_ship", content, START - 12_000_000),)), START)
         assert "".join(text for text, _ in lines[0]) == "get_ship  12s ago"
         assert "".join(text for text, _ in lines[1]) == shown
 
     def test_a_value_stands_beside_its_name_wherever_a_line_ends(self) -> None:
         content = '{"system_id": "s33", "place": "p98", "name": "漢字", "note": "It regrows slowly once taken."}'
-        lines = context_lines.state(Sight(None, (Snapshot("get_ship", content, START),)), START, width=30)
+        lines = focus_lines.state(Sight(None, (Snapshot("get_ship", content, START),)), START, width=30)
         shown = ["".join(text for text, _ in line) for line in lines[1:]]
         assert shown == ["system_id s33   place p98", "name 漢字", "note It regrows slowly once taken."]

@@ -24,12 +24,12 @@ from zoea.tui.conversation.blocks import Kind
 from zoea.tui.dialogs.export import Exporting
 from zoea.tui.screens.find import Finding
 from zoea.tui.screens.focus import Focus
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.conversation_view import Transcript
-from zoea.tui.widgets.find_bar import FindBar
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.search_inputs import FindBar
 from zoea.tui.widgets.status_bars import Line
-from zoea.tui.widgets.text_block import TextBlock
 
 LONG = "\n\n".join(f"paragraph {number}" for number in range(12))
 

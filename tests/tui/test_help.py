@@ -11,8 +11,8 @@ from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.screens.help import Help
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickList
-from zoea.tui.widgets.text_block import TextBlock
 
 SANDBOX = BY_ID["welcome.sandbox"].description
 

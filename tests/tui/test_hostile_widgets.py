@@ -24,12 +24,12 @@ from zoea.tui import widgets
 from zoea.tui.dialogs.approvals import ApprovalPanel
 from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.inspector import Inspector
+from zoea.tui.widgets.clickable_text import Rule
 from zoea.tui.widgets.context_panel import SightSide
 from zoea.tui.widgets.conversation_view import Transcript
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyLine
-from zoea.tui.widgets.titled_rule import Rule
 
 MARK = "list[int]"
 BAD = " ".join((MARK, *HOSTILE[1:], HOSTILE[0]))

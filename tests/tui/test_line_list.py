@@ -11,7 +11,8 @@ from textual.selection import Selection
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.test_log import happen, open_log
 from zoea.tui.screens.focus import Focus
-from zoea.tui.widgets.line_list import LineList, spread
+from zoea.tui.text_layout import spread
+from zoea.tui.widgets.line_list import LineList
 
 
 async def many(stage: Stage) -> LineList:

@@ -14,12 +14,12 @@ from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, MysisView
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Block, Kind
-from zoea.tui.conversation.header_lines import doing, failure_lines
-from zoea.tui.conversation.plain_markdown import lines_of, unmarked
+from zoea.tui.conversation.focus_lines import doing, failure_lines
 from zoea.tui.conversation.recent_lines import recent_lines, request_lines
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.mysis_row import Columns, Row, budget_of_turn, compose, heads, model_of, waits_for
 from zoea.tui.terminal.terminal_control import title_of
+from zoea.tui.text_layout import lines_of, unmarked
 from zoea.tui.widgets.mysis_detail import brief
 from zoea.tui.widgets.mysis_detail import doing as detail_doing
 from zoea.tui.widgets.swarm_table import SwarmTable

@@ -17,8 +17,8 @@ from zoea.model.values import Failure, SwarmView
 from zoea.tui.dialogs.approvals import ApprovalPanel
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.swarm_list.needs_you_panel import next_in_need
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.swarm_table import SwarmTable
-from zoea.tui.widgets.text_block import TextBlock
 
 
 def faulty(key_is_wrong: list[bool]) -> list[Rule]:

@@ -12,8 +12,8 @@ from zoea.runtime.mysis_options import choices
 from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import Choice
-from zoea.tui.widgets.text_block import TextBlock
 
 
 async def dialog(stage: Stage) -> NewMysis:

@@ -21,7 +21,7 @@ from zoea.tui.conversation.request_lines import (
     plan_lines,
     request_line,
 )
-from zoea.tui.widgets.line_list import Piece
+from zoea.tui.text_layout import Piece
 
 REQUEST = Request(
     id=7,

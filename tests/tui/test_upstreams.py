@@ -13,7 +13,7 @@ from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.store import Store
-from zoea.tui.conversation.tool_text import pretty, skeleton
+from zoea.tui.conversation.tool_items import pretty, skeleton
 from zoea.tui.dialogs.try_tool import TryTool
 from zoea.tui.screens.upstreams import Upstreams
 from zoea.tui.widgets.folding_list import FoldingList

@@ -31,8 +31,8 @@ from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.help import Help
 from zoea.tui.screens.welcome import Welcome
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import Choice
-from zoea.tui.widgets.text_block import TextBlock
 
 
 @asynccontextmanager

@@ -16,8 +16,7 @@ from zoea.queries.conversation import Entry, Page, Turn
 from zoea.text.call_text import spoken_arguments
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
-
-Piece = tuple[str, str]
+from zoea.tui.text_layout import Piece
 
 
 class Kind(StrEnum):

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from textual.strip import Strip
 
+from zoea.tui.conversation.block_painter import Manner, paint, weight
 from zoea.tui.conversation.blocks import Block, Kind
 from zoea.tui.conversation.line_index import Roll
-from zoea.tui.conversation.paint import Manner, paint, weight
 
 WHOLE_CHARS = 400_000
 _FOLDING = (Kind.REASONING, Kind.CALL)

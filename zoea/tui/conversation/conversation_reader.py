@@ -1,20 +1,141 @@
-"""What a Focus screen has read of one mysis: its window of turns, kept current, one reading at a time.
+"""The part of a conversation that is loaded: turns that follow each other, grown and trimmed at either end.
 
-Every read runs in a thread, in the order it was asked for; what was asked for
-twice meanwhile is read once.
+Each function gives a new window and is called in a thread; what a reader scrolls
+away from is let go of, so that a day of reading costs no more than an hour.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import StoreError
+from zoea.queries import conversation
+from zoea.queries.conversation import Page, Turn
 from zoea.queries.find_in_conversation import Found, Hit
-from zoea.tui.conversation import turn_window as windows
-from zoea.tui.conversation.turn_window import Source, Window
+from zoea.tui.conversation.blocks import Block, Marks, of_page, of_turn
+
+MOST_MEMORIES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a conversation is read, and what its blocks are made with."""
+
+    database: Path
+    mysis_id: int
+    now: int
+    marks: Marks
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Turns, their blocks by the turn's number, and what lies beyond them."""
+
+    turns: tuple[Turn, ...] = ()
+    made: Mapping[int, tuple[Block, ...]] = field(default_factory=dict)
+    waiting: tuple[Block, ...] = ()
+    has_older: bool = False
+    has_newer: bool = False
+    last_number: int = 0
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """All of them in order, with what waits in the inbox at the end."""
+        return (*(block for turn in self.turns for block in self.made[turn.number]), *self.waiting)
+
+    @property
+    def is_running_a_call(self) -> bool:
+        """Whether a call is on its way, whose time is shown as it passes."""
+        calls = (call for turn in self.turns[-1:] for entry in turn.entries for call in entry.memory.calls)
+        return any(call.started_at is not None and call.ended_at is None for call in calls)
+
+
+def newest(source: Source) -> Window:
+    """The end of the conversation. Raises StoreError."""
+    return _of(source, conversation.newest(source.database, source.mysis_id))
+
+
+def around(source: Source, number: int) -> Window:
+    """A turn and its neighbours. Raises StoreError."""
+    return _of(source, conversation.around(source.database, source.mysis_id, number))
+
+
+def older(source: Source, window: Window) -> Window:
+    """The window and what came before it; its newest turns are let go of where it is full."""
+    if not window.turns:
+        return window
+    page = conversation.older(source.database, source.mysis_id, window.turns[0].number)
+    grown = replace(
+        window,
+        turns=(*page.turns, *window.turns),
+        made={**window.made, **_blocks(source, page)},
+        has_older=page.has_older,
+    )
+    kept, held = [grown.turns[0]], len(grown.turns[0].entries)
+    for turn in grown.turns[1:]:
+        held += len(turn.entries)
+        if held > MOST_MEMORIES:
+            break
+        kept.append(turn)
+    if len(kept) < len(grown.turns):
+        return replace(grown, turns=tuple(kept), has_newer=True, waiting=())
+    return grown
+
+
+def newer(source: Source, window: Window) -> Window:
+    """The window as it now stands, and what came after it; its oldest turns are let go of where it is full."""
+    if not window.turns:
+        return newest(source)
+    since = _first_open(window)
+    page = conversation.newer(source.database, source.mysis_id, since)
+    before = tuple(turn for turn in window.turns if turn.number < since)
+    turns = (*before, *page.turns)
+    dropped, held = 0, sum(len(turn.entries) for turn in turns)
+    while held > MOST_MEMORIES and dropped < len(turns) - 1:
+        held -= len(turns[dropped].entries)
+        dropped += 1
+    made = {**window.made, **_blocks(source, page)}
+    return Window(
+        turns=turns[dropped:],
+        made={turn.number: made[turn.number] for turn in turns[dropped:]},
+        waiting=_waiting(source, page),
+        has_older=window.has_older or dropped > 0,
+        has_newer=page.has_newer,
+        last_number=page.last_number,
+    )
+
+
+def _first_open(window: Window) -> int:
+    """The number of the first loaded turn that may still change, at the latest the last one."""
+    return next((turn.number for turn in window.turns if turn.outcome is None), window.turns[-1].number)
+
+
+def _of(source: Source, page: Page) -> Window:
+    return Window(
+        turns=page.turns,
+        made=_blocks(source, page),
+        waiting=_waiting(source, page),
+        has_older=page.has_older,
+        has_newer=page.has_newer,
+        last_number=page.last_number,
+    )
+
+
+def _blocks(source: Source, page: Page) -> dict[int, tuple[Block, ...]]:
+    return {turn.number: of_turn(turn, source.now, source.marks) for turn in page.turns}
+
+
+def _waiting(source: Source, page: Page) -> tuple[Block, ...]:
+    return of_page(replace(page, turns=()), source.now, source.marks)
+
+
+# Every read runs in a thread, in the order it was asked for; what was asked for
+# twice meanwhile is read once.
 
 Reader = Callable[[Source, Window], Window]
 
@@ -44,24 +165,24 @@ class Reading:
 
     def newest(self) -> None:
         """Read the end."""
-        self._want("newest", lambda source, _: windows.newest(source))
+        self._want("newest", lambda source, _: newest(source))
 
     def around(self, number: int, why: str = "around") -> None:
         """Read a turn and its neighbours."""
-        self._want(why, lambda source, _: windows.around(source, number))
+        self._want(why, lambda source, _: around(source, number))
 
     def older(self) -> None:
         """Read what came before."""
         if self.window.has_older:
-            self._want("older", windows.older)
+            self._want("older", older)
 
     def newer(self) -> None:
         """Read what came after."""
-        self._want("newer", windows.newer)
+        self._want("newer", newer)
 
     def changed(self) -> None:
         """Something happened: read the end again, where it is the end that is loaded."""
-        self._want("changed", lambda source, window: window if window.has_newer else windows.newer(source, window))
+        self._want("changed", lambda source, window: window if window.has_newer else newer(source, window))
 
     def forget(self) -> None:
         """Another mysis: nothing that was asked for is wanted any more."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from textual.selection import Selection
 from textual.strip import Strip
 
+from zoea.tui.conversation.block_painter import BODY
 from zoea.tui.conversation.blocks import Block, Kind
-from zoea.tui.conversation.paint import BODY
 
 
 @dataclass(frozen=True, slots=True)

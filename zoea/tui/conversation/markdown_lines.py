@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
-from zoea.tui.theme.conversation_palette import Palette
+from zoea.tui.theme.role_styles import Palette
 
 LONGEST_CHARS = 20_000
 LONGEST_LINES = 1_500

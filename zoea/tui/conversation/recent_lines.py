@@ -12,12 +12,11 @@ from zoea.model.values import Failure, MysisView
 from zoea.queries.request_summary import Seen, Sight
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.conversation import context_lines
+from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import Block, Kind
-from zoea.tui.conversation.plain_markdown import lines_of
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import Piece, budget_of_turn, cut, fit
-from zoea.tui.widgets.text_wrap import wrap
+from zoea.tui.swarm_list.mysis_row import budget_of_turn
+from zoea.tui.text_layout import Piece, cut, fit, lines_of, wrap
 
 TEXT_CHARS = 2000
 ANSWER_LINES = 4
@@ -57,7 +56,7 @@ def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
 
 def request_lines(seen: Seen | None, view: MysisView, height: int) -> list[list[Piece]]:
     """What its newest request held, and what it used in all; where lines are few, the empty ones go first."""
-    lines = context_lines.sees(Sight(seen))
+    lines = focus_lines.sees(Sight(seen))
     used: list[Piece] = [(number_format.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:
         used.append((f"  {number_format.money(view.cost_micros)}", "quiet"))

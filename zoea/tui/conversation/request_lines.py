@@ -8,14 +8,13 @@ from zoea.context import Decision, Plan, Reason, Status, Step, Variant, done, wh
 from zoea.context.forms import FormKind
 from zoea.model.enums import RequestState, Role
 from zoea.queries.phrases import failure_phrase, was_unsent
-from zoea.queries.request_inspection import Inspection, OfferedTool, Request, Sent
+from zoea.queries.request_inspection import Inspection, Request, Sent
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Marks
-from zoea.tui.swarm_list.mysis_row import fit, model_of
+from zoea.tui.swarm_list.mysis_row import model_of
+from zoea.tui.text_layout import Piece, fit, wrap
 from zoea.tui.widgets.folding_list import Item
-from zoea.tui.widgets.line_list import Piece
-from zoea.tui.widgets.text_wrap import wrap
 
 PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "waiting")
 """Packs in their order have these roles, in the bar and in the table."""
@@ -213,18 +212,6 @@ def form_words(sent: Sent) -> str:
     if kind is FormKind.TAIL:
         return f"its last {number_format.size(sent.kept_chars)}"
     return _FORMS[kind]
-
-
-def tool_items(tools: Sequence[OfferedTool]) -> list[Item]:
-    """The tools that were offered: name, what it is for, its schema."""
-    return [
-        Item(
-            [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")],
-            body=((tool.description, ""), (tool.schema, "quiet")),
-            brief=0,
-        )
-        for tool in tools
-    ]
 
 
 def _state(request: Request) -> tuple[str, str]:

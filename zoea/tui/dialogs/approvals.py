@@ -25,8 +25,9 @@ from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import KeyLine
-from zoea.tui.widgets.text_block import Piece, TextBlock
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.3

@@ -15,8 +15,8 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import Situation
 from zoea.tui.commands.command_prompt import Completion, complete, run
 from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.swarm_list.mysis_row import fit
-from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.text_layout import Piece, fit
+from zoea.tui.widgets.clickable_text import TextBlock
 
 _WORD = 24
 

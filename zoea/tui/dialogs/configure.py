@@ -22,9 +22,9 @@ from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line, strip
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock, hints
 from zoea.tui.widgets.inline_choice import Choice
-from zoea.tui.widgets.text_block import Piece, TextBlock
 
 if TYPE_CHECKING:
     from zoea.runtime.mysis_options import Configured

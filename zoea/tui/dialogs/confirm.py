@@ -11,7 +11,8 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 
 
 class Confirm(CockpitModal[bool]):

@@ -17,9 +17,9 @@ from zoea.runtime.model_connection import Connection, connect, tried
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock, hints
 from zoea.tui.widgets.inline_choice import Choice
-from zoea.tui.widgets.text_block import Piece, TextBlock
 
 TYPES = (
     ("openai", "OpenAI, or anything that speaks as it does"),

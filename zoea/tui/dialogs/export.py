@@ -16,9 +16,8 @@ from zoea.text.control_characters import one_line
 from zoea.transfer.export import Format, file_name, write
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.swarm_list.mysis_row import Piece
-from zoea.tui.widgets.clickable_keys import hints
-from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock, hints
 
 _WORDS = {
     Format.MARKDOWN: "Markdown, to read and to paste",

@@ -16,10 +16,9 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.swarm_list.mysis_row import Piece, fit
-from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.text_layout import Piece, fit
+from zoea.tui.widgets.clickable_text import TextBlock, hints
 from zoea.tui.widgets.pick_list import Choice, PickList
-from zoea.tui.widgets.text_block import TextBlock
 
 _TEMPLATE, _TOOL, _UPSTREAM = 18, 30, 12
 """Widths of the columns: with the age they fill a box of eighty columns."""

@@ -13,8 +13,9 @@ from textual.content import Content
 from zoea.tui.commands import keymap
 from zoea.tui.commands.actions import Action
 from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import key_name
-from zoea.tui.widgets.text_block import Piece, TextBlock
 
 
 class Capturing(CockpitModal[str]):

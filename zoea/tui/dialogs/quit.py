@@ -16,7 +16,8 @@ from textual.types import CSSPathType
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 
 _WITHIN_S = 10
 _BAR = 40

@@ -15,9 +15,10 @@ from zoea.model.errors import ZoeaError
 from zoea.model.values import ToolTrial, ToolView
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.conversation.tool_text import hints, skeleton
+from zoea.tui.conversation.tool_items import hints, skeleton
 from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.text_lines import TextLines
 
 RUN_KEY = "ctrl+r"

@@ -15,7 +15,8 @@ from zoea.settings.paths import places
 from zoea.text.control_characters import one_line
 from zoea.tui.app import OTHER
 from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.widgets.text_block import Piece, TextBlock
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 
 AGAIN, LOOK, QUIT = "again", "look", "quit"
 

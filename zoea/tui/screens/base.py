@@ -13,7 +13,8 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Action, Place, Situation, of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
-from zoea.tui.widgets.status_bars import KeyLine, Line, Piece
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.status_bars import KeyLine, Line
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit

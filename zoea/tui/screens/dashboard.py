@@ -26,14 +26,13 @@ from zoea.tui.screens.mysis_controller import Commanding
 from zoea.tui.swarm_list.broadcasts_panel import said_lines
 from zoea.tui.swarm_list.mysis_row import Row, heads
 from zoea.tui.swarm_list.needs_you_panel import Reach, needs_lines, next_in_need
-from zoea.tui.widgets.clickable_keys import hints
-from zoea.tui.widgets.filter_line import FilterLine
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import Rule, TextBlock, hints
 from zoea.tui.widgets.message_prompt import Prompt
 from zoea.tui.widgets.mysis_detail import MysisDetail
+from zoea.tui.widgets.search_inputs import FilterLine
 from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.swarm_table import SwarmTable
-from zoea.tui.widgets.text_block import Piece, TextBlock
-from zoea.tui.widgets.titled_rule import Rule
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25

@@ -12,7 +12,7 @@ from zoea.model.errors import StoreError
 from zoea.queries.find_in_conversation import Finder, Found
 from zoea.tui.conversation.conversation_reader import first_hit, key_of, told
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.widgets.find_bar import FindBar
+from zoea.tui.widgets.search_inputs import FindBar
 
 if TYPE_CHECKING:
     from zoea.tui.screens.focus import Focus

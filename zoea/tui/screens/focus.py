@@ -15,23 +15,22 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.tui.commands.actions import Place, Situation, bindings, of
 from zoea.tui.conversation.blocks import ASCII, Kind, Marks
-from zoea.tui.conversation.conversation_reader import Reading, worth
-from zoea.tui.conversation.header_lines import Edge, edge_pieces, failure_lines, shortened, who_and_what
+from zoea.tui.conversation.conversation_reader import Reading, Source, Window, worth
+from zoea.tui.conversation.focus_lines import Edge, edge_pieces, failure_lines, shortened, who_and_what
 from zoea.tui.conversation.line_index import Spot
-from zoea.tui.conversation.turn_window import Source, Window
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.copy_text import Copying
 from zoea.tui.screens.find import Finding
 from zoea.tui.screens.message_controller import Speaking
-from zoea.tui.swarm_list.mysis_row import cells
-from zoea.tui.theme.conversation_palette import Palette
+from zoea.tui.text_layout import cells
+from zoea.tui.theme.role_styles import Palette
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.context_panel import SightSide
 from zoea.tui.widgets.conversation_view import Transcript
-from zoea.tui.widgets.find_bar import FindBar
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.search_inputs import FindBar
 from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
-from zoea.tui.widgets.text_block import TextBlock
 
 LIVE_SHARE = 2
 _PARTS = (Transcript, LiveAnswer, FindBar, SightSide, Prompt, KeyLine)

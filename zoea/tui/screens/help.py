@@ -13,10 +13,10 @@ from textual.widgets import Input
 from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, Place, Situation
 from zoea.tui.commands.keymap import fixed_of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.swarm_list.mysis_row import fit
+from zoea.tui.text_layout import fit
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import Choice, PickList
 from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
-from zoea.tui.widgets.text_block import TextBlock
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 16

@@ -19,12 +19,14 @@ from zoea.queries.request_inspection import Inspection, Request, inspected, requ
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import Place, Situation, bindings, of
 from zoea.tui.conversation.blocks import ASCII, Marks
-from zoea.tui.conversation.request_lines import head_lines, message_items, plan_lines, request_line, tool_items
+from zoea.tui.conversation.request_lines import head_lines, message_items, plan_lines, request_line
+from zoea.tui.conversation.tool_items import tool_items
 from zoea.tui.screens.tabbed_screen import PartedScreen
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
-from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyLine, Line
-from zoea.tui.widgets.text_block import TextBlock
 
 PAGE = 200
 

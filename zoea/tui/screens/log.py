@@ -21,11 +21,10 @@ from zoea.queries.phrases import UNREMARKABLE
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
 from zoea.tui.screens.tabbed_screen import PartedScreen
-from zoea.tui.swarm_list.mysis_row import fit
-from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.text_layout import Piece, fit, wrap
+from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyLine, Line
 from zoea.tui.widgets.text_lines import TextLines
-from zoea.tui.widgets.text_wrap import wrap
 
 WHO_WIDTH = 12
 KEPT_LINES = 4_000

@@ -17,10 +17,10 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.swarm_list.mysis_row import fit
-from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.text_layout import Piece, fit
+from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyLine, Line
-from zoea.tui.widgets.text_block import TextBlock
 
 AFTER_KEY_S = 0.08
 WHO_WIDTH = 14

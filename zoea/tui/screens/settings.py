@@ -25,10 +25,10 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.theme_choice import TITLE_WIDTH, ChoosingLook
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.state.settings_form import KEYS, LOOK, Field, Group, groups, parsed, save
-from zoea.tui.swarm_list.mysis_row import fit
+from zoea.tui.text_layout import fit
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import Choice, PickList
 from zoea.tui.widgets.status_bars import KeyLine, Line
-from zoea.tui.widgets.text_block import TextBlock
 
 CONNECT = "+"
 POLL_S = 1.0

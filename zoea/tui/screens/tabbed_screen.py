@@ -8,8 +8,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.widgets.clickable_keys import Word
-from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock, Word
 
 
 class PartedScreen(CockpitScreen[None]):

@@ -13,10 +13,9 @@ from zoea.settings.key_paths import DEFAULT, Layer
 from zoea.text.control_characters import one_line
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.state.settings_form import save
-from zoea.tui.swarm_list.mysis_row import fit
+from zoea.tui.text_layout import Piece, fit
 from zoea.tui.theme import themes
 from zoea.tui.widgets.pick_list import Choice, PickList
-from zoea.tui.widgets.text_block import Piece
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit

@@ -7,7 +7,7 @@ from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import ModalScreen
 
-from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock
 
 MINIMUM = Size(80, 20)
 

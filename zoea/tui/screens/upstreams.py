@@ -20,14 +20,13 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, Situation, bindings, of
 from zoea.tui.conversation.blocks import ASCII, Marks
-from zoea.tui.conversation.tool_text import tool_item
+from zoea.tui.conversation.tool_items import tool_item
 from zoea.tui.screens.tabbed_screen import PartedScreen
-from zoea.tui.swarm_list.mysis_row import fit
+from zoea.tui.text_layout import Piece, fit, wrap
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList, Item
-from zoea.tui.widgets.line_list import LineList, Piece
+from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyLine, Line
-from zoea.tui.widgets.text_block import TextBlock
-from zoea.tui.widgets.text_wrap import wrap
 
 NAME_WIDTH = 14
 STATE_WIDTH = 9

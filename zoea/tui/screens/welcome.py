@@ -17,10 +17,10 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import BY_ID, Place, bindings, of
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.swarm_list.mysis_row import fit
+from zoea.tui.text_layout import fit
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import Choice, PickList
 from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
-from zoea.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
     from zoea.llm.discovery import Found, Key

@@ -11,8 +11,7 @@ from zoea.model.values import Receipt
 from zoea.queries.broadcasts import Broadcast
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.swarm_list.mysis_row import Piece, cells, fit
-from zoea.tui.widgets.text_wrap import wrap
+from zoea.tui.text_layout import Piece, cells, fit, wrap
 
 
 def receipt_line(receipt: Receipt) -> str:

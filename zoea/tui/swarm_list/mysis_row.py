@@ -7,20 +7,16 @@ shifts when a number grows. Source: spec tui.md, "80x24".
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.conversation.plain_markdown import unmarked
 from zoea.tui.swarm_list import attention
-
-Piece = tuple[str, str]
-"""A text and the role it is drawn in; an empty role is plain text."""
+from zoea.tui.text_layout import Piece, fit, unmarked
 
 CONTEXT_WIDTH = 10
 AGE_WIDTH = 4
@@ -156,34 +152,6 @@ def _is_waiting(view: MysisView) -> bool:
 
 def _until(then: int, now: int) -> str:
     return number_format.span(max(0, (then - now) / number_format.SECOND))
-
-
-def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Exactly `width` cells: cut with an ellipsis, or padded."""
-    if width <= 0:
-        return ""
-    if cell_len(text) > width:
-        return set_cell_size(text, width - 1).rstrip("\x00") + "…" if width > 1 else "…"
-    pad = " " * (width - cell_len(text))
-    return pad + text if right else text + pad
-
-
-def cells(pieces: Sequence[Piece]) -> int:
-    """How wide they are together."""
-    return sum(cell_len(text) for text, _ in pieces)
-
-
-def cut(pieces: Sequence[Piece], width: int) -> list[Piece]:
-    """The pieces up to `width` cells, with an ellipsis where they go on."""
-    line: list[Piece] = []
-    room = width
-    for text, role in pieces:
-        size = cell_len(text)
-        if size > room:
-            return [*line, (fit(text, room), role)] if room > 0 else line
-        line.append((text, role))
-        room -= size
-    return line
 
 
 def heads(columns: Columns) -> list[Piece]:

@@ -19,10 +19,10 @@ from zoea.tui import number_format
 from zoea.tui.state.open_approvals import Asked
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.broadcasts_panel import ONE_LINE_FROM
-from zoea.tui.swarm_list.mysis_row import cut, fit, glyph
-from zoea.tui.widgets.clickable_keys import Word
+from zoea.tui.swarm_list.mysis_row import glyph
+from zoea.tui.text_layout import cut, fit, wrap
+from zoea.tui.widgets.clickable_text import Word
 from zoea.tui.widgets.status_bars import key_name
-from zoea.tui.widgets.text_wrap import wrap
 
 Line = list[Word]
 

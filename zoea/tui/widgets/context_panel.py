@@ -11,10 +11,10 @@ from textual.message import Message
 
 from zoea.model.errors import StoreError
 from zoea.queries.request_summary import Sight, sight
-from zoea.tui.conversation import context_lines
-from zoea.tui.conversation.turn_window import Source
+from zoea.tui.conversation import focus_lines
+from zoea.tui.conversation.conversation_reader import Source
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.widgets.text_block import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock
 
 EVERY_US = 1_000_000
 
@@ -98,6 +98,6 @@ class SightSide(Vertical):
         # The side may be going while its last reading comes back.
         for block in self.query(TextBlock):
             if block.id == "sees":
-                block.put(context_lines.sees(self._sight))
+                block.put(focus_lines.sees(self._sight))
             elif source is not None:
-                block.put(context_lines.state(self._sight, source.now))
+                block.put(focus_lines.state(self._sight, source.now))

@@ -22,12 +22,12 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from zoea.tui.conversation.block_painter import BODY, Manner
 from zoea.tui.conversation.blocks import Block, Kind, Marks
 from zoea.tui.conversation.conversation_document import Sheet, Shown, paint_all, work
 from zoea.tui.conversation.line_index import Roll, Spot
-from zoea.tui.conversation.paint import BODY, Manner
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.theme.conversation_palette import Palette
+from zoea.tui.theme.role_styles import Palette
 from zoea.tui.widgets.strip_overlay import occurrences, restyle
 
 PAINT_HERE = 5_000

@@ -15,8 +15,8 @@ from textual import work
 
 from zoea.text.control_characters import strip
 from zoea.tui.conversation.blocks import Marks
-from zoea.tui.widgets.line_list import LineList, Piece, spread
-from zoea.tui.widgets.text_wrap import wrap
+from zoea.tui.text_layout import Piece, spread, wrap
+from zoea.tui.widgets.line_list import LineList
 
 INDENT = 2
 _ON_THE_LOOP = 40_000

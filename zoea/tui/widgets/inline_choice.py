@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from zoea.text.control_characters import one_line
-from zoea.tui.swarm_list.mysis_row import fit
+from zoea.tui.text_layout import fit
 from zoea.tui.theme.role_styles import styles_of
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -22,11 +21,11 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.text.control_characters import strip
+from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
-from zoea.tui.widgets import text_selection
+from zoea.tui.widgets import strip_overlay
 from zoea.tui.widgets.strip_overlay import clipped
 
-Piece = tuple[str, str]
 LineOf = Callable[[int, int], Sequence[Piece]]
 """Gives the pieces of a line by its place and the cells it has; roles are the theme's, and `hit` for what was found."""
 
@@ -212,7 +211,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         """All lines as they read, for tests and screen readers; at most as many as may be copied."""
         if not self.count:
             return self._empty
-        return "\n".join(self.text_of(place) for place in range(min(self.count, text_selection.COPY_LINES)))
+        return "\n".join(self.text_of(place) for place in range(min(self.count, strip_overlay.COPY_LINES)))
 
     def render_line(self, y: int) -> Strip:
         width = self.width
@@ -233,34 +232,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         for text, role in self._line_of(place, width):
             style = styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)
             segments.append(Segment(strip(text).replace("\n", " ").expandtabs(2), under + style))
-        line = text_selection.highlighted(self, Strip(segments), place)
+        line = strip_overlay.highlighted(self, Strip(segments), place)
         return clipped(line, width).adjust_cell_length(width, under).apply_offsets(0, place)
 
     # Selecting.
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return text_selection.read(selection, self.count, self.text_of)
+        return strip_overlay.read(selection, self.count, self.text_of)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
-
-
-def spread(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
-    """One line with pieces at both ends; where both have no room the left is cut."""
-    room = width - sum(cell_len(strip(text)) for text, _ in right)
-    if room < 8:
-        right, room = (), width
-    pieces: list[Piece] = []
-    used = 0
-    for raw, role in left:
-        text = strip(raw).replace("\n", " ")
-        size = cell_len(text)
-        if used >= room:
-            break
-        if used + size > room:
-            pieces.append((set_cell_size(text, max(0, room - used - 1)) + "…", role))
-            used = room
-            break
-        pieces.append((text, role))
-        used += size
-    return [*pieces, (" " * max(0, room - used), ""), *right]

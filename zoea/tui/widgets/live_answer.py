@@ -17,9 +17,8 @@ from textual.widgets.markdown import MarkdownStream
 
 from zoea.text.control_characters import strip
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.swarm_list.mysis_row import Piece
-from zoea.tui.widgets.text_block import TextBlock
-from zoea.tui.widgets.text_wrap import wrap
+from zoea.tui.text_layout import Piece, wrap
+from zoea.tui.widgets.clickable_text import TextBlock
 
 
 def continuation(seen: str, tail: str) -> str | None:

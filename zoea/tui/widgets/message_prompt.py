@@ -18,7 +18,7 @@ from zoea.model.enums import DeliveryMode
 from zoea.text.control_characters import strip
 from zoea.tui import number_format
 from zoea.tui.state.drafts import Drafts
-from zoea.tui.widgets.clickable_keys import hints
+from zoea.tui.widgets.clickable_text import hints
 
 # What is marked is kept beside the text and put back when it is sent. Pure.
 

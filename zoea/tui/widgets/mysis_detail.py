@@ -25,20 +25,10 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import (
-    CALL_SIGN,
-    Piece,
-    budget_of_turn,
-    cells,
-    cut,
-    glyph,
-    model_of,
-    said,
-    said_since,
-    time_left,
-)
+from zoea.tui.swarm_list.mysis_row import CALL_SIGN, budget_of_turn, glyph, model_of, said, said_since, time_left
+from zoea.tui.text_layout import Piece, cells, cut
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import Line
-from zoea.tui.widgets.text_block import TextBlock
 
 if TYPE_CHECKING:
     from zoea.queries.request_summary import Seen

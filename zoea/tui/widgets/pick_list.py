@@ -17,10 +17,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from zoea.text.control_characters import strip
+from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets.strip_overlay import clipped
-
-Piece = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from zoea.text.control_characters import strip
 from zoea.tui.commands.actions import Action, Situation
 from zoea.tui.commands.typed_keys import TypedKey
+from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 
 KEY_NAMES = {
@@ -40,7 +41,6 @@ def key_name(key: str) -> str:
     return KEY_NAMES.get(first, first)
 
 
-Piece = tuple[str, str]
 URGENT = ("asking", "errored")
 """Roles of what is shown however little room there is."""
 CUT_LEAST = 10

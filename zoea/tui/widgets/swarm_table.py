@@ -19,9 +19,10 @@ from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, Columns, Piece, Row, compose
+from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, Columns, Row, compose
+from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
-from zoea.tui.widgets import text_selection
+from zoea.tui.widgets import strip_overlay
 
 _DRAWN_KEPT = 500
 
@@ -210,11 +211,11 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             if self.has_focus:
                 under += Style(bold=True)
         segments = [Segment(text, plain + styles.of(role) + under) for text, role in pieces]
-        line = text_selection.highlighted(self, Strip(segments), place)
+        line = strip_overlay.highlighted(self, Strip(segments), place)
         return line.adjust_cell_length(width, plain + under).apply_offsets(0, place)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return text_selection.read(selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at)))
+        return strip_overlay.read(selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at)))
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

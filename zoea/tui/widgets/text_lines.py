@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 
-from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual import events
 from textual.geometry import Size
@@ -16,7 +15,7 @@ from textual.strip import Strip
 
 from zoea.text.control_characters import strip
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.widgets.text_wrap import wrap
+from zoea.tui.text_layout import chop, wrap
 
 _AT_ONCE = 20_000
 """Characters that are wrapped on the loop; longer texts go to a thread."""
@@ -67,7 +66,7 @@ class TextLines(ScrollView, can_focus=True):
             self._take(lines)
 
     def _wrapped(self, text: str, width: int) -> list[str]:
-        return list(wrap(strip(text), width)) if self._by_words else wrapped(text, width)
+        return list(wrap(strip(text), width)) if self._by_words else chop(text, width)
 
     def _take(self, lines: list[str]) -> None:
         self._lines = lines
@@ -81,16 +80,3 @@ class TextLines(ScrollView, can_focus=True):
         if place >= len(self._lines):
             return Strip.blank(width, plain)
         return Strip([Segment(self._lines[place], plain)]).adjust_cell_length(width, plain)
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells; control characters are gone, tabs are two spaces."""
-    lines: list[str] = []
-    for line in strip(text).expandtabs(2).split("\n"):
-        if line.isascii():
-            lines += [line[at : at + width] for at in range(0, len(line), width)] or [""]
-        elif cell_len(line) <= width:
-            lines.append(line)
-        else:
-            lines += chop_cells(line, width)
-    return lines

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoea.model.values import ToolView
+from zoea.queries.request_inspection import OfferedTool
 from zoea.text.control_characters import one_line
+from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.folding_list import Item
-from zoea.tui.widgets.line_list import Piece
 
 _FEW = 4
 _EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
@@ -22,6 +23,18 @@ def tool_item(tool: ToolView) -> Item:
     body += [(f"Zoea fills in: {', '.join(tool.injected)}", "asking")] if tool.injected else []
     body.append((pretty(tool.schema), "quiet"))
     return Item(head, [(f" {word}", role) for word, role in hints(tool)], body, brief=0)
+
+
+def tool_items(tools: Sequence[OfferedTool]) -> list[Item]:
+    """The tools that were offered: name, what it is for, its schema."""
+    return [
+        Item(
+            [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")],
+            body=((tool.description, ""), (tool.schema, "quiet")),
+            brief=0,
+        )
+        for tool in tools
+    ]
 
 
 def hints(tool: ToolView) -> list[Piece]:

@@ -10,17 +10,71 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
 
+from zoea.text.control_characters import strip
 from zoea.tui import number_format
 from zoea.tui.conversation import markdown_lines
-from zoea.tui.conversation.blocks import Block, Kind, Marks, Piece, Shape
-from zoea.tui.conversation.json_tree import tree
-from zoea.tui.theme.conversation_palette import Palette
-from zoea.tui.widgets.text_wrap import wrap
+from zoea.tui.conversation.blocks import Block, Kind, Marks, Shape
+from zoea.tui.text_layout import Piece, wrap
+from zoea.tui.theme.role_styles import Palette
+
+DEPTH = 20
+VALUE_CHARS = 400
+
+
+def tree(value: Any, width: int, marks: Marks) -> Iterator[list[Piece]]:
+    """The lines below the value itself, each at most about `width` characters before it is wrapped."""
+    yield from _children(value, "", width, marks, DEPTH)
+
+
+def _children(value: Any, indent: str, width: int, marks: Marks, depth: int) -> Iterator[list[Piece]]:
+    if isinstance(value, dict):
+        items = [(f"{_one_line(str(key))}: ", item) for key, item in value.items()]
+    elif isinstance(value, list):
+        items = [("", item) for item in value]
+    else:
+        yield [(indent, "quiet"), (_inline(value), "")]
+        return
+    if not items:
+        yield [(indent, "quiet"), ("empty", "quiet")]
+    for place, (key, item) in enumerate(items):
+        is_last = place == len(items) - 1
+        branch = indent + (marks.last if is_last else marks.branch)
+        short = _fitting(item, width - len(branch) - len(key))
+        if short is not None or depth == 0:
+            yield [(branch, "quiet"), (key, "llm"), (short if short is not None else _inline(item)[:VALUE_CHARS], "")]
+            continue
+        count = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
+        yield [(branch, "quiet"), (key, "llm"), (count, "quiet")]
+        below = indent + (" " * len(marks.last) if is_last else marks.down)
+        yield from _children(item, below, width, marks, depth - 1)
+
+
+def _fitting(value: Any, width: int) -> str | None:
+    """The value on one line, where it has room there; what has no parts always has."""
+    if isinstance(value, dict | list) and len(value) * 3 > width:
+        return None
+    text = _inline(value)
+    return text if len(text) <= width or not isinstance(value, dict | list) else None
+
+
+def _inline(value: Any) -> str:
+    """`iron_ore, buy 5.1, sell 4.8`: braces and quotes only where they tell something."""
+    if isinstance(value, str):
+        return _one_line(value)
+    if isinstance(value, dict) and value and not any(isinstance(item, dict | list) for item in value.values()):
+        return "  ".join(f"{_one_line(str(key))} {_inline(item)}" for key, item in value.items())
+    return _one_line(json.dumps(value, ensure_ascii=False))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(strip(text).split())
+
 
 HEAD, BODY = 2, 4
 WIDEST = 120

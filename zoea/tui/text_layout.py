@@ -1,0 +1,147 @@
+"""Breaking text into lines of so many cells, by words; a line of a megabyte takes milliseconds. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+from zoea.text.control_characters import one_line, strip
+
+Piece = tuple[str, str]
+"""A text and the role it is drawn in; an empty role is plain text."""
+
+TAB = 4
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """The lines of the text, none wider than `width` cells; spaces at a break are left out."""
+    width = max(2, width)
+    for line in text.split("\n"):
+        if "\t" in line:
+            line = line.expandtabs(TAB)
+        if line.isascii():
+            yield from _ascii(line, width)
+        else:
+            yield from _cells(line, width)
+
+
+def _ascii(line: str, width: int) -> Iterator[str]:
+    """One cell a character, so a break is found by index."""
+    at, end = 0, len(line)
+    while end - at > width:
+        space = line.rfind(" ", at, at + width + 1)
+        if space <= at or not line[at:space].strip():
+            yield line[at : at + width]
+            at += width
+        else:
+            yield line[at:space]
+            at = space + 1
+    yield line[at:]
+
+
+def _cells(line: str, width: int) -> Iterator[str]:
+    """Words measured as the terminal shows them; a word that is wider than a line is chopped."""
+    if cell_len(line) <= width:
+        yield line
+        return
+    held, used = "", 0
+    for word in line.split(" "):
+        size = cell_len(word)
+        gap = 1 if held else 0
+        if used + gap + size <= width:
+            held, used = f"{held} {word}" if held else word, used + gap + size
+            continue
+        if held:
+            yield held
+        held, used = word, size
+        if size > width:
+            *whole, held = chop_cells(word, width)
+            yield from whole
+            used = cell_len(held)
+    yield held
+
+
+def chop(text: str, width: int) -> list[str]:
+    """Lines of at most `width` cells; control characters are gone, tabs are two spaces."""
+    lines: list[str] = []
+    for line in strip(text).expandtabs(2).split("\n"):
+        if line.isascii():
+            lines += [line[at : at + width] for at in range(0, len(line), width)] or [""]
+        elif cell_len(line) <= width:
+            lines.append(line)
+        else:
+            lines += chop_cells(line, width)
+    return lines
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """Exactly `width` cells: cut with an ellipsis, or padded."""
+    if width <= 0:
+        return ""
+    if cell_len(text) > width:
+        return set_cell_size(text, width - 1).rstrip("\x00") + "…" if width > 1 else "…"
+    pad = " " * (width - cell_len(text))
+    return pad + text if right else text + pad
+
+
+def cells(pieces: Sequence[Piece]) -> int:
+    """How wide they are together."""
+    return sum(cell_len(text) for text, _ in pieces)
+
+
+def cut(pieces: Sequence[Piece], width: int) -> list[Piece]:
+    """The pieces up to `width` cells, with an ellipsis where they go on."""
+    line: list[Piece] = []
+    room = width
+    for text, role in pieces:
+        size = cell_len(text)
+        if size > room:
+            return [*line, (fit(text, room), role)] if room > 0 else line
+        line.append((text, role))
+        room -= size
+    return line
+
+
+def spread(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
+    """One line with pieces at both ends; where both have no room the left is cut."""
+    room = width - sum(cell_len(strip(text)) for text, _ in right)
+    if room < 8:
+        right, room = (), width
+    pieces: list[Piece] = []
+    used = 0
+    for raw, role in left:
+        text = strip(raw).replace("\n", " ")
+        size = cell_len(text)
+        if used >= room:
+            break
+        if used + size > room:
+            pieces.append((set_cell_size(text, max(0, room - used - 1)) + "…", role))
+            used = room
+            break
+        pieces.append((text, role))
+        used += size
+    return [*pieces, (" " * max(0, room - used), ""), *right]
+
+
+_CODE = re.compile(r"(`[^`]*`)")
+_STRONG = re.compile(r"(\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1")
+_LEANING = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]{1,300}?)(?<=\S)\*(?![\w*])")
+_HEADING = re.compile(r"#{1,6} ")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that say something, each on one line of its own; code stays as it was written."""
+    return [unmarked(line) for line in map(one_line, text.split("\n")) if line]
+
+
+def unmarked(line: str) -> str:
+    """One line without what makes it a heading, strong or leaning."""
+    heading = _HEADING.match(line)
+    parts = _CODE.split(line[heading.end() :] if heading else line)
+    return "".join(part if part.startswith("`") and len(part) > 1 else _even(part) for part in parts)
+
+
+def _even(text: str) -> str:
+    return _LEANING.sub(r"\1", _STRONG.sub(r"\2", text))
