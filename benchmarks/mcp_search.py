@@ -28,7 +28,7 @@ from zoea.model.enums import Finish
 from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Usage
-from zoea.runtime.compose import Wishes, running_swarm
+from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 
@@ -121,7 +121,7 @@ async def run(memories: int, myses: int, count: int) -> int:
         where = Places(data=Path(folder) / "data", config=Path(folder) / "config", runtime=Path(folder))
         where.make_data()
         build(where.database, Words(), memories)
-        wishes = Wishes(providers={"scripted": model}, overrides=SETTINGS)
+        wishes = SwarmOptions(providers={"scripted": model}, overrides=SETTINGS)
         async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
             ids = [(await swarm.create(f"w{number}")).id for number in range(myses)]
             writing = [asyncio.create_task(keep_writing(swarm, mysis_id, words)) for mysis_id in ids]

@@ -31,7 +31,7 @@ from zoea.model.request import (
 )
 from zoea.model.values import Event, Lagged, Usage
 from zoea.process.clock import SystemClock, SystemIds
-from zoea.process.gc_tuning import seldom_collected
+from zoea.process.gc_tuning import tuned_gc
 from zoea.settings import Settings, Template, Templates
 from zoea.store import Store
 from zoea.swarm import Commander
@@ -228,7 +228,7 @@ async def rig(
             tools.open()
         listener = Listener(commander)
         try:
-            with seldom_collected():
+            with tuned_gc():
                 yield Rig(commander, store, listener, where)
         finally:
             await listener.close()

@@ -19,10 +19,10 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from zoea import __main__
 from zoea.cli import notices
-from zoea.ipc.protocol import revive
+from zoea.ipc.protocol import decode_error
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, UsageError, WorldError
-from zoea.runtime.mysis_options import read
+from zoea.runtime.mysis_options import parse_settings
 from zoea.settings.fields import Seconds
 from zoea.settings.paths import places
 from zoea.store import Store
@@ -95,7 +95,7 @@ def test_no_notice_stands_beside_an_error_in_json(
 
 def test_a_providers_failure_has_its_exit_code_over_the_socket_too() -> None:
     failed = ProviderError("there is no provider 'x'", kind=ErrorClass.AUTH, hint="Did you mean y?", title="T")
-    revived = revive(failed.as_dict())
+    revived = decode_error(failed.as_dict())
     assert isinstance(revived, ProviderError)
     assert revived.as_dict() == failed.as_dict()
     assert revived.exit_code == 7
@@ -103,7 +103,7 @@ def test_a_providers_failure_has_its_exit_code_over_the_socket_too() -> None:
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "[1e999]", "[" * 5000])
 def test_a_setting_that_no_wire_carries_is_text(value: str) -> None:
-    assert read(f"nudge.idle_interval={value}") == {"nudge.idle_interval": value}
+    assert parse_settings(f"nudge.idle_interval={value}") == {"nudge.idle_interval": value}
 
 
 def test_a_world_that_can_have_no_file_says_so(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_what_the_terminal_cannot_write_costs_nobody_the_rest() -> None:
 
 def test_a_word_that_is_no_setting_is_refused() -> None:
     with pytest.raises(UsageError):
-        read("nudge")
+        parse_settings("nudge")
 
 
 @pytest.mark.usefixtures("stored")

@@ -16,7 +16,7 @@ from zoea.cli.commands.messages import memory_text
 from zoea.model.enums import Role, Source
 from zoea.model.values import Memory, ToolCall
 from zoea.runtime import run_options
-from zoea.runtime.compose import Wishes, running_swarm
+from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.settings.paths import places
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import mysis_ops
@@ -66,7 +66,7 @@ class TestStored:
     @pytest.fixture(autouse=True)
     def _stored(self) -> None:
         async def talk() -> None:
-            wishes = Wishes(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+            wishes = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
             where = places()
             where.make_data()
             async with running_swarm(where, lambda: None, wishes=wishes) as swarm:

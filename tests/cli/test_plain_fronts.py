@@ -69,7 +69,7 @@ class TestPlain:
                 return f"message {event.data['message']}"
             return f"answer\nof {event.data['turn']}\x1b[2J" if event.kind == "turn.ended" else ""
 
-        monkeypatch.setattr(plain_fronts, "event_text", text)
+        monkeypatch.setattr(plain_fronts, "read_event_text", text)
 
     @pytest.mark.parametrize(
         ("kind", "mysis_id", "data", "line"),
@@ -109,7 +109,7 @@ class TestPlain:
         def broken(_database: Path, _event: Event) -> str:
             raise StoreError("busy")
 
-        monkeypatch.setattr(plain_fronts, "event_text", broken)
+        monkeypatch.setattr(plain_fronts, "read_event_text", broken)
         swarm._events[:] = [Event(1, "turn.ended", 1, {"turn": 1, "outcome": "answered"})]
         (wrote,) = await shown(PlainFront(Path("x")), swarm, 1, capsys)
         assert "cannot be read now" in wrote
@@ -156,7 +156,7 @@ class TestWriting:
                 raise OSError(5, "Input/output error")
 
         monkeypatch.setattr("sys.stdout", Closed())
-        monkeypatch.setattr(plain_fronts, "go_dark", lambda: gone.append(True))
+        monkeypatch.setattr(plain_fronts, "detach_terminal", lambda: gone.append(True))
         plain_fronts._write("x")
         assert gone == [True]
 

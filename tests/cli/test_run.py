@@ -32,13 +32,13 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
 
     @asynccontextmanager
     async def running(
-        _where: Places, on_shutdown: Callable[[], None], *, wishes: compose.Wishes
+        _where: Places, on_shutdown: Callable[[], None], *, wishes: compose.SwarmOptions
     ) -> AsyncIterator[SwarmApi]:
         swarm.on_shutdown = on_shutdown
         yield swarm
 
     monkeypatch.setattr(compose, "running_swarm", running)
-    monkeypatch.setattr(run_session, "newest_event", lambda _database: 0)
+    monkeypatch.setattr(run_session, "read_newest_event", lambda _database: 0)
     monkeypatch.setattr("zoea.runtime.owner.threading.Timer", lambda *_: _NoTimer())
     return swarm
 

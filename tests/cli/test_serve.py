@@ -17,10 +17,10 @@ from tests.fakes.owner import OwnerThread, fake_owner
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import serve_session
 from zoea.model.swarm_api import SwarmApi
-from zoea.process.lock import holder
+from zoea.process.lock import read_holder
 from zoea.runtime import compose
 from zoea.settings.paths import Places
-from zoea.web.browser_server import WebDoor
+from zoea.web.browser_server import BrowserServer
 
 ADDRESS = re.compile(r"The cockpit is at http://127\.0\.0\.1:\d+/[\w-]{43,}/\n")
 
@@ -52,7 +52,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
 
     @asynccontextmanager
     async def running(
-        _where: Places, on_shutdown: Callable[[], None], *, wishes: compose.Wishes
+        _where: Places, on_shutdown: Callable[[], None], *, wishes: compose.SwarmOptions
     ) -> AsyncIterator[SwarmApi]:
         swarm.on_shutdown = on_shutdown
         yield swarm
@@ -106,7 +106,7 @@ def test_where_somebody_was_quicker_it_attaches_to_them(
     zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([None])
-    monkeypatch.setattr(serve_session, "holder", lambda data: next(answers, holder(data)))
+    monkeypatch.setattr(serve_session, "read_holder", lambda data: next(answers, read_holder(data)))
     then(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0")
     assert ran.code == 0, ran.err
@@ -127,20 +127,20 @@ def test_it_goes_on_with_whoever_takes_the_swarm_over(
     zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over = threading.Event()
-    ended: list[WebDoor] = []
+    ended: list[BrowserServer] = []
 
     def take_over() -> None:
         beside.thread.join(timeout=20)
         with fake_owner():
             is_over.wait(timeout=20)
 
-    async def end_cockpits(door: WebDoor) -> None:
+    async def end_cockpits(door: BrowserServer) -> None:
         if not ended:
             signal.raise_signal(signal.SIGTERM)
         ended.append(door)
 
     monkeypatch.setattr(serve_session, "HANDED_ON_S", 20.0)
-    monkeypatch.setattr(WebDoor, "end_cockpits", end_cockpits)
+    monkeypatch.setattr(BrowserServer, "end_cockpits", end_cockpits)
     successor = threading.Thread(target=take_over)
     successor.start()
     then(beside.end)

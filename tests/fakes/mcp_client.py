@@ -22,7 +22,7 @@ from zoea.model.enums import Finish, Role
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.swarm_api import SwarmApi
-from zoea.runtime.compose import Wishes, running_swarm
+from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.running_swarm import RunningSwarm
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
@@ -84,7 +84,7 @@ async def answering_swarm(runtime: Path, folder: Path, **settings: Any) -> Async
     where = Places(data=folder / "data", config=folder / "config", runtime=runtime)
     where.make_data()
     overrides = {"swarm.default_provider": "scripted", "nudge.enabled": False, **settings}
-    wishes = Wishes(providers=answering(), overrides=overrides)
+    wishes = SwarmOptions(providers=answering(), overrides=overrides)
     async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
         yield swarm
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.swarm_api import SwarmApi
-from zoea.runtime.owner import Owner, own
+from zoea.runtime.owner import SwarmOwner, own_workspace
 from zoea.settings.paths import Places, places
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ class OwnerThread:
 
     def __init__(self, swarm: FakeSwarm) -> None:
         self.swarm = swarm
-        self.owner: Owner | None = None
+        self.owner: SwarmOwner | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.is_open = threading.Event()
         self.problem: BaseException | None = None
@@ -54,7 +54,7 @@ class OwnerThread:
 
     async def _own(self) -> None:
         self.loop = asyncio.get_running_loop()
-        async with own(places(), self._swarm) as self.owner:
+        async with own_workspace(places(), self._swarm) as self.owner:
             self.is_open.set()
             await self.owner.ending.wait()
 

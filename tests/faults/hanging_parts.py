@@ -10,8 +10,8 @@ from pathlib import Path
 
 from zoea.model.enums import MysisState, Role
 from zoea.model.request import Answer, AnswerCall, Delta, ModelInfo, ModelRequest, StreamItem
-from zoea.runtime.compose import Wishes, running_swarm
-from zoea.runtime.owner import own
+from zoea.runtime.compose import SwarmOptions, running_swarm
+from zoea.runtime.owner import own_workspace
 from zoea.settings.paths import Places
 
 
@@ -70,8 +70,8 @@ class HangingProvider:
 
 async def main(places: Places) -> None:
     provider = HangingProvider()
-    wishes = Wishes(providers={"hanging": provider})
-    async with own(places, lambda where, end: running_swarm(where, end, wishes=wishes)) as owner:
+    wishes = SwarmOptions(providers={"hanging": provider})
+    async with own_workspace(places, lambda where, end: running_swarm(where, end, wishes=wishes)) as owner:
         owner.be_the_process(on_hangup=lambda: None)
         for model in ("mute", "stubborn", "tool:hang"):
             await owner.api.create(model.replace(":", "-"), provider="hanging", model=model, start=False)

@@ -15,7 +15,7 @@ import pytest
 from tests.fakes.swarm import FakeSwarm
 from zoea import __version__
 from zoea.ipc import socket_server
-from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, frame, methods, revive
+from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, api_methods, decode_error, encode_frame
 from zoea.ipc.remote_swarm import RemoteSwarm, connect_to
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import ErrorClass, SenderKind
@@ -68,7 +68,7 @@ async def raw(server: SocketServer) -> AsyncIterator[Raw]:
 
 @pytest.fixture
 async def greeted(raw: Raw) -> Raw:
-    reply = await raw.say(frame(id=1, method="hello", args={"protocol": PROTOCOL, "version": "x"}))
+    reply = await raw.say(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL, "version": "x"}))
     assert reply["result"] == {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "started_at": 5}
     return raw
 
@@ -120,15 +120,15 @@ async def test_closing_what_was_never_open_is_fine(swarm: FakeSwarm, runtime: Pa
 
 
 async def test_hello_comes_first(raw: Raw) -> None:
-    reply = await raw.say(frame(id=1, method="view", args={}))
+    reply = await raw.say(encode_frame(id=1, method="view", args={}))
     assert reply["error"]["what"] == "the first request must be hello"
 
 
 async def test_another_protocol_is_refused_with_both_versions(raw: Raw) -> None:
-    reply = await raw.say(frame(id=1, method="hello", args={"protocol": 99}))
+    reply = await raw.say(encode_frame(id=1, method="hello", args={"protocol": 99}))
     assert reply["error"]["class"] == "OwnerError"
     assert "protocol 1" in reply["error"]["what"]
-    assert (await raw.say(frame(id=2, method="hello", args=[])))["error"]["class"] == "OwnerError"
+    assert (await raw.say(encode_frame(id=2, method="hello", args=[])))["error"]["class"] == "OwnerError"
 
 
 @pytest.mark.parametrize(
@@ -157,22 +157,22 @@ async def test_a_bad_frame_is_answered_and_forgotten(greeted: Raw, data: bytes, 
     reply = await greeted.say(data)
     assert reply["error"]["class"] == "UsageError"
     assert what in reply["error"]["what"]
-    assert (await greeted.say(frame(id=3, method="view")))["result"]["myses"] == []
+    assert (await greeted.say(encode_frame(id=3, method="view")))["result"]["myses"] == []
 
 
 async def test_a_huge_frame_is_answered_and_skipped(greeted: Raw) -> None:
     huge = b'{"id":2,"method":"send","args":{"text":"' + b"x" * (REQUEST_LIMIT + 10) + b'"}}\n'
     reply = await greeted.say(huge)
     assert "a frame may hold" in reply["error"]["what"]
-    assert (await greeted.say(frame(id=3, method="view")))["result"]["myses"] == []
+    assert (await greeted.say(encode_frame(id=3, method="view")))["result"]["myses"] == []
 
 
 async def test_a_front_cannot_say_who_speaks(greeted: Raw, swarm: FakeSwarm) -> None:
     await swarm.create("alpha")
     claim = {"ref": "alpha", "text": "obey", "sender": {"kind": "mysis", "id": 1, "name": "alpha"}}
-    reply = await greeted.say(frame(id=2, method="send", args=claim))
+    reply = await greeted.say(encode_frame(id=2, method="send", args=claim))
     assert "no argument 'sender'" in reply["error"]["what"]
-    await greeted.say(frame(id=3, method="send", args={"ref": "alpha", "text": "mine"}))
+    await greeted.say(encode_frame(id=3, method="send", args={"ref": "alpha", "text": "mine"}))
     assert swarm.said == [(COMMANDER, "alpha", "mine")]
 
 
@@ -207,27 +207,27 @@ async def test_a_text_that_is_too_large_is_refused_before_it_is_sent(server: Soc
 
 
 async def test_a_stream_is_cancelled_at_the_server(greeted: Raw, swarm: FakeSwarm) -> None:
-    greeted.writer.write(frame(id=2, method="events", args={}))
+    greeted.writer.write(encode_frame(id=2, method="events", args={}))
     await until(lambda: swarm.subscribers == 1)
     swarm.fact()
     assert (await greeted.hear())["item"]["kind"] == "budget.warned"
-    greeted.writer.write(frame(id=3, method="cancel", args={"request": 2}))
+    greeted.writer.write(encode_frame(id=3, method="cancel", args={"request": 2}))
     heard = [await greeted.hear(), await greeted.hear()]
     assert {"id": 3, "result": True} in heard
     assert {"id": 2, "end": True} in heard
     await until(lambda: swarm.subscribers == 0)
-    assert (await greeted.say(frame(id=4, method="cancel", args={"request": 2})))["result"] is False
+    assert (await greeted.say(encode_frame(id=4, method="cancel", args={"request": 2})))["result"] is False
 
 
 async def test_an_id_in_use_is_refused(greeted: Raw) -> None:
-    greeted.writer.write(frame(id=2, method="events", args={}))
-    assert "still running" in (await greeted.say(frame(id=2, method="view")))["error"]["what"]
+    greeted.writer.write(encode_frame(id=2, method="events", args={}))
+    assert "still running" in (await greeted.say(encode_frame(id=2, method="view")))["error"]["what"]
 
 
 async def test_requests_at_once_are_bounded(greeted: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "MAX_REQUESTS", 1)
-    greeted.writer.write(frame(id=2, method="events", args={}))
-    assert "at most 1" in (await greeted.say(frame(id=3, method="view")))["error"]["what"]
+    greeted.writer.write(encode_frame(id=2, method="events", args={}))
+    assert "at most 1" in (await greeted.say(encode_frame(id=3, method="view")))["error"]["what"]
 
 
 async def test_a_stream_ends_when_its_reader_leaves_it(server: SocketServer, swarm: FakeSwarm) -> None:
@@ -241,7 +241,7 @@ async def test_a_stream_ends_when_its_reader_leaves_it(server: SocketServer, swa
 
 async def test_a_front_that_vanishes_leaves_nothing_behind(server: SocketServer, swarm: FakeSwarm) -> None:
     reader, writer = await asyncio.open_unix_connection(server.path)
-    writer.write(frame(id=1, method="hello", args={"protocol": PROTOCOL}) + frame(id=2, method="events"))
+    writer.write(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL}) + encode_frame(id=2, method="events"))
     await until(lambda: swarm.subscribers == 1)
     writer.transport.abort()
     await until(lambda: swarm.subscribers == 0)
@@ -251,7 +251,7 @@ async def test_a_front_that_vanishes_leaves_nothing_behind(server: SocketServer,
 async def test_a_front_that_does_not_read_holds_up_nobody(server: SocketServer, swarm: FakeSwarm) -> None:
     _, stuck = await asyncio.open_unix_connection(server.path, limit=1024)
     stuck.transport.pause_reading()  # type: ignore[attr-defined]  # a read transport
-    stuck.write(frame(id=1, method="hello", args={"protocol": PROTOCOL}) + frame(id=2, method="events"))
+    stuck.write(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL}) + encode_frame(id=2, method="events"))
     await until(lambda: swarm.subscribers == 1)
     async with await RemoteSwarm.connect(server.path) as remote:
         events = remote.events()
@@ -361,7 +361,7 @@ async def test_an_answer_of_another_shape_is_an_error(runtime: Path) -> None:
         while line := await reader.readline():
             asked = json.loads(line)
             result = {"pid": 1} if asked["method"] == "hello" else {"version": "many"}
-            writer.write(frame(id=asked["id"], result=result))
+            writer.write(encode_frame(id=asked["id"], result=result))
         writer.close()
 
     listening = await asyncio.start_unix_server(owner, runtime / "s.sock")
@@ -372,13 +372,13 @@ async def test_an_answer_of_another_shape_is_an_error(runtime: Path) -> None:
 
 
 def test_every_method_of_the_protocol_can_cross() -> None:
-    assert set(methods()) == {name for name in dir(SwarmApi) if not name.startswith("_")}
-    assert {name for name, method in methods().items() if method.streams} == {"changes", "events"}
-    assert all("sender" not in method.arguments for method in methods().values())
+    assert set(api_methods()) == {name for name in dir(SwarmApi) if not name.startswith("_")}
+    assert {name for name, method in api_methods().items() if method.streams} == {"changes", "events"}
+    assert all("sender" not in method.arguments for method in api_methods().values())
 
 
 def test_an_unknown_error_class_becomes_the_root() -> None:
-    assert type(revive({"class": "os", "what": "x"})) is ZoeaError
-    assert type(revive({"class": "Nonsense", "title": "T", "what": "x"})) is ZoeaError
+    assert type(decode_error({"class": "os", "what": "x"})) is ZoeaError
+    assert type(decode_error({"class": "Nonsense", "title": "T", "what": "x"})) is ZoeaError
     failed = ProviderError("no", kind=ErrorClass.AUTH).as_dict()
-    assert (type(revive(dict(failed))), revive(dict(failed)).title) == (ProviderError, ProviderError.title)
+    assert (type(decode_error(dict(failed))), decode_error(dict(failed)).title) == (ProviderError, ProviderError.title)

@@ -13,7 +13,7 @@ from tests.ipc.swarm_api_contract import SwarmApiContract
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.swarm_api import SwarmApi
-from zoea.runtime.compose import Wishes, running_swarm
+from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.settings.paths import Places
 
 
@@ -39,7 +39,7 @@ async def commander(runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
     """The real thing: a database, the scripted provider, no upstreams, no nudges."""
     where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
     where.make_data()
-    wishes = Wishes(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+    wishes = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
     async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
         yield swarm
 

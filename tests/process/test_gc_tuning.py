@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from zoea.process.gc_tuning import THRESHOLDS, WHOLE_EVERY_S, seldom_collected
+from zoea.process.gc_tuning import THRESHOLDS, WHOLE_EVERY_S, tuned_gc
 
 
 class Knot:
@@ -17,7 +17,7 @@ class Knot:
 
 def test_thresholds_are_raised_while_a_swarm_runs_and_put_back_after_it() -> None:
     before, callbacks = gc.get_threshold(), list(gc.callbacks)
-    with seldom_collected():
+    with tuned_gc():
         assert gc.get_threshold() == THRESHOLDS
         assert gc.get_freeze_count() > 0
     assert gc.get_threshold() == before
@@ -27,7 +27,7 @@ def test_thresholds_are_raised_while_a_swarm_runs_and_put_back_after_it() -> Non
 
 def test_what_a_full_look_finds_alive_stands_aside_until_everything_is_looked_through() -> None:
     now = 0.0
-    with seldom_collected(lambda: now):
+    with tuned_gc(lambda: now):
         fresh, old = Knot(), Knot()
         seen = weakref.ref(fresh)
         del fresh
@@ -43,7 +43,7 @@ def test_what_a_full_look_finds_alive_stands_aside_until_everything_is_looked_th
 
 
 def test_a_swift_look_leaves_everything_as_it_was() -> None:
-    with seldom_collected():
+    with tuned_gc():
         before = gc.get_freeze_count()
         kept = [Knot() for _ in range(100)]
         gc.collect(1)

@@ -14,7 +14,7 @@ import pytest
 
 from zoea.model.errors import StoreError, WorkspaceHeld
 from zoea.process import lock
-from zoea.process.lock import LOCK_NAME, Holder, OwnerLock, holder, read_note
+from zoea.process.lock import LOCK_NAME, Holder, OwnerLock, read_holder, read_note
 
 HOLD = """
 import sys
@@ -38,17 +38,17 @@ time.sleep(600)
 
 def test_who_holds_it_is_written_for_the_others(tmp_path: Path) -> None:
     with OwnerLock(tmp_path, Path("/run/s.sock"), since=7):
-        assert holder(tmp_path) == Holder(os.getpid(), "/run/s.sock", 7)
-    assert holder(tmp_path) is None
+        assert read_holder(tmp_path) == Holder(os.getpid(), "/run/s.sock", 7)
+    assert read_holder(tmp_path) is None
 
 
 def test_nobody_holds_a_workspace_that_was_never_opened(tmp_path: Path) -> None:
-    assert holder(tmp_path) is None
+    assert read_holder(tmp_path) is None
 
 
 def test_nobody_holds_a_workspace_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert holder(tmp_path / "file" / "data") is None
+    assert read_holder(tmp_path / "file" / "data") is None
 
 
 def test_a_second_owner_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_second_owner_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
             OwnerLock(tmp_path, Path("/run/other.sock")).acquire()
         assert "zoea run" in caught.value.hint
     with OwnerLock(tmp_path, Path("/run/other.sock")):
-        assert holder(tmp_path) == Holder(os.getpid(), "/run/other.sock")
+        assert read_holder(tmp_path) == Holder(os.getpid(), "/run/other.sock")
 
 
 def test_who_only_asks_keeps_no_owner_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_who_only_asks_keeps_no_owner_out(tmp_path: Path, monkeypatch: pytest.Mo
     fcntl.flock(asking, fcntl.LOCK_SH)
     monkeypatch.setattr(lock, "sleep", lambda _seconds: os.close(asking))
     with OwnerLock(tmp_path, Path("/run/s.sock")):
-        assert holder(tmp_path) == Holder(os.getpid(), "/run/s.sock")
+        assert read_holder(tmp_path) == Holder(os.getpid(), "/run/s.sock")
 
 
 def test_who_asks_for_ever_is_not_waited_for_as_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +91,11 @@ def test_one_that_is_passed_on_is_never_free_in_between_and_no_child_keeps_it(tm
         OwnerLock(tmp_path, Path("/run/other.sock")).acquire()
     assert child.stdout.readline() == b"held\n"
     grandchild = int(child.stdout.readline())
-    assert holder(tmp_path) == Holder(child.pid, "/run/s.sock", 7)
+    assert read_holder(tmp_path) == Holder(child.pid, "/run/s.sock", 7)
     child.kill()
     child.wait(timeout=30)
     try:
-        assert holder(tmp_path) is None
+        assert read_holder(tmp_path) is None
     finally:
         os.kill(grandchild, signal.SIGKILL)
         child.stdout.close()
@@ -113,12 +113,12 @@ def test_a_killed_owner_holds_nothing(tmp_path: Path) -> None:
     assert child.stdout is not None
     assert child.stdin is not None
     assert child.stdout.readline() == b"held\n"
-    assert holder(tmp_path) == Holder(child.pid, "/run/s.sock", 7)
+    assert read_holder(tmp_path) == Holder(child.pid, "/run/s.sock", 7)
     child.kill()
     child.wait()
     child.stdin.close()
     child.stdout.close()
-    assert holder(tmp_path) is None
+    assert read_holder(tmp_path) is None
     assert read_note(tmp_path / "zoea.lock") == Holder(child.pid, "/run/s.sock", 7)
     with OwnerLock(tmp_path, Path("/run/s.sock")):
         pass
@@ -127,7 +127,7 @@ def test_a_killed_owner_holds_nothing(tmp_path: Path) -> None:
 def test_a_note_that_says_nothing_is_no_owner_but_the_lock_is(tmp_path: Path) -> None:
     with OwnerLock(tmp_path, Path("/run/s.sock")) as lock:
         lock.path.write_text("nonsense")
-        assert holder(tmp_path) == Holder(0, "")
+        assert read_holder(tmp_path) == Holder(0, "")
         with pytest.raises(WorkspaceHeld, match="another process"):
             OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
 

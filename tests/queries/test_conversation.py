@@ -16,8 +16,8 @@ from zoea.model.errors import StoreError, StoreMissing
 from zoea.model.request import Answer
 from zoea.model.values import Sender, Usage
 from zoea.queries import conversation
-from zoea.queries.find_in_conversation import Finder
-from zoea.queries.request_summary import plan_of, sight
+from zoea.queries.find_in_conversation import ConversationFinder
+from zoea.queries.request_summary import plan_of, read_context
 from zoea.settings import Settings
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}, "context": {"snapshot_tools": ["look*"]}})
@@ -37,7 +37,7 @@ async def talk(folder: Path, *answers: Answer, prompts: int = 1) -> AsyncIterato
 async def test_a_turn_is_read_with_all_that_belongs_to_it(tmp_path: Path) -> None:
     asked = Answer(text="I look", reasoning="hm", calls=(call("look", "ore"),), usage=Usage(100, 0, 20))
     async with talk(tmp_path, asked, Answer(text="found", usage=Usage(150, 0, 5))) as inner:
-        page = await asyncio.to_thread(conversation.newest, inner.path, 1)
+        page = await asyncio.to_thread(conversation.read_newest, inner.path, 1)
     (turn,) = page.turns
     assert (turn.number, turn.outcome, turn.requests, turn.tokens) == (1, Outcome.ANSWERED, 2, 275)
     assert not turn.is_estimate
@@ -47,29 +47,29 @@ async def test_a_turn_is_read_with_all_that_belongs_to_it(tmp_path: Path) -> Non
     assert turn.entries[2].memory.call_id == turn.entries[1].memory.calls[0].id
 
 
-def numbers(page: conversation.Page) -> list[int]:
+def numbers(page: conversation.ConversationPage) -> list[int]:
     return [turn.number for turn in page.turns]
 
 
 async def test_pages_go_back_to_the_beginning_and_on_to_the_end(tmp_path: Path) -> None:
     async with talk(tmp_path, prompts=7) as inner:
         path = inner.path
-    last = conversation.newest(path, 1, memories=4)
+    last = conversation.read_newest(path, 1, memories=4)
     assert (numbers(last), last.has_older, last.has_newer) == ([6, 7], True, False)
-    before = conversation.older(path, 1, 6, memories=4)
+    before = conversation.read_older(path, 1, 6, memories=4)
     assert (numbers(before), before.has_older, before.has_newer) == ([4, 5], True, True)
-    first = conversation.older(path, 1, 3, memories=400)
+    first = conversation.read_older(path, 1, 3, memories=400)
     assert (numbers(first), first.has_older) == ([1, 2], False)
-    on = conversation.newer(path, 1, 2, memories=4)
+    on = conversation.read_newer(path, 1, 2, memories=4)
     assert (numbers(on), on.has_newer) == ([2, 3], True)
-    middle = conversation.around(path, 1, 4, memories=4)
+    middle = conversation.read_around(path, 1, 4, memories=4)
     assert (numbers(middle), middle.has_older, middle.has_newer) == ([3, 4], True, True)
     assert {page.last_number for page in (last, before, first, on, middle)} == {7}
 
 
 async def test_a_turn_larger_than_a_page_is_read_whole(tmp_path: Path) -> None:
     async with talk(tmp_path, prompts=2) as inner:
-        page = conversation.newest(inner.path, 1, memories=1)
+        page = conversation.read_newest(inner.path, 1, memories=1)
     assert [len(turn.entries) for turn in page.turns] == [2]
 
 
@@ -77,8 +77,8 @@ async def test_what_waits_in_the_inbox_comes_with_the_newest_page_alone(tmp_path
     async with talk(tmp_path, prompts=2) as inner:
         await inner.commander.hold(True)
         await inner.commander.send("alpha", "later", sender=Sender(SenderKind.CLIENT, None, "web"))
-        newest = conversation.newest(inner.path, 1)
-        older = conversation.older(inner.path, 1, 2)
+        newest = conversation.read_newest(inner.path, 1)
+        older = conversation.read_older(inner.path, 1, 2)
     assert [(one.content, one.sender.name) for one in newest.pending] == [("later", "web")]
     assert older.pending == ()
 
@@ -86,20 +86,20 @@ async def test_what_waits_in_the_inbox_comes_with_the_newest_page_alone(tmp_path
 async def test_a_long_memory_is_cut_and_can_be_read_whole(tmp_path: Path) -> None:
     text = "é" * 30_000
     async with talk(tmp_path, Answer(text=text)) as inner:
-        entry = conversation.newest(inner.path, 1).turns[0].entries[-1]
+        entry = conversation.read_newest(inner.path, 1).turns[0].entries[-1]
         assert (len(entry.memory.content), entry.chars) == (conversation.SHOWN_CHARS, 30_000)
-        assert conversation.whole(inner.path, entry.memory.id) == text
-        assert conversation.whole(inner.path, 10**9) == ""
+        assert conversation.read_content(inner.path, entry.memory.id) == text
+        assert conversation.read_content(inner.path, 10**9) == ""
 
 
 async def test_nobody_has_an_empty_conversation(tmp_path: Path) -> None:
     async with talk(tmp_path) as inner:
-        assert conversation.newest(inner.path, 99) == conversation.Page()
+        assert conversation.read_newest(inner.path, 99) == conversation.ConversationPage()
 
 
 def test_no_database_is_said_as_such(tmp_path: Path) -> None:
     with pytest.raises(StoreMissing):
-        conversation.newest(tmp_path / "none.db", 1)
+        conversation.read_newest(tmp_path / "none.db", 1)
 
 
 class TestFinding:
@@ -110,13 +110,13 @@ class TestFinding:
             return inner.path
 
     def test_small_letters_find_any_case_everywhere(self, path: Path) -> None:
-        found = Finder(path).find(1, "iron")
+        found = ConversationFinder(path).find(1, "iron")
         assert found is not None
         hits = [(hit.turn_number, hit.at, hit.thought, hit.call_id) for hit in found.hits]
         assert hits == [(1, 0, 9, 1), (1, 9, -1, 1)]
 
     def test_a_capital_asks_for_exactly_that(self, path: Path) -> None:
-        found = Finder(path).find(1, "IRON")
+        found = ConversationFinder(path).find(1, "IRON")
         assert found is not None
         assert [(hit.at, hit.thought) for hit in found.hits] == [(-1, 9)]
 
@@ -124,18 +124,18 @@ class TestFinding:
         ("words", "count"), [("100%_x", 3), ("%", 3), ("nowhere", 0), ("ü", 3), (" ", 0), ("'", 0)]
     )
     def test_signs_are_only_signs(self, path: Path, words: str, count: int) -> None:
-        found = Finder(path).find(1, words)
+        found = ConversationFinder(path).find(1, words)
         assert found is not None
         assert len(found.hits) == count
 
     def test_what_is_beyond_the_limit_is_said(self, path: Path) -> None:
-        found = Finder(path).find(1, "prompt", limit=2)
+        found = ConversationFinder(path).find(1, "prompt", limit=2)
         assert found is not None
         assert found.is_cut
         assert [hit.turn_number for hit in found.hits] == [2, 3]
 
     def test_the_words_of_others_are_not_found(self, path: Path) -> None:
-        found = Finder(path).find(2, "iron")
+        found = ConversationFinder(path).find(2, "iron")
         assert found is not None
         assert found.hits == ()
 
@@ -143,7 +143,7 @@ class TestFinding:
         """The query counts for ever; it ends only because somebody stops it."""
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i), ?1, ?2 FROM n"
         monkeypatch.setattr("zoea.queries.find_in_conversation._PLACES", endless)
-        finder = Finder(path)
+        finder = ConversationFinder(path)
         results: list[object] = []
         thread = threading.Thread(target=lambda: results.append(finder.find(1, "x")))
         thread.start()
@@ -156,14 +156,14 @@ class TestFinding:
     def test_a_database_that_is_broken_is_said(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("zoea.queries.find_in_conversation._PLACES", "SELECT * FROM nothing")
         with pytest.raises(StoreError, match="cannot be searched"):
-            Finder(path).find(1, "x")
+            ConversationFinder(path).find(1, "x")
 
 
 class TestSight:
     async def test_it_is_the_plan_of_the_newest_request_and_the_newest_results(self, tmp_path: Path) -> None:
         looks = Answer(text="", calls=(call("look", "a"), call("act", "b")), usage=Usage(90, 0, 1))
         async with talk(tmp_path, looks, Answer(text="done", usage=Usage(120, 0, 1))) as inner:
-            found = sight(inner.path, 1)
+            found = read_context(inner.path, 1)
         assert found.seen is not None
         assert (found.seen.turn_number, found.seen.iteration, found.seen.input_tokens) == (1, 2, 120)
         assert found.seen.turn_tokens == 212
@@ -175,7 +175,7 @@ class TestSight:
     async def test_before_the_first_request_there_is_nothing_to_see(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, settings=QUIET) as inner:
             await inner.commander.create("alpha", start=False)
-            found = sight(inner.path, 1)
+            found = read_context(inner.path, 1)
         assert found.seen is None
         assert found.snapshots == ()
 

@@ -8,23 +8,33 @@ import pytest
 
 from zoea.model.enums import ASK_TOOL
 from zoea.model.values import ApprovalView, Event
-from zoea.queries.phrases import Text, asked_phrase, failure_phrase, is_trouble, sentence, text_of, who
+from zoea.queries.phrases import (
+    EventTextSource,
+    approval_phrase,
+    event_sentence,
+    event_subject,
+    event_text_source,
+    failure_phrase,
+    is_trouble,
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "data", "needs"),
     [
-        ("turn.ended", {"turn": 7}, (Text.ANSWER, 7)),
-        ("message.sent", {"message": 4}, (Text.MESSAGE, 4)),
+        ("turn.ended", {"turn": 7}, (EventTextSource.ANSWER, 7)),
+        ("message.sent", {"message": 4}, (EventTextSource.MESSAGE, 4)),
         ("message.sent", {}, None),
-        ("approval.asked", {"approval": 3}, (Text.ASKED, 3)),
-        ("mysis.state", {"state": "errored", "error": "No key"}, (Text.FAILURE, 1)),
+        ("approval.asked", {"approval": 3}, (EventTextSource.ASKED, 3)),
+        ("mysis.state", {"state": "errored", "error": "No key"}, (EventTextSource.FAILURE, 1)),
         ("mysis.state", {"state": "idle", "error": ""}, None),
         ("turn.opened", {"turn": 7}, None),
     ],
 )
-def test_an_event_names_the_text_it_needs(kind: str, data: dict[str, Any], needs: tuple[Text, int] | None) -> None:
-    assert text_of(Event(1, kind, 1, data)) == needs
+def test_an_event_names_the_text_it_needs(
+    kind: str, data: dict[str, Any], needs: tuple[EventTextSource, int] | None
+) -> None:
+    assert event_text_source(Event(1, kind, 1, data)) == needs
 
 
 @pytest.mark.parametrize(
@@ -39,15 +49,15 @@ def test_an_event_names_the_text_it_needs(kind: str, data: dict[str, Any], needs
     ],
 )
 def test_a_text_is_quoted_as_it_is(kind: str, data: dict[str, Any], said: str) -> None:
-    assert sentence(Event(1, kind, 1, data), "hello {0} [/]") == said
+    assert event_sentence(Event(1, kind, 1, data), "hello {0} [/]") == said
 
 
 def test_a_reason_that_is_the_errors_own_title_is_said_once() -> None:
     event = Event(1, "mysis.state", 1, {"state": "errored", "error": "No key", "reason": "No key"})
-    assert sentence(event) == "is errored: No key"
-    assert sentence(event, "401. Set it.") == "is errored: No key. 401. Set it."
+    assert event_sentence(event) == "is errored: No key"
+    assert event_sentence(event, "401. Set it.") == "is errored: No key. 401. Set it."
     other = Event(1, "mysis.state", 1, {"state": "idle", "error": "Circuit breaker open", "reason": "three nudges"})
-    assert sentence(other) == "is idle: Circuit breaker open; three nudges"
+    assert event_sentence(other) == "is idle: Circuit breaker open; three nudges"
 
 
 @pytest.mark.parametrize(
@@ -65,15 +75,15 @@ def test_a_reason_that_is_the_errors_own_title_is_said_once() -> None:
     ],
 )
 def test_a_question_says_what_is_asked(tool: str, kind: str, arguments: str, said: str) -> None:
-    assert asked_phrase(ApprovalView(1, 1, "alpha", tool, "", arguments, 0, 0, kind)) == said
+    assert approval_phrase(ApprovalView(1, 1, "alpha", tool, "", arguments, 0, 0, kind)) == said
 
 
 def test_who_it_is_about_has_a_name_or_a_number() -> None:
     names = {1: "alpha"}
-    assert who(Event(1, "turn.opened", 1), names) == "alpha"
-    assert who(Event(1, "turn.opened", 2), names) == "#2"
-    assert who(Event(1, "message.sent", None), names) == "commander"
-    assert who(Event(1, "hold.set", None), names) == "swarm"
+    assert event_subject(Event(1, "turn.opened", 1), names) == "alpha"
+    assert event_subject(Event(1, "turn.opened", 2), names) == "#2"
+    assert event_subject(Event(1, "message.sent", None), names) == "commander"
+    assert event_subject(Event(1, "hold.set", None), names) == "swarm"
 
 
 @pytest.mark.parametrize(

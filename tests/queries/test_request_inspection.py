@@ -14,7 +14,7 @@ from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import ErrorClass, Role
 from zoea.model.errors import ProviderError, StoreError, UsageError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
-from zoea.queries.request_inspection import Inspection, inspected, requests_from, requests_of
+from zoea.queries.request_inspection import Inspection, inspect_request, read_requests, read_requests_since
 from zoea.settings import Settings
 
 ROOMY = {"nudge": {"enabled": False}, "context": {"context_window": 32_000}}
@@ -32,7 +32,7 @@ def plain(messages: tuple[RequestMessage, ...]) -> list[object]:
 
 def all_of(path: Path, mysis_id: int = 1) -> list[Inspection]:
     """Every request of a mysis, oldest first."""
-    return [inspected(path, request.id) for request in reversed(requests_of(path, mysis_id))]
+    return [inspect_request(path, request.id) for request in reversed(read_requests(path, mysis_id))]
 
 
 async def play(inner: Swarm, *prompts: str) -> None:
@@ -114,7 +114,7 @@ async def test_old_plans_are_gone_and_said_to_be(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE request SET plan = NULL WHERE id = 1")
     connection.close()
-    thinned, whole = inspected(path, 1), inspected(path, 2)
+    thinned, whole = inspect_request(path, 1), inspect_request(path, 2)
     assert thinned.plan is None
     assert "plans older than 200 requests" in thinned.gone
     assert thinned.messages == ()
@@ -127,12 +127,12 @@ async def test_requests_are_read_newest_first_and_a_page_at_a_time(tmp_path: Pat
         await inner.commander.create("alpha")
         await play(inner, "one", "two", "three")
         path = inner.path
-    assert [request.id for request in requests_of(path, 1, limit=2)] == [3, 2]
-    assert [request.id for request in requests_of(path, 1, before=2)] == [1]
-    assert [request.id for request in requests_from(path, 1, 2)] == [3, 2]
-    assert requests_of(path, 9) == ()
+    assert [request.id for request in read_requests(path, 1, limit=2)] == [3, 2]
+    assert [request.id for request in read_requests(path, 1, before=2)] == [1]
+    assert [request.id for request in read_requests_since(path, 1, 2)] == [3, 2]
+    assert read_requests(path, 9) == ()
     with pytest.raises(UsageError, match="no request 77"):
-        inspected(path, 77)
+        inspect_request(path, 77)
 
 
 async def test_a_plan_that_cannot_be_read_is_an_error_and_one_whose_memory_is_gone_says_so(tmp_path: Path) -> None:
@@ -146,5 +146,5 @@ async def test_a_plan_that_cannot_be_read_is_an_error_and_one_whose_memory_is_go
         connection.execute("DELETE FROM memory WHERE id = 3")
     connection.close()
     with pytest.raises(StoreError, match="damaged"):
-        inspected(path, 1)
-    assert "is gone" in inspected(path, 2).gone
+        inspect_request(path, 1)
+    assert "is gone" in inspect_request(path, 2).gone

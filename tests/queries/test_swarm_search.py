@@ -17,7 +17,7 @@ from zoea.model.enums import Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
 from zoea.queries import swarm_search
-from zoea.queries.swarm_search import Hit, Searcher, Spot, Wish, moment_of, wish_of
+from zoea.queries.swarm_search import Spot, SwarmSearcher, SwarmSearchHit, SwarmSearchQuery, parse_moment, parse_search
 from zoea.settings import Settings
 from zoea.store import WriterConnection
 from zoea.store.database_file import open_reader
@@ -41,14 +41,14 @@ async def database(tmp_path: Path) -> AsyncIterator[Path]:
         yield inner.path
 
 
-def found(database: Path, typed: str, now: int = NOW) -> list[Hit]:
-    searcher = Searcher(database)
-    hits = searcher.search(searcher.begin(), wish_of(typed, now))
+def found(database: Path, typed: str, now: int = NOW) -> list[SwarmSearchHit]:
+    searcher = SwarmSearcher(database)
+    hits = searcher.search(searcher.begin(), parse_search(typed, now))
     assert hits is not None
     return list(hits.hits)
 
 
-def marked(hit: Hit) -> str:
+def marked(hit: SwarmSearchHit) -> str:
     return hit.text[hit.start : hit.start + hit.length]
 
 
@@ -128,7 +128,7 @@ class TestMany:
             return inner.path
 
     async def test_pages_follow_each_other_without_gap_or_repetition(self, many: Path) -> None:
-        searcher, wish = Searcher(many), wish_of("needle", NOW)
+        searcher, wish = SwarmSearcher(many), parse_search("needle", NOW)
         seen: list[int] = []
         before: int | None = None
         while True:
@@ -146,25 +146,25 @@ class TestMany:
         self, many: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 1_000)
-        searcher = Searcher(many)
-        hits = searcher.search(searcher.begin(), wish_of("qq", NOW))
+        searcher = SwarmSearcher(many)
+        hits = searcher.search(searcher.begin(), parse_search("qq", NOW))
         assert hits is not None
         assert hits.hits == ()
         assert hits.before is not None
         assert hits.note.startswith("looked through the newest ")
 
     async def test_filters_alone_list_what_they_leave_page_after_page(self, many: Path) -> None:
-        searcher = Searcher(many)
-        first = searcher.search(searcher.begin(), wish_of("@alpha role:assistant", NOW))
+        searcher = SwarmSearcher(many)
+        first = searcher.search(searcher.begin(), parse_search("@alpha role:assistant", NOW))
         assert first is not None
         assert (len(first.hits), first.before) == (swarm_search.PAGE, first.hits[-1].memory_id)
         assert found(many, "@nobody") == []
 
     async def test_a_search_that_was_overtaken_gives_nothing(self, many: Path) -> None:
-        searcher = Searcher(many)
+        searcher = SwarmSearcher(many)
         old = searcher.begin()
         searcher.begin()
-        assert searcher.search(old, wish_of("needle", NOW)) is None
+        assert searcher.search(old, parse_search("needle", NOW)) is None
 
     async def test_a_query_under_way_is_interrupted(self, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         running = threading.Event()
@@ -181,8 +181,8 @@ class TestMany:
             return reader
 
         monkeypatch.setattr("zoea.queries.swarm_search.open_reader", slow)
-        searcher = Searcher(many)
-        query = asyncio.create_task(asyncio.to_thread(searcher.search, searcher.begin(), wish_of("needle", NOW)))
+        searcher = SwarmSearcher(many)
+        query = asyncio.create_task(asyncio.to_thread(searcher.search, searcher.begin(), parse_search("needle", NOW)))
         await asyncio.to_thread(running.wait, 10)
         began = time.monotonic()
         searcher.stop()
@@ -200,26 +200,28 @@ async def test_a_database_that_cannot_be_searched_is_an_error(database: Path) ->
 
 class TestWishes:
     def test_words_and_filters_are_told_apart(self) -> None:
-        wish = wish_of("iron  @alpha role:tool ore", NOW)
+        wish = parse_search("iron  @alpha role:tool ore", NOW)
         assert (wish.words, wish.mysis, wish.role) == ("iron ore", "alpha", Role.TOOL)
-        assert wish_of('"@alpha role:tool"', NOW).words == "@alpha role:tool"
-        assert wish_of("a:b @", NOW).words == "a:b @"
-        assert wish_of('{"status":  "docked"} @alpha', NOW) == Wish(words='{"status":  "docked"}', mysis="alpha")
-        assert wish_of('say "role:tool" twice', NOW).words == "say role:tool twice"
-        assert wish_of("nul\x00", NOW).words == "nul␀"
-        assert wish_of("   ", NOW) == Wish()
-        assert Wish().is_empty
+        assert parse_search('"@alpha role:tool"', NOW).words == "@alpha role:tool"
+        assert parse_search("a:b @", NOW).words == "a:b @"
+        assert parse_search('{"status":  "docked"} @alpha', NOW) == SwarmSearchQuery(
+            words='{"status":  "docked"}', mysis="alpha"
+        )
+        assert parse_search('say "role:tool" twice', NOW).words == "say role:tool twice"
+        assert parse_search("nul\x00", NOW).words == "nul␀"
+        assert parse_search("   ", NOW) == SwarmSearchQuery()
+        assert SwarmSearchQuery().is_empty
 
     @pytest.mark.parametrize("typed", ["role:nobody", "since:yesterday", "until:", "since:25:99"])
     def test_what_is_not_understood_is_said(self, typed: str) -> None:
-        assert wish_of(typed, NOW).problem
+        assert parse_search(typed, NOW).problem
 
     def test_moments_are_spans_times_and_dates(self) -> None:
-        assert moment_of("2h", NOW) == NOW - 7_200_000_000
-        assert moment_of("1w", NOW) == NOW - 7 * 86_400_000_000
-        noon = moment_of("12:00", NOW)
+        assert parse_moment("2h", NOW) == NOW - 7_200_000_000
+        assert parse_moment("1w", NOW) == NOW - 7 * 86_400_000_000
+        noon = parse_moment("12:00", NOW)
         assert noon is not None
         assert datetime.fromtimestamp(noon / 1_000_000).hour == 12
-        day = moment_of("2026-01-31", NOW)
+        day = parse_moment("2026-01-31", NOW)
         assert day is not None
         assert datetime.fromtimestamp(day / 1_000_000).day == 31

@@ -17,15 +17,15 @@ from zoea.model.errors import MysisMissing, ProviderError, SettingsError, StoreE
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.clock import SystemClock
 from zoea.queries import stored_swarm
-from zoea.runtime.compose import Wishes, running_swarm
+from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.provider_set import ProviderSet
-from zoea.runtime.upstream_set import policies_of, policy_of, upstreams_of, world_upstream
+from zoea.runtime.upstream_set import build_policies, build_policy, build_upstreams, world_upstream
 from zoea.settings import Credentials, Settings, Template
 from zoea.settings.paths import Places
 from zoea.tools import Sharing
 from zoea.tools.policy import SearchScope, Send
 
-REACTIVE = Wishes(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+REACTIVE = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def where(runtime: Path, tmp_path: Path) -> Places:
 
 
 @asynccontextmanager
-async def swarm_of(where: Places, wishes: Wishes = REACTIVE) -> AsyncIterator[SwarmApi]:
+async def swarm_of(where: Places, wishes: SwarmOptions = REACTIVE) -> AsyncIterator[SwarmApi]:
     async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
         yield swarm
 
@@ -48,22 +48,22 @@ class TestSwarm:
             await swarm.send("alpha", "Hello there")
             await swarm.wait("alpha", timeout_s=20)
             live = await swarm.mysis("alpha")
-        view = stored_swarm.stored_mysis(where.database, "ALPHA")
+        view = stored_swarm.read_mysis_view(where.database, "ALPHA")
         assert (view.turns, view.requests, view.tokens) == (live.turns, live.requests, live.tokens)
         assert (view.tags, view.template, view.provider) == (("north",), "default", "scripted")
-        said = stored_swarm.conversation(where.database, "#1")
+        said = stored_swarm.read_memories(where.database, "#1")
         assert said[0].role is Role.USER
         assert "Hello there" in [memory.content for memory in said]
-        assert stored_swarm.conversation(where.database, "alpha", last=1)[0].id == said[-1].id
-        assert stored_swarm.answer_text(where.database, said[-1].turn_id) == said[-1].content
-        assert stored_swarm.message_text(where.database, 1) == said[0].content
-        assert stored_swarm.newest_event(where.database) > 0
-        assert stored_swarm.open_approvals(where.database) == ()
-        assert stored_swarm.grants(where.database) == ()
+        assert stored_swarm.read_memories(where.database, "alpha", last=1)[0].id == said[-1].id
+        assert stored_swarm.read_answer(where.database, said[-1].turn_id) == said[-1].content
+        assert stored_swarm.read_message(where.database, 1) == said[0].content
+        assert stored_swarm.read_newest_event(where.database) > 0
+        assert stored_swarm.read_open_approvals(where.database) == ()
+        assert stored_swarm.read_grants(where.database) == ()
 
     async def test_providers_can_be_brought_along(self, where: Places) -> None:
         provider = ScriptedProvider(name="mine")
-        wishes = Wishes(providers={"mine": provider}, overrides={"nudge.enabled": False})
+        wishes = SwarmOptions(providers={"mine": provider}, overrides={"nudge.enabled": False})
         async with swarm_of(where, wishes) as swarm:
             await swarm.create("alpha", provider="mine")
             await swarm.send("alpha", "Hello")
@@ -84,7 +84,7 @@ class TestSwarm:
 
     async def test_settings_that_are_wrong_open_nothing(self, where: Places) -> None:
         with pytest.raises(SettingsError):
-            async with swarm_of(where, Wishes(overrides={"swarm.max_myses": -1})):
+            async with swarm_of(where, SwarmOptions(overrides={"swarm.max_myses": -1})):
                 raise AssertionError("opened")
         assert not where.database.exists()
 
@@ -103,11 +103,11 @@ class TestAccounts:
             await swarm.create("alpha", start=False)
             await swarm.delete("alpha")
         credentials.set("account/reef/alpha", '{"account": "alpha", "password": "p1"}')
-        first = stored_swarm.uid_of(where.database, "#1")
+        first = stored_swarm.read_uid(where.database, "#1")
         async with swarm_of(where) as swarm:
             await swarm.create("alpha", start=False)
             assert credentials.names() == (f"account/reef/@{first}",)
-        assert stored_swarm.uid_of(where.database, "alpha") != first
+        assert stored_swarm.read_uid(where.database, "alpha") != first
 
     async def test_a_swarm_opens_though_its_credentials_cannot_be_read(self, where: Places) -> None:
         where.credentials.write_text("nonsense")
@@ -122,7 +122,7 @@ class TestStored:
         async with swarm_of(where) as swarm:
             await swarm.create("alpha")
             await swarm.hold(True, reason="lunch")
-            view = stored_swarm.stored_view(where.database)
+            view = stored_swarm.read_swarm_view(where.database)
         assert (view.held, view.hold_reason) == (True, "lunch")
         assert [(mysis.name, mysis.state, mysis.state_reason) for mysis in view.myses] == [
             ("alpha", MysisState.IDLE, stored_swarm.WAS_RUNNING)
@@ -130,13 +130,13 @@ class TestStored:
 
     def test_nothing_stored_is_missing(self, where: Places) -> None:
         with pytest.raises(StoreMissing):
-            stored_swarm.stored_view(where.database)
+            stored_swarm.read_swarm_view(where.database)
 
     async def test_an_unknown_mysis_is_missing_by_name_and_id(self, where: Places) -> None:
         async with swarm_of(where):
             for ref in ("nobody", "#7", "#", "#99999999999999999999"):
                 with pytest.raises(MysisMissing):
-                    stored_swarm.stored_mysis(where.database, ref)
+                    stored_swarm.read_mysis_view(where.database, ref)
 
     async def test_a_broken_database_is_an_error_and_no_crash(self, where: Places) -> None:
         async with swarm_of(where):
@@ -145,7 +145,7 @@ class TestStored:
         raw[4096:] = b"\xff" * (len(raw) - 4096)
         where.database.write_bytes(raw)
         with pytest.raises(StoreError):
-            stored_swarm.stored_view(where.database)
+            stored_swarm.read_swarm_view(where.database)
 
     def test_a_message_that_is_not_there_says_nothing(self, where: Places) -> None:
         async def opened() -> None:
@@ -153,8 +153,8 @@ class TestStored:
                 await asyncio.sleep(0)
 
         asyncio.run(opened())
-        assert stored_swarm.message_text(where.database, 5) == ""
-        assert stored_swarm.answer_text(where.database, 5) == ""
+        assert stored_swarm.read_message(where.database, 5) == ""
+        assert stored_swarm.read_answer(where.database, 5) == ""
 
 
 class TestProviders:
@@ -210,7 +210,7 @@ class TestUpstreams:
                 },
             }
         )
-        git, web, game = upstreams_of(settings, Credentials(where.credentials))
+        git, web, game = build_upstreams(settings, Credentials(where.credentials))
         assert (git.args, git.session, git.start_timeout) == (("--token=t0ken",), Sharing.PER_MYSIS, 7)
         assert (web.headers, web.login) == ({"Authorization": "Bearer t0ken"}, None)
         assert game.login is not None
@@ -243,10 +243,10 @@ class TestUpstreams:
                 "tools": {"allow": ["git_*"], "deny": ["git_push"], "ask": ["git_commit"]},
             }
         )
-        policy = policy_of(template, ("git", "reef"))
+        policy = build_policy(template, ("git", "reef"))
         assert (policy.allow, policy.ask) == (("git_*",), ("git_commit",))
         assert policy.deny == ("git_push", "reef/*")
         assert (policy.send, policy.search, policy.ask_destructive) == (Send.COMMANDER, SearchScope.SWARM, True)
-        policies = policies_of(())
-        assert policies(template.text) == policy_of(template, ())
+        policies = build_policies(())
+        assert policies(template.text) == build_policy(template, ())
         assert policies(template.text) is policies(template.text)

@@ -15,7 +15,7 @@ from zoea.model.errors import StoreFull, StoreMissing, WorkspaceHeld
 from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
 from zoea.runtime import maintenance
-from zoea.runtime.maintenance import let_go, looked_after
+from zoea.runtime.maintenance import apply_retention, run_maintenance
 from zoea.settings.paths import Places, places
 from zoea.store import Store, retention
 from zoea.store.retention import Keep, Removed
@@ -56,7 +56,7 @@ async def test_the_owner_lets_go_what_the_rule_says_and_merges_when_nobody_write
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
-    async with looked_after(store, CLOCK, Keep(days=1)):
+    async with run_maintenance(store, CLOCK, Keep(days=1)):
         await until(store, "SELECT count(*) FROM memory", 100)
         await until(store, "SELECT count(DISTINCT segid) FROM memory_exact_idx", 1)
     (row,) = await store.read("SELECT sum(turns), sum(memories), max(who) FROM removal")
@@ -79,7 +79,7 @@ async def test_without_a_rule_nothing_is_removed_and_indexes_are_merged(
 
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(fts_index, "merge", merge)
-    async with looked_after(store, CLOCK, Keep()), asyncio.timeout(30):
+    async with run_maintenance(store, CLOCK, Keep()), asyncio.timeout(30):
         await merged.wait()
     assert (await store.read("SELECT count(*) FROM memory"))[0][0] == 200
 
@@ -94,17 +94,17 @@ async def test_a_full_disk_does_not_end_the_care(store: Store, monkeypatch: pyte
         raise StoreFull("no space")
 
     monkeypatch.setattr(maintenance, "_merge", fails)
-    async with looked_after(store, CLOCK, Keep()), asyncio.timeout(30):
+    async with run_maintenance(store, CLOCK, Keep()), asyncio.timeout(30):
         while tried < 3:  # noqa: ASYNC110  counted by the task that is looked at
             await asyncio.sleep(0.01)
 
 
 async def test_what_is_let_go_goes_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "TURNS", 10)
-    removed = await let_go(store, Keep(memories=1), who="a test")
+    removed = await apply_retention(store, Keep(memories=1), who="a test")
     assert (removed.turns, removed.memories) == (26, 100)
     assert (await store.read("SELECT count(*) FROM removal"))[0][0] == 3
-    assert (await let_go(store, Keep(memories=1))).turns == 0
+    assert (await apply_retention(store, Keep(memories=1))).turns == 0
 
 
 async def test_what_was_removed_before_a_kill_leaves_the_indexes_afterwards(
@@ -115,7 +115,7 @@ async def test_what_was_removed_before_a_kill_leaves_the_indexes_afterwards(
     removed = await store.write(lambda connection: retention.forget(connection, 1, keep, now=CLOCK.now(), who="a test"))
     assert removed.memories == 100
     # Killed here; whoever comes next has no rule any more.
-    async with looked_after(store, CLOCK, Keep()):
+    async with run_maintenance(store, CLOCK, Keep()):
         await until(store, f"SELECT count(*) FROM ({retention.IS_UNMERGED})", 0)
     assert (await store.read("SELECT count(DISTINCT segid) FROM memory_exact_idx"))[0][0] == 1
 
@@ -124,17 +124,17 @@ async def test_what_no_turn_ever_took_goes_by_its_age_alone_and_is_written_down(
     said = "INSERT INTO message(content, sender_kind, kind, created_at) VALUES (?, 'commander', 'broadcast', ?)"
     await store.write(lambda connection: connection.execute(said, ("old", 1)))
     await store.write(lambda connection: connection.execute(said, ("young", CLOCK.now())))
-    assert await let_go(store, Keep(memories=1000)) == Removed()
-    assert (await let_go(store, Keep(days=100_000))) == Removed()
+    assert await apply_retention(store, Keep(memories=1000)) == Removed()
+    assert (await apply_retention(store, Keep(days=100_000))) == Removed()
     assert (await store.read("SELECT count(*) FROM message"))[0][0] == 2
-    await let_go(store, Keep(days=10_000), who="a test")
+    await apply_retention(store, Keep(days=10_000), who="a test")
     assert [row["content"] for row in await store.read("SELECT content FROM message")] == ["young"]
     (row,) = await store.read("SELECT who, why, turns, memories, characters FROM removal WHERE mysis_id IS NULL")
     assert tuple(row) == ("a test", "keep 10000 days", 0, 0, 3)
 
 
 def names(where: Places) -> list[str]:
-    return [finding.name for finding in maintenance.examine(where, lambda what: None)]
+    return [finding.name for finding in maintenance.check_database(where, lambda what: None)]
 
 
 def test_the_whole_database_is_checked_or_a_sample_beside_a_swarm(where: Places) -> None:
@@ -142,7 +142,7 @@ def test_the_whole_database_is_checked_or_a_sample_beside_a_swarm(where: Places)
     with OwnerLock(where.data, where.socket):
         assert names(where)[2] == "search (a sample)"
         with pytest.raises(WorkspaceHeld):
-            maintenance.rebuild(where, lambda what: None)
+            maintenance.rebuild_indexes(where, lambda what: None)
         with pytest.raises(WorkspaceHeld):
             maintenance.vacuum(where, lambda what: None)
 
@@ -150,12 +150,12 @@ def test_the_whole_database_is_checked_or_a_sample_beside_a_swarm(where: Places)
 def test_indexes_are_rebuilt(where: Places) -> None:
     with closing(sqlite3.connect(where.database)) as connection, connection:
         connection.execute("INSERT INTO memory_exact(memory_exact) VALUES ('delete-all')")
-    problems = {finding.name: finding.problem for finding in maintenance.examine(where, lambda what: None)}
+    problems = {finding.name: finding.problem for finding in maintenance.check_database(where, lambda what: None)}
     assert problems["search"] == "not what is stored: memory_exact"
     said: list[str] = []
-    maintenance.rebuild(where, said.append)
+    maintenance.rebuild_indexes(where, said.append)
     assert said == ["Indexing memories: 200 of 200", "Merging the indexes"]
-    assert not any(finding.problem for finding in maintenance.examine(where, lambda what: None))
+    assert not any(finding.problem for finding in maintenance.check_database(where, lambda what: None))
 
 
 def test_a_vacuum_gives_back_the_room_of_what_is_gone(where: Places) -> None:
@@ -168,9 +168,9 @@ def test_a_vacuum_gives_back_the_room_of_what_is_gone(where: Places) -> None:
     assert done.after < done.before
     assert done.files == 1
     assert not stray.exists()
-    assert not any(finding.problem for finding in maintenance.examine(where, lambda what: None))
+    assert not any(finding.problem for finding in maintenance.check_database(where, lambda what: None))
 
 
 def test_where_there_is_no_database_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(StoreMissing):
-        maintenance.rebuild(places("nowhere"), lambda what: None)
+        maintenance.rebuild_indexes(places("nowhere"), lambda what: None)

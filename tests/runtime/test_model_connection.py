@@ -10,8 +10,8 @@ import pytest
 from tests.fakes.ollama_server import Model, OllamaServer
 from zoea.llm.discovery import Port, Status
 from zoea.model.errors import SettingsError
-from zoea.runtime.model_connection import Connection, connect, tried
-from zoea.runtime.model_discovery import servers_found, surroundings
+from zoea.runtime.model_connection import ModelConnection, probe_connection, save_connection
+from zoea.runtime.model_discovery import find_servers, read_model_sources
 from zoea.settings import Credentials, load, places
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.paths import Places
@@ -30,7 +30,7 @@ def on_disk(where: Places) -> dict[str, object]:
 
 
 def test_a_secret_is_stored_as_a_credential_and_named_in_the_settings(where: Places) -> None:
-    connect(where, Connection("mine", "openai", "http://127.0.0.1:1/v1", "m", SECRET))
+    save_connection(where, ModelConnection("mine", "openai", "http://127.0.0.1:1/v1", "m", SECRET))
     assert on_disk(where)["provider"] == {
         "mine": {"type": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "file:mine"}
     }
@@ -42,7 +42,7 @@ def test_a_secret_is_stored_as_a_credential_and_named_in_the_settings(where: Pla
 
 
 def test_a_reference_is_written_as_it_is(where: Places) -> None:
-    connect(where, Connection("mine", "anthropic", key="env:ANTHROPIC_API_KEY"))
+    save_connection(where, ModelConnection("mine", "anthropic", key="env:ANTHROPIC_API_KEY"))
     assert on_disk(where)["provider"] == {"mine": {"type": "anthropic", "api_key": "env:ANTHROPIC_API_KEY"}}
     assert not where.credentials.exists()
 
@@ -50,16 +50,16 @@ def test_a_reference_is_written_as_it_is(where: Places) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (Connection("a b", key=SECRET), "a name is"),
-        (Connection("", key=SECRET), "a name is"),
-        (Connection("a.b", key=SECRET), "a name is"),
-        (Connection("a", "openai", "ftp://x", key=SECRET), "no http or https address"),
-        (Connection("a", "telepathy", key=SECRET), "type"),
+        (ModelConnection("a b", key=SECRET), "a name is"),
+        (ModelConnection("", key=SECRET), "a name is"),
+        (ModelConnection("a.b", key=SECRET), "a name is"),
+        (ModelConnection("a", "openai", "ftp://x", key=SECRET), "no http or https address"),
+        (ModelConnection("a", "telepathy", key=SECRET), "type"),
     ],
 )
-def test_what_is_not_allowed_writes_nothing(where: Places, wrong: Connection, said: str) -> None:
+def test_what_is_not_allowed_writes_nothing(where: Places, wrong: ModelConnection, said: str) -> None:
     with pytest.raises(SettingsInvalid, match=said) as error:
-        connect(where, wrong)
+        save_connection(where, wrong)
     assert not where.config_file.exists()
     assert not where.credentials.exists()
     assert SECRET not in f"{error.value} {wrong!r}"
@@ -68,21 +68,21 @@ def test_what_is_not_allowed_writes_nothing(where: Places, wrong: Connection, sa
 async def test_trying_lists_the_models(where: Places) -> None:
     async with OllamaServer() as server:
         server.models = [Model("qwen3:8b")]
-        found = await tried(where, Connection("", "ollama", server.url))
+        found = await probe_connection(where, ModelConnection("", "ollama", server.url))
         assert found.status is Status.OK
         assert [model.name for model in found.models or ()] == ["qwen3:8b"]
 
 
 async def test_trying_with_a_key_that_is_nowhere_says_so(where: Places) -> None:
     with pytest.raises(SettingsError, match="NOWHERE is not set"):
-        await tried(where, Connection("a", "openai", "http://127.0.0.1:1/v1", key="env:NOWHERE"))
+        await probe_connection(where, ModelConnection("a", "openai", "http://127.0.0.1:1/v1", key="env:NOWHERE"))
 
 
 async def test_servers_of_this_machine_are_told_and_closed_ports_are_not(where: Places) -> None:
     async with OllamaServer() as server:
         port = int(server.url.rpartition(":")[2])
         ports = (Port("Ollama", port, "ollama"), Port("Nobody", 1, "openai"))
-        found = [one async for one in servers_found(load(where), ports)]
+        found = [one async for one in find_servers(load(where), ports)]
         assert [one.name for one in found] == ["Ollama"]
 
 
@@ -90,12 +90,12 @@ async def test_nothing_is_looked_for_where_settings_forbid_it(where: Places, mon
     monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")
     async with OllamaServer() as server:
         port = int(server.url.rpartition(":")[2])
-        assert [one async for one in servers_found(load(where), (Port("Ollama", port, "ollama"),))] == []
+        assert [one async for one in find_servers(load(where), (Port("Ollama", port, "ollama"),))] == []
 
 
 def test_surroundings_name_keys_and_never_show_them(where: Places, tmp_path: Path) -> None:
-    connect(where, Connection("mine", "openai", model="m", key="env:X"))
-    around = surroundings(where, {"OPENAI_API_KEY": SECRET})
+    save_connection(where, ModelConnection("mine", "openai", model="m", key="env:X"))
+    around = read_model_sources(where, {"OPENAI_API_KEY": SECRET})
     assert around.config == where.config_file
     assert around.providers == (("mine", "openai", "m"),)
     assert [key.variable for key in around.keys] == ["OPENAI_API_KEY"]

@@ -18,11 +18,11 @@ from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.errors import OwnerError, WorkspaceHeld
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.clock import SystemClock, SystemIds
-from zoea.process.lock import holder
+from zoea.process.lock import read_holder
 from zoea.process.logs import logging_to
 from zoea.runtime import owner as owner_module
 from zoea.runtime.accounts import CredentialAccounts, account_key, name_key, settle_accounts
-from zoea.runtime.owner import own, within
+from zoea.runtime.owner import close_within, own_workspace
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 
@@ -172,27 +172,27 @@ class TestAccounts:
 
 class TestOwner:
     async def test_a_workspace_has_one_owner_whom_others_reach(self, where: Places) -> None:
-        async with own(where, fake_swarm) as owner:
+        async with own_workspace(where, fake_swarm) as owner:
             async with await RemoteSwarm.connect(where.socket) as remote:
                 assert (await remote.view()).myses == ()
             with pytest.raises(WorkspaceHeld):
-                async with own(where, fake_swarm):
+                async with own_workspace(where, fake_swarm):
                     raise AssertionError("owned twice")
             assert not owner.ending.is_set()
         assert owner.ending.is_set()
-        assert holder(where.data) is None
+        assert read_holder(where.data) is None
         assert not where.socket.exists()
 
     async def test_what_was_opened_is_closed_where_a_later_part_cannot_be(self, where: Places) -> None:
         where.make_runtime()
         where.socket.mkdir()
         with pytest.raises(OwnerError):
-            async with own(where, fake_swarm):
+            async with own_workspace(where, fake_swarm):
                 raise AssertionError("opened")
-        assert holder(where.data) is None
+        assert read_holder(where.data) is None
 
     async def test_a_front_can_wish_for_the_end(self, where: Places) -> None:
-        async with own(where, fake_swarm) as owner:
+        async with own_workspace(where, fake_swarm) as owner:
             async with await RemoteSwarm.connect(where.socket) as remote:
                 await remote.shutdown()
             await asyncio.wait_for(owner.ending.wait(), timeout=20)
@@ -212,8 +212,8 @@ class TestOwner:
 
         released: list[bool] = []
         before = asyncio.all_tasks()
-        await within(0.05, hangs, "a part")
-        await within(0.05, fails, "another")
+        await close_within(0.05, hangs, "a part")
+        await close_within(0.05, fails, "another")
         assert "a part did not close within 0.05 s" in caplog.text
         assert "another did not close: broken" in caplog.text
         released.append(True)
@@ -225,7 +225,7 @@ class TestOwner:
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(owner_module, "SHUTDOWN_S", 0.01)
         monkeypatch.setattr(owner_module, "_force", lambda: loop.call_soon_threadsafe(forced.set))
-        async with own(where, fake_swarm) as owner:
+        async with own_workspace(where, fake_swarm) as owner:
             owner.be_the_process(on_hangup=lambda: None)
             owner.end()
             await asyncio.wait_for(forced.wait(), timeout=20)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from zoea.model.errors import WorldError
-from zoea.queries.stored_swarm import stored_view
+from zoea.queries.stored_swarm import read_swarm_view
 from zoea.runtime.accounts import account_key
 from zoea.runtime.upstream_set import WORLD
-from zoea.runtime.world_scores import credits_earned, scores_of
+from zoea.runtime.world_scores import read_credits, read_scores
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 from zoea.store import Store, WriterConnection
@@ -65,25 +65,25 @@ async def swarm_of(where: Places) -> None:
 async def test_a_captain_of_another_name_has_its_mysis_s_tokens(where: Places) -> None:
     played(where, "alpha", "alpha-2", "beta", "stranger")
     await swarm_of(where)
-    found = {score.name: score.tokens for score in scores_of(where)}
+    found = {score.name: score.tokens for score in read_scores(where)}
     assert found == {"alpha": 100, "alpha-2": 200, "beta": 300, "stranger": None}
-    earned = credits_earned(where, stored_view(where.database).myses)
-    by_captain = {score.name: score.earned for score in scores_of(where)}
+    earned = read_credits(where, read_swarm_view(where.database).myses)
+    by_captain = {score.name: score.earned for score in read_scores(where)}
     assert earned == {"alpha": by_captain["alpha-2"], "beta": by_captain["beta"]}
     assert 0 < by_captain["alpha"] < by_captain["alpha-2"]
 
 
 def test_a_world_without_a_swarm_is_scored_without_tokens(where: Places) -> None:
     played(where, "alpha")
-    assert [(score.name, score.tokens) for score in scores_of(where)] == [("alpha", None)]
+    assert [(score.name, score.tokens) for score in read_scores(where)] == [("alpha", None)]
 
 
 def test_a_workspace_without_a_world_has_no_score(where: Places) -> None:
-    assert credits_earned(where, ()) is None
+    assert read_credits(where, ()) is None
     with pytest.raises(WorldError):
-        scores_of(where)
+        read_scores(where)
 
 
 def test_a_world_that_cannot_be_read_has_none_either(where: Places) -> None:
     where.world.write_bytes(b"nonsense" * 1000)
-    assert credits_earned(where, ()) is None
+    assert read_credits(where, ()) is None

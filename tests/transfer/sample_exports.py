@@ -13,12 +13,12 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
 from zoea.model.values import Usage
-from zoea.queries.conversation import reading
+from zoea.queries.conversation import open_database
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection, put_blob
 from zoea.transfer import jsonl_import
-from zoea.transfer.export import Format, pieces_of_swarm
-from zoea.transfer.report import Report
+from zoea.transfer.export import Format, swarm_pieces
+from zoea.transfer.report import ImportReport
 
 SETTINGS = Settings.model_validate({"nudge": {"enabled": False}})
 PICTURE = bytes(range(256)) * 5000
@@ -67,7 +67,7 @@ async def lived(folder: Path) -> Path:
 
 
 def _asked(path: Path) -> bool:
-    with reading(path) as reader:
+    with open_database(path) as reader:
         return bool(reader.execute("SELECT 1 FROM approval").fetchone())
 
 
@@ -98,10 +98,10 @@ def _picture(conn: WriterConnection) -> None:
 
 
 def exported(path: Path, *myses: int, redact: bool | None = None) -> str:
-    return "".join(pieces_of_swarm(path, myses, Format.JSONL, redact=redact))
+    return "".join(swarm_pieces(path, myses, Format.JSONL, redact=redact))
 
 
-async def brought(database: Path, *files: Path, settings: Settings = SETTINGS) -> list[Report]:
+async def brought(database: Path, *files: Path, settings: Settings = SETTINGS) -> list[ImportReport]:
     """The files taken in through a real store."""
     store = await Store.open(database, clock_now=lambda: 1_800_000_000_000_000)
     try:
@@ -110,8 +110,8 @@ async def brought(database: Path, *files: Path, settings: Settings = SETTINGS) -
         await store.close()
 
 
-def taken(conn: WriterConnection, file: Path, settings: Settings = SETTINGS) -> Report:
-    return jsonl_import.take_in(conn, file, settings, lambda *_: None)
+def taken(conn: WriterConnection, file: Path, settings: Settings = SETTINGS) -> ImportReport:
+    return jsonl_import.import_file(conn, file, settings, lambda *_: None)
 
 
 def without_ids(text: str) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def _moved(line: dict[str, Any], places: dict[tuple[str, int], int]) -> dict[str
 
 
 def rows(database: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-    with reading(database) as reader:
+    with open_database(database) as reader:
         return [tuple(row) for row in reader.execute(sql, parameters)]
 
 
@@ -168,7 +168,7 @@ def written(folder: Path, lines: Iterable[dict[str, Any]] | str) -> Path:
 
 def schema_tables(database: Path) -> dict[str, int]:
     """How many rows each table of a workspace has, for saying that nothing changed."""
-    with reading(database) as reader, closing(reader.cursor()) as cursor:
+    with open_database(database) as reader, closing(reader.cursor()) as cursor:
         names = [row[0] for row in cursor.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
         plain = [name for name in names if "_exact" not in name and "_words" not in name and "sqlite_" not in name]
         return {name: cursor.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in plain}

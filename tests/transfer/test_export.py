@@ -15,7 +15,7 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import MysisMissing, ProviderError, UsageError
 from zoea.model.request import Answer
 from zoea.settings import Settings
-from zoea.transfer.export import Format, fenced, file_name, pieces, write
+from zoea.transfer.export import Format, code_block, export_pieces, export_to_file, file_name
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 SECRET = "sk-ant-abc123DEF456ghi789"
@@ -44,7 +44,7 @@ def parts(folder: Path) -> list[Path]:
 
 
 def written(path: Path, form: Format, **more: Any) -> str:
-    return "".join(pieces(path, 1, form, **more))
+    return "".join(export_pieces(path, 1, form, **more))
 
 
 async def test_json_lines_hold_every_row_with_every_column(tmp_path: Path) -> None:
@@ -116,13 +116,13 @@ async def test_markdown_says_who_what_and_how_it_ended(tmp_path: Path) -> None:
 
 
 def test_no_text_ends_its_own_code_block() -> None:
-    assert fenced("a\n`````\nb", "json") == "``````json\na\n`````\nb\n``````"
+    assert code_block("a\n`````\nb", "json") == "``````json\na\n`````\nb\n``````"
 
 
 async def test_a_file_is_its_owners_alone_and_counts_turns(tmp_path: Path) -> None:
     path = await spoken(tmp_path)
     target = tmp_path / "out.md"
-    assert write(path, 1, target, Format.MARKDOWN) == 2
+    assert export_to_file(path, 1, target, Format.MARKDOWN) == 2
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert not parts(tmp_path)
 
@@ -132,23 +132,23 @@ async def test_a_file_that_is_there_stays_unless_replacing_was_asked_for(tmp_pat
     target = tmp_path / "out.md"
     target.write_text("mine")
     with pytest.raises(UsageError, match="exists"):
-        write(path, 1, target, Format.MARKDOWN)
+        export_to_file(path, 1, target, Format.MARKDOWN)
     assert target.read_text() == "mine"
-    write(path, 1, target, Format.MARKDOWN, replace=True)
+    export_to_file(path, 1, target, Format.MARKDOWN, replace=True)
     assert target.read_text().startswith("# alpha")
 
 
 async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     path = await spoken(tmp_path)
     with pytest.raises(UsageError, match="cannot be written"):
-        write(path, 1, tmp_path / "none" / "out.md", Format.MARKDOWN)
+        export_to_file(path, 1, tmp_path / "none" / "out.md", Format.MARKDOWN)
 
 
 async def test_nobody_cannot_be_exported(tmp_path: Path) -> None:
     path = await spoken(tmp_path)
     target = tmp_path / "out.md"
     with pytest.raises(MysisMissing):
-        write(path, 77, target, Format.MARKDOWN)
+        export_to_file(path, 77, target, Format.MARKDOWN)
     assert not target.exists()
 
 

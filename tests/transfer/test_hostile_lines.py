@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.fakes.memory_store import memory_store
 from tests.transfer.sample_exports import exported, lived, taken, written
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.queries.conversation import every_turn
+from zoea.queries.conversation import iterate_turns
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import strip
@@ -194,7 +194,7 @@ def _tried(conn: WriterConnection, file: Path) -> None:
         taken(conn, file)
         for row in conn.execute(row_values.MYSIS).fetchall():
             row_values.mysis(row)
-            for turn in every_turn(conn, row["id"]):
+            for turn in iterate_turns(conn, row["id"]):
                 "".join(markdown_turn(turn, strip))
             "".join(text for text, _ in conversation_lines(conn, row["id"], None))
         for row in conn.execute(row_values.DELIVERY).fetchall():

@@ -10,14 +10,14 @@ import pytest
 from tests.fakes.memory_store import memory_store
 from tests.transfer.sample_exports import SETTINGS
 from zoea.transfer import json_columns
-from zoea.transfer.conflicts import Arrivals
-from zoea.transfer.nova_turns import UNKNOWN_TOOL, calls_in
+from zoea.transfer.conflicts import ImportTarget
+from zoea.transfer.nova_turns import UNKNOWN_TOOL, parse_calls
 
 PLAN = {"v": 1, "budget": {}, "decisions": [], "steps": [], "messages": []}
 
 
 def planned(*messages: Any) -> Any:
-    made = json_columns.plan({**PLAN, "messages": list(messages)}, {7: 70, 8: 80}, {3: 30})
+    made = json_columns.convert_plan({**PLAN, "messages": list(messages)}, {7: 70, 8: 80}, {3: 30})
     assert made is not None
     return json.loads(made)["messages"]
 
@@ -36,8 +36,8 @@ def test_a_plan_names_memories_and_calls_as_they_are_here() -> None:
         {**said, "id": 80, "calls": [["c30", "act", "{}"], ["c0", "act", "{}"], ["x", "y", ""]]},
         {**result, "call_id": "c30"},
     ]
-    assert json_columns.plan(None, {}, {}) is None
-    assert json_columns.plan({"zstd": "00"}, {}, {}) is None
+    assert json_columns.convert_plan(None, {}, {}) is None
+    assert json_columns.convert_plan({"zstd": "00"}, {}, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_plan_names_memories_and_calls_as_they_are_here() -> None:
     ],
 )
 def test_a_plan_that_nobody_could_show_is_refused(wrong: Any) -> None:
-    with pytest.raises(json_columns.Misshapen):
-        json_columns.plan(wrong, {}, {})
+    with pytest.raises(json_columns.InvalidColumn):
+        json_columns.convert_plan(wrong, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_a_plan_that_nobody_could_show_is_refused(wrong: Any) -> None:
     ],
 )
 def test_stored_calls_are_read_whatever_is_wrong_with_them(content: str, expected: list[tuple[str, str, str]]) -> None:
-    found = calls_in(content)
+    found = parse_calls(content)
     assert found is not None
     assert [(one.id, one.name, one.arguments) for one in found] == expected
-    assert calls_in(content[1:]) is None
+    assert parse_calls(content[1:]) is None
 
 
 def test_a_key_that_guards_another_message_here_stays_with_it() -> None:
     conn = memory_store()
-    arrivals = Arrivals(conn, SETTINGS.swarm.max_myses)
+    arrivals = ImportTarget(conn, SETTINGS.swarm.max_myses)
     said = {"kind": "direct", "sender_kind": "commander", "content": "Go", "idempotency_key": "k", "created_at": 1}
     first = arrivals.message(said, 1)
     second = arrivals.message({**said, "content": "Come"}, 1)
@@ -91,13 +91,13 @@ def test_a_key_that_guards_another_message_here_stays_with_it() -> None:
 
 def test_a_long_name_that_is_taken_keeps_its_length() -> None:
     conn = memory_store()
-    arrivals = Arrivals(conn, SETTINGS.swarm.max_myses)
+    arrivals = ImportTarget(conn, SETTINGS.swarm.max_myses)
     name = "n" * 40
     sender = arrivals.sender("u-1", name)
     assert arrivals.sender("u-1", "other") == sender
     assert arrivals.known("u-1") is None
     conn.execute("UPDATE mysis SET state_reason = '', deleted_at = NULL")
-    again = Arrivals(conn, SETTINGS.swarm.max_myses)
+    again = ImportTarget(conn, SETTINGS.swarm.max_myses)
     assert again.known("u-1") == name
     assert again.free_name(name.upper()) == "N" * 38 + "-2"
     conn.execute("UPDATE mysis SET deleted_at = 1")

@@ -18,15 +18,15 @@ from zoea.process.lock import OwnerLock
 from zoea.settings import Settings
 from zoea.settings.paths import places
 from zoea.transfer import nova_import as nova_module
-from zoea.transfer.nova_database import moment, opened
-from zoea.transfer.report import Report
-from zoea.transfer.run_import import bring_nova
+from zoea.transfer.nova_database import open_nova, parse_time
+from zoea.transfer.report import ImportReport
+from zoea.transfer.run_import import import_nova
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 
 
-async def brought(path: Path, **wishes: str) -> Report:
-    return await bring_nova(places(), path, lambda *_: None, **wishes)
+async def brought(path: Path, **wishes: str) -> ImportReport:
+    return await import_nova(places(), path, lambda *_: None, **wishes)
 
 
 def here(sql: str, *parameters: object) -> list[tuple[object, ...]]:
@@ -231,15 +231,15 @@ async def test_a_mysis_comes_in_whole_or_not_and_the_next_import_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = nova_database(tmp_path / "nova.db")
-    real = nova_module._Intake._step
+    real = nova_module._MysisImport._step
 
-    def breaks(self: nova_module._Intake, turn_id: int, seq: int, step: object) -> int:
+    def breaks(self: nova_module._MysisImport, turn_id: int, seq: int, step: object) -> int:
         if self._mysis.id == BETA:
             raise StoreError("the power went")
         return real(self, turn_id, seq, step)  # type: ignore[arg-type]  # handed through as it is
 
     with monkeypatch.context() as patched:
-        patched.setattr(nova_module._Intake, "_step", breaks)
+        patched.setattr(nova_module._MysisImport, "_step", breaks)
         with pytest.raises(StoreError, match="the power went"):
             await brought(source)
     assert here("SELECT name FROM mysis WHERE deleted_at IS NULL") == [("alpha",)]
@@ -272,11 +272,11 @@ async def test_a_mysis_comes_in_whole_or_not_and_the_next_import_goes_on(
     ],
 )
 def test_times_are_read_as_anybody_may_have_written_them(said: object, expected: int | None) -> None:
-    assert moment(said) == expected
+    assert parse_time(said) == expected
 
 
 def test_memories_of_one_moment_keep_the_order_they_were_stored_in(tmp_path: Path) -> None:
     story = [Row(ALPHA, "user", name, 5) for name in "abc"] + [Row(ALPHA, "user", "early", 1)]
-    with opened(nova_database(tmp_path / "nova.db", story)) as database:
+    with open_nova(nova_database(tmp_path / "nova.db", story)) as database:
         (alpha, _) = database.myses()
         assert [memory.content for memory in database.memories(alpha)] == ["early", "a", "b", "c"]

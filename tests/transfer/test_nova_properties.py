@@ -20,8 +20,8 @@ from zoea.swarm.persistence import row_values
 from zoea.text import clean
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line
 from zoea.transfer.nova_database import NovaMemory, NovaMysis
-from zoea.transfer.nova_import import NovaIntake, Wanted
-from zoea.transfer.nova_turns import UNKNOWN_TOOL, calls_in, result_in
+from zoea.transfer.nova_import import NovaImport, NovaOptions
+from zoea.transfer.nova_turns import UNKNOWN_TOOL, parse_calls, parse_result
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 _ODD = st.one_of(_TEXT, st.sampled_from(["a|b:c", '|x:login:{"p":1}', "}:", "鉄|:", '"', "\\", "\0", "[TOOL_CALLS]"]))
@@ -36,7 +36,7 @@ def test_calls_are_read_as_they_were_whatever_their_arguments_hold(
     stored: list[tuple[str, str, dict[str, Any], bool]],
 ) -> None:
     parts = [f"{id_}:{name}:{json.dumps(given_, ensure_ascii=odd)}" for id_, name, given_, odd in stored]
-    found = calls_in("[TOOL_CALLS]" + "|".join(parts))
+    found = parse_calls("[TOOL_CALLS]" + "|".join(parts))
     assert found is not None
     assert [(one.id, one.name, json.loads(one.arguments)) for one in found] == [one[:3] for one in stored]
     assert not any(one.is_mended or one.is_broken for one in found)
@@ -45,7 +45,7 @@ def test_calls_are_read_as_they_were_whatever_their_arguments_hold(
 @pytest.mark.timeout(900)
 @given(st.text(max_size=60))
 def test_of_a_message_that_cannot_be_read_no_word_is_lost(text: str) -> None:
-    found = calls_in(f"[TOOL_CALLS]{text}")
+    found = parse_calls(f"[TOOL_CALLS]{text}")
     assert found is not None
     kept = "".join(f"{one.id}{one.name.replace(UNKNOWN_TOOL, '')}{one.arguments}" for one in found)
     assert set("".join(char for char in text if char.isalnum())) <= set(kept) | set(UNKNOWN_TOOL)
@@ -54,7 +54,7 @@ def test_of_a_message_that_cannot_be_read_no_word_is_lost(text: str) -> None:
 @pytest.mark.timeout(900)
 @given(_ID, _ODD, st.lists(_ID, max_size=3))
 def test_a_result_belongs_to_the_longest_id_that_fits(call_id: str, content: str, others: list[str]) -> None:
-    found, said = result_in(f"{call_id}:{content}", [*others, call_id])
+    found, said = parse_result(f"{call_id}:{content}", [*others, call_id])
     assert f"{found}:{said}" == f"{call_id}:{content}"
     assert found == max([one for one in [*others, call_id] if f"{call_id}:{content}".startswith(f"{one}:")], key=len)
 
@@ -102,12 +102,12 @@ def _stories(draw: st.DrawFn) -> list[NovaMemory]:
 @given(story=_stories())
 def test_every_word_of_a_story_is_there_paired_and_survives_export(story: list[NovaMemory], tmp_path: Path) -> None:
     mysis = NovaMysis(ALPHA, "alpha", created="then", created_at=5)
-    wanted = Wanted(Settings(), Template(name="default"), "autopilot", "")
+    wanted = NovaOptions(Settings(), Template(name="default"), "autopilot", "")
     conn = memory_store()
     database: Any = _Story(story)
-    arrival = NovaIntake(database, mysis, [mysis], wanted, lambda *_: None)(conn)
+    arrival = NovaImport(database, mysis, [mysis], wanted, lambda *_: None)(conn)
     assert not isinstance(arrival, str)
-    assert NovaIntake(database, mysis, [mysis], wanted, lambda *_: None)(conn) == "alpha"
+    assert NovaImport(database, mysis, [mysis], wanted, lambda *_: None)(conn) == "alpha"
 
     everything = "\n".join(_texts(conn)) + "\n".join(arrival.notes)
     for memory in story:

@@ -22,11 +22,11 @@ from tests.transfer.sample_exports import (
 )
 from zoea.model.errors import SwarmFull, UsageError
 from zoea.model.request import Answer
-from zoea.queries.request_inspection import inspected
+from zoea.queries.request_inspection import inspect_request
 from zoea.settings import Settings
 from zoea.store.blobs import get_blob
 from zoea.store.database_file import open_reader
-from zoea.transfer.export import Format, everybody, file_stem, pieces, pieces_of_swarm
+from zoea.transfer.export import Format, export_pieces, file_stem, read_exportable, swarm_pieces
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ async def test_a_swarm_that_went_out_and_came_in_is_the_same_in_every_row(source
     file = written(tmp_path, exported(source, 2, 1))
     (report,) = await brought(target, file)
     assert [(arrival.name, arrival.mended) for arrival in report.arrivals] == [("beta", {}), ("alpha", {})]
-    again = {name: mysis_id for mysis_id, name in everybody(target).items()}
+    again = {name: mysis_id for mysis_id, name in read_exportable(target).items()}
     assert without_ids(exported(target, again["beta"], again["alpha"])) == without_ids(file.read_text("utf-8"))
     kinds = {line["kind"] for line in without_ids(file.read_text("utf-8"))}
     assert kinds >= {"tag", "tally", "session", "spend", "catalogue", "sender", "note", "approval", "blob", "end"}
@@ -56,23 +56,23 @@ async def test_a_swarm_that_went_out_and_came_in_is_the_same_in_every_row(source
         assert get_blob(reader, picture) == PICTURE
     # A request still shows exactly what was sent.
     (request_id,) = rows(target, "SELECT max(id) FROM request WHERE mysis_id = ?", again["alpha"])[0]
-    assert "burn it" in [one.content for one in inspected(target, request_id).messages]
+    assert "burn it" in [one.content for one in inspect_request(target, request_id).messages]
 
 
 async def test_one_file_a_mysis_joins_senders_and_broadcasts_again(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target" / "zoea.db"
     files = []
-    for mysis_id, name in everybody(source).items():
+    for mysis_id, name in read_exportable(source).items():
         files.append(tmp_path / f"{file_stem(mysis_id, name)}.jsonl")
-        files[-1].write_text("".join(pieces(source, mysis_id, Format.JSONL)), encoding="utf-8")
+        files[-1].write_text("".join(export_pieces(source, mysis_id, Format.JSONL)), encoding="utf-8")
     alpha, beta = files
     await brought(target, beta)  # alpha spoke to it, and is nobody here yet but a name
-    assert everybody(target) == {1: "beta"}
-    assert everybody(target, archived=True) == {1: "beta"}
-    assert "broadcast from mysis alpha" in "".join(pieces(target, 1, Format.MARKDOWN))
+    assert read_exportable(target) == {1: "beta"}
+    assert read_exportable(target, archived=True) == {1: "beta"}
+    assert "broadcast from mysis alpha" in "".join(export_pieces(target, 1, Format.MARKDOWN))
     await brought(target, alpha)
-    assert sorted(everybody(target).values()) == ["alpha", "beta"]
-    ids = {name: mysis_id for mysis_id, name in everybody(target).items()}
+    assert sorted(read_exportable(target).values()) == ["alpha", "beta"]
+    ids = {name: mysis_id for mysis_id, name in read_exportable(target).items()}
     assert without_ids(exported(target, ids["alpha"], ids["beta"])) == without_ids(exported(source, 1, 2))
 
 
@@ -94,7 +94,7 @@ async def test_an_imported_mysis_lives_on_under_a_name_that_is_free(source: Path
 
 
 async def test_a_redacted_export_comes_in_as_what_is_left(source: Path, tmp_path: Path) -> None:
-    file = written(tmp_path, "".join(pieces(source, 1, Format.JSONL, redact=True)))
+    file = written(tmp_path, "".join(export_pieces(source, 1, Format.JSONL, redact=True)))
     conn = memory_store()
     (arrival,) = taken(conn, file).arrivals
     assert "bytes that the file does not hold are kept as redacted" in arrival.mended
@@ -111,8 +111,8 @@ async def test_more_than_may_live_here_are_refused_whole(source: Path, tmp_path:
 
 
 async def test_documents_hold_whole_swarms_too(source: Path) -> None:
-    assert "".join(pieces_of_swarm(source, [1, 2], Format.MARKDOWN)).count("\n# beta\n") == 1
-    page = "".join(pieces_of_swarm(source, [1, 2], Format.HTML))
+    assert "".join(swarm_pieces(source, [1, 2], Format.MARKDOWN)).count("\n# beta\n") == 1
+    page = "".join(swarm_pieces(source, [1, 2], Format.HTML))
     assert page.count("<html") == page.count("</html>") == 1
     assert "<h1>alpha</h1>" in page
 

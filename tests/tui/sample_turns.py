@@ -6,7 +6,7 @@ from typing import Any
 
 from zoea.model.enums import CallState, MessageKind, OpenedBy, Outcome, Role, Source
 from zoea.model.values import COMMANDER, Memory, Sender, ToolCall
-from zoea.queries.conversation import Entry, Noted, Turn
+from zoea.queries.conversation import ConversationEntry, ConversationTurn, TurnNote
 
 START = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -28,21 +28,21 @@ HOSTILE = (
 )
 
 
-def prompt(memory_id: int, text: str, *, seq: int = 1, sender: Sender = COMMANDER, **more: Any) -> Entry:
+def prompt(memory_id: int, text: str, *, seq: int = 1, sender: Sender = COMMANDER, **more: Any) -> ConversationEntry:
     kind = more.pop("kind", MessageKind.DIRECT)
     memory = Memory(memory_id, 1, 1, 1, seq, Role.USER, Source.DIRECT, text, created_at=START, **more)
-    return Entry(memory, len(text), sender, kind)
+    return ConversationEntry(memory, len(text), sender, kind)
 
 
-def answer(memory_id: int, text: str, *calls: ToolCall, seq: int = 2, **more: Any) -> Entry:
+def answer(memory_id: int, text: str, *calls: ToolCall, seq: int = 2, **more: Any) -> ConversationEntry:
     took = more.pop("took_us", 1_400_000)
     memory = Memory(memory_id, 1, 1, 1, seq, Role.ASSISTANT, Source.LLM, text, calls=calls, created_at=START, **more)
-    return Entry(memory, len(text), request_id=memory_id, took_us=took)
+    return ConversationEntry(memory, len(text), request_id=memory_id, took_us=took)
 
 
-def result(memory_id: int, call_id: int, text: str, *, seq: int = 3, chars: int | None = None) -> Entry:
+def result(memory_id: int, call_id: int, text: str, *, seq: int = 3, chars: int | None = None) -> ConversationEntry:
     memory = Memory(memory_id, 1, 1, 1, seq, Role.TOOL, Source.TOOL, text, call_id=call_id, created_at=START)
-    return Entry(memory, len(text) if chars is None else chars)
+    return ConversationEntry(memory, len(text) if chars is None else chars)
 
 
 def call(call_id: int, name: str = "mine", arguments: str = '{"belt": "b-2"}', **more: Any) -> ToolCall:
@@ -50,7 +50,7 @@ def call(call_id: int, name: str = "mine", arguments: str = '{"belt": "b-2"}', *
     return ToolCall(call_id, 0, name, arguments, **given)
 
 
-def turn(*entries: Entry, **more: Any) -> Turn:
+def turn(*entries: ConversationEntry, **more: Any) -> ConversationTurn:
     given: dict[str, Any] = {
         "id": 1,
         "number": 1,
@@ -67,8 +67,8 @@ def turn(*entries: Entry, **more: Any) -> Turn:
         "is_estimate": False,
         "notes": (),
     }
-    return Turn(**{**given, **more, "entries": entries})
+    return ConversationTurn(**{**given, **more, "entries": entries})
 
 
-def noted(after: int, kind: str, text: str) -> Noted:
-    return Noted(after, kind, text)
+def noted(after: int, kind: str, text: str) -> TurnNote:
+    return TurnNote(after, kind, text)

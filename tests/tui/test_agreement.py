@@ -17,7 +17,7 @@ from tests.tui.cockpit import cockpit_over
 from tests.tui.sample_swarm import CREW, played
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.runtime.owner import own
+from zoea.runtime.owner import own_workspace
 from zoea.settings.paths import Places, places
 
 COUNTS = ("turns", "tool_calls", "errors", "requests", "tokens", "pending", "approvals")
@@ -51,7 +51,7 @@ async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypa
                 yield inner.api
 
             async with (
-                own(places(configured=False), swarm),
+                own_workspace(places(configured=False), swarm),
                 cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner) as stage,
             ):
                 await stage.until(lambda: stage.has(*(name for name, _ in CREW)) and stage.app.asked.open)

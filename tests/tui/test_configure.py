@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.runtime.mysis_options import configured
+from zoea.runtime.mysis_options import read_configuration
 from zoea.tui.dialogs.configure import Configuring
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -37,14 +37,14 @@ async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> Non
         await stage.until(lambda: set(stage.view().tags) == {"deep", "south"})
         after = stage.view()
         assert (after.model, after.provider, after.template) == (before.model, before.provider, before.template)
-        found = configured(None, stage.swarm.path, [after.id], stage.clock.now())
+        found = read_configuration(None, stage.swarm.path, [after.id], stage.clock.now())
         assert found.own == {"budget.mysis": 90_000, "nudge.enabled": False}
         await form(stage)
         assert stage.one(Input, "#budget-mysis").value == "90000"
         stage.one(Input, "#budget-mysis").value = ""
         await stage.press("enter")
         await stage.until(lambda: stage.shows(Dashboard))
-        found = configured(None, stage.swarm.path, [after.id], stage.clock.now())
+        found = read_configuration(None, stage.swarm.path, [after.id], stage.clock.now())
         assert found.own == {"nudge.enabled": False}
 
 
@@ -86,5 +86,5 @@ async def test_the_marked_are_configured_together_and_keep_what_is_their_own(tmp
         found = {view.id: view for view in (await stage.api.view()).myses}
         assert [(found[one].model, found[one].tags) for one in ids] == [("another", ("deep",)), ("another", ("south",))]
         assert [found[one].model == "another" for one in found if one not in ids] == [False]
-        own = [configured(None, stage.swarm.path, [one], stage.clock.now()).own for one in ids]
+        own = [read_configuration(None, stage.swarm.path, [one], stage.clock.now()).own for one in ids]
         assert own == [{"budget.mysis": 7000, "loop.same_call": 4}, {"budget.mysis": 7000}]

@@ -15,7 +15,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tests.tui.sample_turns import START
-from zoea.queries.request_summary import PackSeen, Seen, Sight, Snapshot
+from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
 from zoea.store import Store
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import Block, Kind, Marks
@@ -212,19 +212,19 @@ def _add_turn(path: Path, number: int) -> None:
 
 class TestSight:
     def test_before_any_request_it_says_so(self) -> None:
-        assert focus_lines.sees(Sight()) == [[("no request yet", "quiet")]]
-        assert focus_lines.state(Sight(), START) == [[("no tool has read the state yet", "quiet")]]
+        assert focus_lines.sees(MysisContext()) == [[("no request yet", "quiet")]]
+        assert focus_lines.state(MysisContext(), START) == [[("no tool has read the state yet", "quiet")]]
 
     def test_packs_say_their_size_and_what_became_of_them(self) -> None:
         packs = (
-            PackSeen("system", 900, 900, "full", "required", False, ""),
-            PackSeen("history", 1800, 4000, "compact", "budget", False, "token_budget_per_agent = 60000"),
-            PackSeen("situation", 0, 0, "", "empty", False, ""),
-            PackSeen("said", 0, 90, "", "budget", False, ""),
-            PackSeen("turn", 11_400, 11_400, "full", "required", True, ""),
+            PackSummary("system", 900, 900, "full", "required", False, ""),
+            PackSummary("history", 1800, 4000, "compact", "budget", False, "token_budget_per_agent = 60000"),
+            PackSummary("situation", 0, 0, "", "empty", False, ""),
+            PackSummary("said", 0, 90, "", "budget", False, ""),
+            PackSummary("turn", 11_400, 11_400, "full", "required", True, ""),
         )
-        seen = Seen(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
-        lines = ["".join(text for text, _ in line) for line in focus_lines.sees(Sight(seen))]
+        seen = RequestSummary(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
+        lines = ["".join(text for text, _ in line) for line in focus_lines.sees(MysisContext(seen))]
         assert lines[0] == "~14.8k of 50k   actual 14.3k, estimate +3 %"
         assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "empty", "out", "cut"]
         assert "turn 42  request 4  31k tokens so far" in lines
@@ -232,7 +232,7 @@ class TestSight:
         assert "history: token_budget_per_agent = 60000 would keep it whole" in lines
         assert "the request failed: transient" in lines
         unsent = replace(seen, state="released", error_class="cancelled")
-        assert [("the request was never sent", "waiting")] in focus_lines.sees(Sight(unsent))
+        assert [("the request was never sent", "waiting")] in focus_lines.sees(MysisContext(unsent))
 
     @pytest.mark.parametrize(
         ("content", "shown"),
@@ -245,12 +245,12 @@ class TestSight:
         ],
     )
     def test_a_snapshot_shows_its_fields_and_its_age(self, content: str, shown: str) -> None:
-        lines = focus_lines.state(Sight(None, (Snapshot("get_ship", content, START - 12_000_000),)), START)
+        lines = focus_lines.state(MysisContext(None, (ToolSnapshot("get_ship", content, START - 12_000_000),)), START)
         assert "".join(text for text, _ in lines[0]) == "get_ship  12s ago"
         assert "".join(text for text, _ in lines[1]) == shown
 
     def test_a_value_stands_beside_its_name_wherever_a_line_ends(self) -> None:
         content = '{"system_id": "s33", "place": "p98", "name": "漢字", "note": "It regrows slowly once taken."}'
-        lines = focus_lines.state(Sight(None, (Snapshot("get_ship", content, START),)), START, width=30)
+        lines = focus_lines.state(MysisContext(None, (ToolSnapshot("get_ship", content, START),)), START, width=30)
         shown = ["".join(text for text, _ in line) for line in lines[1:]]
         assert shown == ["system_id s33   place p98", "name 漢字", "note It regrows slowly once taken."]

@@ -21,8 +21,8 @@ from tests.tui.cockpit import QUIET, Stage, asks_when_told, cockpit_over
 from zoea.model.enums import MysisState
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.queries.broadcasts import latest
-from zoea.queries.stored_swarm import stored_view
+from zoea.queries.broadcasts import read_broadcasts
+from zoea.queries.stored_swarm import read_swarm_view
 from zoea.tui.app import Cockpit
 from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.screens.dashboard import Dashboard
@@ -94,7 +94,7 @@ def shown(stage: Stage) -> list[tuple[Any, ...]]:
 
 
 def is_what_is_stored(stage: Stage) -> bool:
-    view = stored_view(stage.swarm.path)
+    view = read_swarm_view(stage.swarm.path)
     return shown(stage) == [stored_part(one) for one in view.myses] and bool(
         stage.app.feed.view and stage.app.feed.view.held == view.held
     )
@@ -172,7 +172,7 @@ async def test_random_keys_break_nothing_and_destroy_nothing_unasked(
             await stage.pilot.resize_terminal(120, 40)
             await stage.until(lambda: is_what_is_stored(stage))
             dashboard = next(one for one in stage.app.screen_stack if isinstance(one, Dashboard))
-            stored = latest(inner.path)
+            stored = read_broadcasts(inner.path)
             await stage.until(lambda: dashboard._broadcasts == stored)
     assert [one for one in watched.fired if not was_confirmed(one)] == []
     assert [one for one in left if one[0] != "Quitting"] == []

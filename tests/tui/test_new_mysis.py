@@ -8,7 +8,7 @@ from textual.widgets import Input, OptionList
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
-from zoea.runtime.mysis_options import choices
+from zoea.runtime.mysis_options import read_options
 from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.dashboard import Dashboard
@@ -123,7 +123,7 @@ def test_choices_come_from_the_settings(tmp_path: Path) -> None:
     where = places()
     where.config.mkdir(parents=True)
     where.config_file.write_text('[provider.home]\ntype = "ollama"\nmodel = "qwen3:8b"\n')
-    found = choices(where, tmp_path / "no.db", 0)
+    found = read_options(where, tmp_path / "no.db", 0)
     assert [one.name for one in found.providers] == ["", "home", "autopilot"]
     assert found.providers[1].title == "home (ollama)"
     assert "no model" in found.providers[2].title

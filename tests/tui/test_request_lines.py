@@ -11,7 +11,7 @@ from zoea.context import Budget, Decision, Plan, Priority, Reason, Status, Step,
 from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Native, Usage
-from zoea.queries.request_inspection import Inspection, Request, Sent
+from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
 from zoea.tui.conversation.blocks import ASCII, Marks
 from zoea.tui.conversation.request_lines import (
     form_words,
@@ -23,7 +23,7 @@ from zoea.tui.conversation.request_lines import (
 )
 from zoea.tui.text_layout import Piece
 
-REQUEST = Request(
+REQUEST = StoredRequest(
     id=7,
     mysis_id=1,
     mysis="alpha",
@@ -158,7 +158,7 @@ def test_how_a_request_ended_is_said(changed: dict[str, object], said: str) -> N
     ],
 )
 def test_the_form_of_a_message_is_said(form: str, kept: int, memory: int | None, said: str) -> None:
-    assert form_words(Sent(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
+    assert form_words(SentMessage(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
 
 
 def test_everything_that_was_sent_of_a_message_is_below_it() -> None:
@@ -170,7 +170,7 @@ def test_everything_that_was_sent_of_a_message_is_below_it() -> None:
         native=Native("anthropic", "claude", "[signed]"),
     )
     result = RequestMessage(Role.TOOL, "no", call_id="c1", name="look", is_error=True)
-    first, second = message_items((Sent(message, "full", 0, 9), Sent(result, "cut", 10, 2)), Marks())
+    first, second = message_items((SentMessage(message, "full", 0, 9), SentMessage(result, "cut", 10, 2)), Marks())
     below = "\n".join(text for text, _ in first.body)
     for part in ("thought", "[signed]", "text", 'look({"a": 1})  c1'):
         assert part in below

@@ -16,15 +16,15 @@ import pytest
 
 from zoea.model.errors import OwnerError
 from zoea.web import browser_cockpit, browser_server
-from zoea.web.browser_server import ASSETS, WebDoor
+from zoea.web.browser_server import ASSETS, BrowserServer
 
 FAKE = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "fakes" / "browser_cockpit.py"))
 WITHIN_S = 20.0
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[WebDoor]:
-    async with WebDoor(FAKE) as opened:
+async def door() -> AsyncIterator[BrowserServer]:
+    async with BrowserServer(FAKE) as opened:
         yield opened
 
 
@@ -48,12 +48,12 @@ def is_there(pid: int) -> bool:
     return True
 
 
-def outside(door: WebDoor) -> str:
+def outside(door: BrowserServer) -> str:
     """The door's address without its token."""
     return door.address.removesuffix(f"{door.token}/")
 
 
-def origin(door: WebDoor) -> str:
+def origin(door: BrowserServer) -> str:
     return outside(door).rstrip("/")
 
 
@@ -67,12 +67,14 @@ async def pid_of(socket: aiohttp.ClientWebSocketResponse) -> int:
 
 class TestWhoMayComeIn:
     @pytest.mark.parametrize("path", ["", "ws", "page.js", "guess", "guess/", "guess/ws", "guess/page.js"])
-    async def test_nobody_without_the_token(self, door: WebDoor, client: aiohttp.ClientSession, path: str) -> None:
+    async def test_nobody_without_the_token(
+        self, door: BrowserServer, client: aiohttp.ClientSession, path: str
+    ) -> None:
         async with client.get(outside(door) + path) as response:
             assert response.status == 401
             assert door.token not in await response.text()
 
-    async def test_no_websocket_without_the_token(self, door: WebDoor, client: aiohttp.ClientSession) -> None:
+    async def test_no_websocket_without_the_token(self, door: BrowserServer, client: aiohttp.ClientSession) -> None:
         for path in ("ws", "guess/ws"):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await client.ws_connect(outside(door) + path, origin=origin(door))
@@ -80,7 +82,7 @@ class TestWhoMayComeIn:
         assert door.cockpits == 0
 
     async def test_the_token_is_compared_in_constant_time(
-        self, door: WebDoor, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+        self, door: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         compared: list[tuple[bytes, bytes]] = []
 
@@ -94,26 +96,26 @@ class TestWhoMayComeIn:
         assert compared == [(door.token.encode(), door.token.encode())]
 
     async def test_every_door_has_a_token_of_its_own_that_nobody_guesses(self) -> None:
-        tokens = {WebDoor(FAKE).token for _ in range(20)}
+        tokens = {BrowserServer(FAKE).token for _ in range(20)}
         assert len(tokens) == 20
         assert min(map(len, tokens)) >= 43
 
     @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "10.0.0.1", "a@127.0.0.1", "127.0.0.1;x", ""])
     async def test_no_name_is_answered_to_that_others_can_point_here(
-        self, door: WebDoor, client: aiohttp.ClientSession, host: str
+        self, door: BrowserServer, client: aiohttp.ClientSession, host: str
     ) -> None:
         for path in ("", "ws"):
             async with client.get(door.address + path, headers={"Host": host}) as response:
                 assert response.status == 403
 
-    async def test_a_tunnel_ends_here_under_any_port(self, door: WebDoor, client: aiohttp.ClientSession) -> None:
+    async def test_a_tunnel_ends_here_under_any_port(self, door: BrowserServer, client: aiohttp.ClientSession) -> None:
         for host in ("localhost:9000", "127.0.0.1:9000", "[::1]:9000", "LOCALHOST"):
             async with client.get(door.address, headers={"Host": host}) as response:
                 assert response.status == 200
 
     @pytest.mark.parametrize("foreign", ["http://evil.example", "null", "http://localhost:3000", "http://[", "file://"])
     async def test_pages_of_other_sites_get_nothing(
-        self, door: WebDoor, client: aiohttp.ClientSession, foreign: str
+        self, door: BrowserServer, client: aiohttp.ClientSession, foreign: str
     ) -> None:
         async with client.get(door.address, headers={"Origin": foreign}) as response:
             assert response.status == 403
@@ -125,29 +127,29 @@ class TestWhoMayComeIn:
     async def test_a_door_for_other_machines_is_known_by_its_addresses_and_no_foreign_name(
         self, client: aiohttp.ClientSession
     ) -> None:
-        async with WebDoor(FAKE, host="0.0.0.0") as everywhere:
+        async with BrowserServer(FAKE, host="0.0.0.0") as everywhere:
             assert everywhere.address.startswith("http://127.0.0.1:")
             assert not everywhere.is_loopback
             for host, status in (("10.0.0.1", 200), ("evil.example", 403)):
                 async with client.get(everywhere.address, headers={"Host": host}) as response:
                     assert response.status == status
 
-    async def test_a_port_that_is_taken_is_said(self, door: WebDoor) -> None:
+    async def test_a_port_that_is_taken_is_said(self, door: BrowserServer) -> None:
         port = int(outside(door).rstrip("/").rpartition(":")[2])
         with pytest.raises(OwnerError, match=f"port {port}") as refused:
-            await WebDoor(FAKE, port=port).open()
+            await BrowserServer(FAKE, port=port).open()
         assert "--port 0" in refused.value.hint
 
     def test_an_address_is_written_as_browsers_read_it(self) -> None:
-        assert WebDoor(FAKE, host="::1", port=80).address.startswith("http://[::1]:80/")
-        assert WebDoor(FAKE, host="::1").is_loopback
-        assert WebDoor(FAKE, host="localhost").is_loopback
-        assert not WebDoor(FAKE, host="zoea.example").is_loopback
+        assert BrowserServer(FAKE, host="::1", port=80).address.startswith("http://[::1]:80/")
+        assert BrowserServer(FAKE, host="::1").is_loopback
+        assert BrowserServer(FAKE, host="localhost").is_loopback
+        assert not BrowserServer(FAKE, host="zoea.example").is_loopback
 
 
 class TestPage:
     async def test_it_names_no_other_origin_and_all_that_it_names_is_served_here(
-        self, door: WebDoor, client: aiohttp.ClientSession
+        self, door: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
         texts: dict[str, str] = {}
         async with client.get(door.address) as response:
@@ -174,7 +176,7 @@ class TestPage:
         assert set(re.findall(r"\w+://([^ ;]+)", policy)) == {outside(door).split("/")[2]}
 
     async def test_nothing_but_the_page_s_own_files_is_served(
-        self, door: WebDoor, client: aiohttp.ClientSession
+        self, door: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
         for path in ("web.py", "..%2Fweb.py", "images/background.png", "index.html"):
             async with client.get(door.address + path) as response:
@@ -183,7 +185,7 @@ class TestPage:
 
 class TestCockpits:
     async def test_keys_and_sizes_reach_it_and_what_cannot_be_read_is_left_out(
-        self, door: WebDoor, client: aiohttp.ClientSession
+        self, door: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
         async with client.ws_connect(f"{door.address}ws?width=133&height=44", origin=origin(door)) as socket:
             assert (await shown(socket)).endswith(" 133x44")
@@ -201,7 +203,7 @@ class TestCockpits:
             assert await socket.receive_json(timeout=WITHIN_S) == ["pong", "7"]
 
     async def test_each_browser_has_its_own_which_ends_with_it(
-        self, door: WebDoor, client: aiohttp.ClientSession
+        self, door: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
         async with client.ws_connect(f"{door.address}ws?width=no") as one:
             first = await pid_of(one)
@@ -217,7 +219,7 @@ class TestCockpits:
     async def test_one_that_ends_closes_its_browser_s_connection(
         self, client: aiohttp.ClientSession, behaviour: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        async with WebDoor((*FAKE, behaviour)) as door, client.ws_connect(f"{door.address}ws") as socket:
+        async with BrowserServer((*FAKE, behaviour)) as door, client.ws_connect(f"{door.address}ws") as socket:
             async with asyncio.timeout(WITHIN_S):
                 async for message in socket:
                     assert message.type is aiohttp.WSMsgType.BINARY
@@ -228,7 +230,7 @@ class TestCockpits:
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(browser_cockpit, "END_S", 0.05)
-        async with WebDoor((*FAKE, "deaf")) as door:
+        async with BrowserServer((*FAKE, "deaf")) as door:
             async with client.ws_connect(f"{door.address}ws") as socket:
                 pid = await pid_of(socket)
             await until(lambda: not is_there(pid) and door.cockpits == 0)
@@ -239,14 +241,14 @@ class TestCockpits:
         killed: list[object] = []
         monkeypatch.setattr(browser_cockpit, "END_S", WITHIN_S)
         monkeypatch.setattr(browser_cockpit, "_kill", killed.append)
-        async with WebDoor((*FAKE, "wordy")) as door:
+        async with BrowserServer((*FAKE, "wordy")) as door:
             async with client.ws_connect(f"{door.address}ws") as socket:
                 pid = await pid_of(socket)
             await until(lambda: not is_there(pid) and door.cockpits == 0)
         assert not killed
 
     async def test_all_end_when_the_door_closes(self, client: aiohttp.ClientSession) -> None:
-        door = WebDoor(FAKE)
+        door = BrowserServer(FAKE)
         await door.open()
         async with client.ws_connect(f"{door.address}ws") as one, client.ws_connect(f"{door.address}ws") as other:
             pids = [await pid_of(one), await pid_of(other)]
@@ -258,7 +260,7 @@ class TestCockpits:
             await client.get(door.address)
 
     async def test_there_is_an_end_to_how_many(
-        self, door: WebDoor, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+        self, door: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(browser_server, "MAX_COCKPITS", 1)
         async with client.ws_connect(f"{door.address}ws") as socket:

@@ -9,8 +9,8 @@ from zoea.cli.terminal_rows import table
 from zoea.ipc.codec import encode
 from zoea.model.errors import StoreMissing
 from zoea.model.values import SwarmView
-from zoea.process.lock import holder
-from zoea.queries.stored_swarm import stored_view
+from zoea.process.lock import read_holder
+from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings.paths import Places, places
 
 
@@ -48,7 +48,7 @@ def write_list(as_json: bool, workspace: str) -> None:
 
 
 def _view(where: Places) -> SwarmView:
-    if holder(where.data) is None:
+    if read_holder(where.data) is None:
         return _stored(where)
     from zoea.cli.swarm_access import ask_at  # asyncio is a third of this command's time, and only needed here
 
@@ -57,6 +57,6 @@ def _view(where: Places) -> SwarmView:
 
 def _stored(where: Places) -> SwarmView:
     try:
-        return stored_view(where.database)
+        return read_swarm_view(where.database)
     except StoreMissing:
         return SwarmView(0, False, "", ())

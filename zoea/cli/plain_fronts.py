@@ -21,9 +21,9 @@ from zoea.ipc.codec import encode
 from zoea.model.errors import MysisMissing, StoreError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, Lagged
-from zoea.process.hangup import go_dark
-from zoea.queries.events import event_text
-from zoea.queries.phrases import UNREMARKABLE, sentence, text_of, who
+from zoea.process.hangup import detach_terminal
+from zoea.queries.events import read_event_text
+from zoea.queries.phrases import UNREMARKABLE, event_sentence, event_subject, event_text_source
 from zoea.text.control_characters import strip
 
 LINE_WIDTH = 200
@@ -98,15 +98,19 @@ class PlainFront:
         if mysis_id is not None and mysis_id not in self._names:
             with suppress(MysisMissing):
                 self._names[mysis_id] = strip((await swarm.mysis(f"#{mysis_id}")).name)
-        return who(event, self._names)
+        return event_subject(event, self._names)
 
     async def _sentence(self, event: Event) -> str:
-        return sentence(event, await self._text(event)) if text_of(event) is not None else sentence(event)
+        return (
+            event_sentence(event, await self._text(event))
+            if event_text_source(event) is not None
+            else event_sentence(event)
+        )
 
     async def _text(self, event: Event) -> str:
         """The text that an event names, on one line; what cannot be read now is said, as a front goes on without it."""
         try:
-            return one_line(await asyncio.to_thread(event_text, self._database, event), LINE_WIDTH)
+            return one_line(await asyncio.to_thread(read_event_text, self._database, event), LINE_WIDTH)
         except StoreError:
             return "(its text cannot be read now)"
 
@@ -141,7 +145,7 @@ def _write(text: str) -> None:
         # A terminal that was closed: the hang-up signal may come later than this.
         if problem.errno != errno.EIO:
             raise
-        go_dark()
+        detach_terminal()
 
 
 def _clock(at: int) -> str:

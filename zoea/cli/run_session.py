@@ -20,9 +20,9 @@ from zoea.cli.typed_commands import Parting, converse
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, MysisView
-from zoea.process.hangup import go_dark
-from zoea.queries.stored_swarm import newest_event
-from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare, prepare_own
+from zoea.process.hangup import detach_terminal
+from zoea.queries.stored_swarm import read_newest_event
+from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places
 
 
@@ -33,26 +33,26 @@ async def owned(options: RunOptions, where: Places) -> int:
         WorkspaceHeld: where another process owns it.
         ZoeaError: where it cannot be opened.
     """
-    from zoea.runtime.compose import Wishes, running_swarm
+    from zoea.runtime.compose import SwarmOptions, running_swarm
     from zoea.runtime.model_discovery import best_overrides
-    from zoea.runtime.owner import own
-    from zoea.runtime.world_scores import credits_earned
+    from zoea.runtime.owner import own_workspace
+    from zoea.runtime.world_scores import read_credits
 
     front = _front(options, where)
     parting = Parting.QUIT
-    wishes = Wishes(world=options.world, overrides={} if options.provider else await best_overrides(where))
+    wishes = SwarmOptions(world=options.world, overrides={} if options.provider else await best_overrides(where))
     swarm_of = partial(running_swarm, wishes=wishes)
-    async with _until_open(own(where, swarm_of)) as owner:
-        owner.be_the_process(on_hangup=go_dark)
+    async with _until_open(own_workspace(where, swarm_of)) as owner:
+        owner.be_the_process(on_hangup=detach_terminal)
         swarm = owner.api
-        after = await asyncio.to_thread(newest_event, where.database)
-        await prepare_own(swarm, options, where)
+        after = await asyncio.to_thread(read_newest_event, where.database)
+        await prepare_own_swarm(swarm, options, where)
         if options.is_interactive:
             await front.say("Type help for what can be said; quit ends the swarm.")
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
         # The front shows nothing of the end itself, so that the summary is the last line.
         myses = (await swarm.view()).myses
-        earned = await asyncio.to_thread(credits_earned, where, myses)
+        earned = await asyncio.to_thread(read_credits, where, myses)
         # A world that did not get as far as its own file has paid nobody.
         await front.summary(summary(myses, {} if earned is None and options.world else earned))
     if parting is Parting.LEAVE:
@@ -63,7 +63,7 @@ async def owned(options: RunOptions, where: Places) -> int:
 
 async def attached(options: RunOptions, where: Places) -> int:
     """Show the swarm that another process owns. Leaving it changes nothing there."""
-    from zoea.runtime.world_scores import credits_earned
+    from zoea.runtime.world_scores import read_credits
 
     front = _front(options, where)
     ending = asyncio.Event()
@@ -75,12 +75,12 @@ async def attached(options: RunOptions, where: Places) -> int:
             sys.stderr.write("zoea: attached to a running swarm; --world counts only where one is started\n")
         after = (await swarm.view()).event_id
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
-        await prepare(swarm, options)
+        await prepare_swarm(swarm, options)
         try:
             await _show(swarm, front, options, after, ending=ending, is_owner=False)
             if options.as_json:  # a machine that reads to the last line finds there what an own run ends with
                 myses = (await swarm.view()).myses
-                await front.summary(summary(myses, await asyncio.to_thread(credits_earned, where, myses)))
+                await front.summary(summary(myses, await asyncio.to_thread(read_credits, where, myses)))
         except NoRunningSwarm:
             await front.say("The running swarm has ended")
     return 0

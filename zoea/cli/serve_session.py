@@ -11,12 +11,12 @@ from typing import Any
 
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.errors import NoRunningSwarm, WorkspaceHeld
-from zoea.process.hangup import go_dark
-from zoea.process.lock import holder
-from zoea.runtime.owner import within
-from zoea.runtime.run_options import RunOptions, attach, prepare, prepare_own
+from zoea.process.hangup import detach_terminal
+from zoea.process.lock import read_holder
+from zoea.runtime.owner import close_within
+from zoea.runtime.run_options import RunOptions, attach, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places
-from zoea.web.browser_server import WebDoor
+from zoea.web.browser_server import BrowserServer
 
 HANDED_ON_S = 10.0
 """How long to wait for whoever takes over a swarm whose owner went away."""
@@ -32,43 +32,43 @@ async def served(options: RunOptions, where: Places, *, cockpit: tuple[str, ...]
         OwnerError: where the address cannot be listened at.
         ZoeaError: where the swarm cannot be had.
     """
-    async with WebDoor((*cockpit, options.workspace), host=host, port=port) as door:
-        if holder(where.data) is None:
+    async with BrowserServer((*cockpit, options.workspace), host=host, port=port) as door:
+        if read_holder(where.data) is None:
             try:
                 await _over_own(door, options, where)
                 return
             except WorkspaceHeld:
-                if holder(where.data) is None:
+                if read_holder(where.data) is None:
                     raise
         await _beside(door, options, where)
 
 
-async def _over_own(door: WebDoor, options: RunOptions, where: Places) -> None:
+async def _over_own(door: BrowserServer, options: RunOptions, where: Places) -> None:
     """Own the workspace without a screen; browsers attach to it as to any other."""
-    from zoea.runtime.compose import Wishes, running_swarm
+    from zoea.runtime.compose import SwarmOptions, running_swarm
     from zoea.runtime.model_discovery import best_overrides
-    from zoea.runtime.owner import own
+    from zoea.runtime.owner import own_workspace
 
-    wishes = Wishes(world=options.world, overrides={} if options.provider else await best_overrides(where))
-    async with own(where, partial(running_swarm, wishes=wishes)) as owner:
-        owner.be_the_process(on_hangup=go_dark)
-        await prepare_own(owner.api, options, where)
+    wishes = SwarmOptions(world=options.world, overrides={} if options.provider else await best_overrides(where))
+    async with own_workspace(where, partial(running_swarm, wishes=wishes)) as owner:
+        owner.be_the_process(on_hangup=detach_terminal)
+        await prepare_own_swarm(owner.api, options, where)
         _announce(door, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()
-        await within(CLOSING_S, door.close, "the door for browsers")
+        await close_within(CLOSING_S, door.close, "the door for browsers")
 
 
-async def _beside(door: WebDoor, options: RunOptions, where: Places) -> None:
+async def _beside(door: BrowserServer, options: RunOptions, where: Places) -> None:
     """Attached to the swarm of another process, and to whoever takes it over from that."""
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ending.set)
-    loop.add_signal_handler(signal.SIGHUP, go_dark)
+    loop.add_signal_handler(signal.SIGHUP, detach_terminal)
     if options.world:
         sys.stderr.write("zoea: attached to a running swarm; --world counts only where one is started\n")
     async with await attach(where) as swarm:
-        await prepare(swarm, options)
+        await prepare_swarm(swarm, options)
         _announce(door, f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running.")
         await _first(swarm.gone(), ending.wait())
     while not ending.is_set():
@@ -104,7 +104,7 @@ async def _first(*reasons: Coroutine[Any, Any, Any]) -> None:
             task.cancel()
 
 
-def _announce(door: WebDoor, whose: str) -> None:
+def _announce(door: BrowserServer, whose: str) -> None:
     _say(f"The cockpit is at {door.address}")
     _say(f"Whoever has this address commands the swarm. {whose}")
     if not door.is_loopback:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from zoea.cli import notices
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.swarm_api import SwarmApi
-from zoea.process.lock import holder
+from zoea.process.lock import read_holder
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places, places
 
@@ -36,11 +36,11 @@ def ask(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callab
 
 def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
     """As `ask`, of a workspace whose places are known."""
-    if holder(where.data) is not None:
+    if read_holder(where.data) is not None:
         try:
             return asyncio.run(_command(where, live))
         except NoRunningSwarm:
-            if holder(where.data) is not None:
+            if read_holder(where.data) is not None:
                 raise
     return stored(where)
 

@@ -38,7 +38,7 @@ REPLY_LIMIT = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class ApiMethod:
     """One method of `SwarmApi`: the types of its arguments and of its answer.
 
     `sender` is no argument here: who speaks is decided by the owner. `speaks` is
@@ -73,27 +73,27 @@ class Method:
 
 
 @cache
-def methods() -> dict[str, Method]:
+def api_methods() -> dict[str, ApiMethod]:
     """Every method of `SwarmApi`, by name."""
     return {name: _method(name, function) for name, function in api_functions().items()}
 
 
-def _method(name: str, function: Any) -> Method:
+def _method(name: str, function: Any) -> ApiMethod:
     hints = get_type_hints(function)
     result = hints.pop("return")
     speaks = hints.pop("sender", None) is not None
     parameters = inspect.signature(function).parameters
     required = frozenset(key for key in hints if parameters[key].default is inspect.Parameter.empty)
     streams = not inspect.iscoroutinefunction(function)
-    return Method(name, hints, required, get_args(result)[0] if streams else result, streams, speaks)
+    return ApiMethod(name, hints, required, get_args(result)[0] if streams else result, streams, speaks)
 
 
-def frame(**parts: Any) -> bytes:
+def encode_frame(**parts: Any) -> bytes:
     """One line of the wire."""
     return json.dumps(encode(parts), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
-def parse(line: bytes) -> dict[str, Any]:
+def parse_frame(line: bytes) -> dict[str, Any]:
     """One line as an object.
 
     Raises:
@@ -112,7 +112,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def revive(error: dict[str, Any]) -> ZoeaError:
+def decode_error(error: dict[str, Any]) -> ZoeaError:
     """An error of the other side as the same class here; an unknown class as the root."""
     kind = getattr(errors, str(error.get("class", "")), ZoeaError)
     what, hint = str(error.get("what", "")), str(error.get("hint", ""))

@@ -14,7 +14,7 @@ from typing import Any, Self
 from zoea.ipc.swarm_proxy import SwarmProxy
 from zoea.model.errors import OwnerError
 from zoea.model.values import ApprovalView, Event, GrantView, Lagged, MysisView, ProviderView, SwarmView, UpstreamView
-from zoea.queries.stored_swarm import grants, open_approvals, stored_mysis, stored_view
+from zoea.queries.stored_swarm import read_grants, read_mysis_view, read_open_approvals, read_swarm_view
 
 POLL_S = 2.0
 REASON = "this cockpit is read-only, because the swarm's process does not answer"
@@ -43,7 +43,7 @@ class ReadOnlySwarm(SwarmProxy):
 
     async def view(self) -> SwarmView:
         """Every mysis as stored. Raises StoreError."""
-        return await asyncio.to_thread(stored_view, self._database)
+        return await asyncio.to_thread(read_swarm_view, self._database)
 
     async def changes(self) -> AsyncIterator[SwarmView]:
         """Stream whole views, one for each change."""
@@ -64,15 +64,15 @@ class ReadOnlySwarm(SwarmProxy):
 
     async def mysis(self, ref: str) -> MysisView:
         """One mysis as stored. Raises MysisMissing, StoreError."""
-        return await asyncio.to_thread(stored_mysis, self._database, ref)
+        return await asyncio.to_thread(read_mysis_view, self._database, ref)
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
         """The open approvals as stored. Raises StoreError."""
-        return await asyncio.to_thread(open_approvals, self._database)
+        return await asyncio.to_thread(read_open_approvals, self._database)
 
-    async def grants(self) -> tuple[GrantView, ...]:
+    async def read_grants(self) -> tuple[GrantView, ...]:
         """The grants for whole templates. Raises StoreError."""
-        return await asyncio.to_thread(grants, self._database)
+        return await asyncio.to_thread(read_grants, self._database)
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
         """Empty: only the owner has connections."""

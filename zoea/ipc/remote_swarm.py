@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from zoea import __version__
 from zoea.ipc.codec import Mismatch, decode
-from zoea.ipc.protocol import PROTOCOL, REPLY_LIMIT, REQUEST_LIMIT, frame, methods, parse, revive
+from zoea.ipc.protocol import PROTOCOL, REPLY_LIMIT, REQUEST_LIMIT, api_methods, decode_error, encode_frame, parse_frame
 from zoea.ipc.swarm_proxy import SwarmProxy
 from zoea.model.enums import SenderKind
 from zoea.model.errors import NoRunningSwarm, OwnerError, UsageError
@@ -29,7 +29,7 @@ REPLY_TIMEOUT_S = 30.0
 _GONE = "the running swarm went away"
 
 
-class Line:
+class SocketConnection:
     """One greeted connection: frames out, frames in."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +70,7 @@ class Line:
         return line
 
     @staticmethod
-    async def _give_up(line: Line | None) -> None:
+    async def _give_up(line: SocketConnection | None) -> None:
         if line is not None:
             await line.close()
 
@@ -80,7 +80,7 @@ class Line:
 
     async def write(self, request: int, method: str, args: dict[str, Any]) -> None:
         """Send one request."""
-        data = frame(id=request, method=method, args=args)
+        data = encode_frame(id=request, method=method, args=args)
         if len(data) > REQUEST_LIMIT:
             raise UsageError(f"that is {len(data):,} bytes; at most {REQUEST_LIMIT:,} can be sent at once")
         try:
@@ -93,7 +93,7 @@ class Line:
         """The next frame; None where the owner is gone."""
         try:
             data = await self._reader.readline()
-            return parse(data) if data.endswith(b"\n") else None
+            return parse_frame(data) if data.endswith(b"\n") else None
         except (ConnectionError, ValueError):
             return None
 
@@ -110,7 +110,7 @@ class RemoteSwarm(SwarmProxy):
     holds up nothing but his own stream.
     """
 
-    def __init__(self, path: Path, line: Line, speaking_as: str = "") -> None:
+    def __init__(self, path: Path, line: SocketConnection, speaking_as: str = "") -> None:
         self._path = path
         self._line = line
         self._speaker = Sender(SenderKind.CLIENT, None, speaking_as) if speaking_as else COMMANDER
@@ -130,8 +130,8 @@ class RemoteSwarm(SwarmProxy):
 
     @classmethod
     async def connect(cls, path: Path, speaking_as: str = "") -> Self:
-        """See `Line.open` for what it raises."""
-        return cls(path, await Line.open(path, speaking_as), speaking_as)
+        """See `SocketConnection.open` for what it raises."""
+        return cls(path, await SocketConnection.open(path, speaking_as), speaking_as)
 
     async def gone(self) -> None:
         """Wait until the owner has gone away."""
@@ -162,7 +162,7 @@ class RemoteSwarm(SwarmProxy):
 
     async def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
         """Send a request on a connection of its own and yield its decoded items."""
-        line = await Line.open(self._path)
+        line = await SocketConnection.open(self._path)
         try:
             await line.write(line.number(), method, arguments)
             while (reply := await line.read()) is not None and "item" in reply:
@@ -221,12 +221,12 @@ def _part(reply: dict[str, Any] | None, key: str) -> Any:
     if reply is None:
         raise NoRunningSwarm(_GONE)
     if "error" in reply:
-        raise revive(reply["error"] if isinstance(reply["error"], dict) else {})
+        raise decode_error(reply["error"] if isinstance(reply["error"], dict) else {})
     return reply.get(key)
 
 
 def _decoded(method: str, value: Any) -> Any:
     try:
-        return decode(methods()[method].result, value, method)
+        return decode(api_methods()[method].result, value, method)
     except Mismatch as mismatch:
         raise OwnerError(f"the running swarm's answer does not fit this version of Zoea: {mismatch}") from None

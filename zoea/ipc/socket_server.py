@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea import __version__
-from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, Method, frame, methods, parse
+from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, ApiMethod, api_methods, encode_frame, parse_frame
 from zoea.model.enums import SenderKind
 from zoea.model.errors import OwnerError, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
@@ -148,7 +148,7 @@ class _Front:
     async def _take(self, line: bytes) -> None:
         request: int | None = None
         try:
-            message = parse(line)
+            message = parse_frame(line)
             request = _request_id(message)
             name = message.get("method")
             args = message.get("args", {})
@@ -158,7 +158,7 @@ class _Front:
             if name == "cancel":
                 await self._cancel(request, args)
                 return
-            method = methods().get(name) if isinstance(name, str) else None
+            method = api_methods().get(name) if isinstance(name, str) else None
             if method is None:
                 raise UsageError(f"no method {name!r}")
             if request in self._running:
@@ -203,7 +203,7 @@ class _Front:
             task.cancel()
         await self._write(id=request, result=task is not None)
 
-    async def _answer(self, request: int, method: Method, arguments: dict[str, Any]) -> None:
+    async def _answer(self, request: int, method: ApiMethod, arguments: dict[str, Any]) -> None:
         try:
             if method.streams:
                 async with contextlib.aclosing(getattr(self._api, method.name)(**arguments)) as items:
@@ -214,7 +214,7 @@ class _Front:
                 await self._write(id=request, result=await getattr(self._api, method.name)(**arguments))
         except asyncio.CancelledError:
             with contextlib.suppress(ConnectionError):
-                self._writer.write(frame(id=request, end=True))
+                self._writer.write(encode_frame(id=request, end=True))
             raise
         except ZoeaError as error:
             await self._refuse(request, error)
@@ -231,7 +231,7 @@ class _Front:
     async def _write(self, **parts: Any) -> None:
         """One whole frame. Waiting for a slow front blocks this request alone."""
         is_large = any(isinstance(part, SwarmView) and len(part.myses) > LARGE_SWARM for part in parts.values())
-        self._writer.write(await asyncio.to_thread(frame, **parts) if is_large else frame(**parts))
+        self._writer.write(await asyncio.to_thread(encode_frame, **parts) if is_large else encode_frame(**parts))
         await self._writer.drain()
 
 

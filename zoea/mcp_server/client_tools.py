@@ -18,7 +18,7 @@ from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
 from zoea.model.values import SwarmView
-from zoea.queries.stored_swarm import stored_view
+from zoea.queries.stored_swarm import read_swarm_view
 from zoea.tools.builtin import schemas
 from zoea.tools.builtin.answer_size import call_rows, size, start_of, within
 from zoea.tools.builtin.tool_arguments import Fields, listing, reading
@@ -94,7 +94,7 @@ class ClientTools:
         try:
             return await (await self._swarm_client.swarm(client)).view(), True
         except NoRunningSwarm:
-            return await self._readers.ask(lambda _: stored_view(self._readers.database)), False
+            return await self._readers.ask(lambda _: read_swarm_view(self._readers.database)), False
 
     # Reading.
 

@@ -23,8 +23,8 @@ from zoea.mcp_server.memory_readers import MemoryReaders
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.enums import SenderKind
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
-from zoea.queries.conversation import newest
-from zoea.queries.stored_swarm import stored_mysis
+from zoea.queries.conversation import read_newest
+from zoea.queries.stored_swarm import read_mysis_view
 from zoea.text.control_characters import strip
 from zoea.tools.builtin.answer_size import within
 from zoea.transfer.export import markdown_turn
@@ -99,8 +99,8 @@ class SwarmResources:
         database = self._readers.database
 
         def read(_: sqlite3.Connection) -> str:
-            mysis = stored_mysis(database, name)
-            page = newest(database, mysis.id)
+            mysis = read_mysis_view(database, name)
+            page = read_newest(database, mysis.id)
             turns: list[str] = []
             room = SHOWN_CHARS
             for turn in reversed(page.turns):

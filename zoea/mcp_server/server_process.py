@@ -21,7 +21,7 @@ from zoea.mcp_server.memory_readers import MemoryReaders
 from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
 from zoea.mcp_server.tokens import Tokens
 from zoea.mcp_server.zoea_server import server_of
-from zoea.process.gc_tuning import seldom_collected
+from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
 from zoea.settings import Credentials, load
 from zoea.settings.paths import Places
@@ -44,7 +44,7 @@ async def serve_clients(
     try:
         tokens = Tokens(Credentials(places.credentials))
         app = guarded(server_of(swarm_client, readers, client_of), tokens.client_of, hosts=names, commands=COMMANDS)
-        with seldom_collected():
+        with tuned_gc():
             async with serving(app, listener):
                 yield
     finally:

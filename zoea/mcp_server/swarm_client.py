@@ -11,7 +11,7 @@ from typing import Protocol
 from zoea.ipc.remote_swarm import RemoteSwarm, connect_to
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.swarm_api import SwarmApi
-from zoea.process.lock import holder
+from zoea.process.lock import read_holder
 from zoea.settings.paths import Places
 
 
@@ -39,7 +39,7 @@ class SocketSwarmClient:
             if kept is not None:
                 del self._lines[client.name]
                 await kept.close()
-            made = await connect_to(holder(self._places.data), speaking_as=client.name)
+            made = await connect_to(read_holder(self._places.data), speaking_as=client.name)
             self._lines[client.name] = made
             return made
 

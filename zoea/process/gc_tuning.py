@@ -24,7 +24,7 @@ _FULL = 2
 
 
 @contextmanager
-def seldom_collected(clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+def tuned_gc(clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
     """Look for cycles less often, and seldom among what stands already, until the block is left."""
     whole_at = clock()
 

@@ -7,7 +7,7 @@ import stat
 import sys
 
 
-def go_dark() -> None:
+def detach_terminal() -> None:
     """The terminal is gone: what would be written there goes nowhere, and a file or pipe goes on as before."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     # A screen has the terminal under descriptors of its own.

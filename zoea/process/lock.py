@@ -115,7 +115,7 @@ def _inherited(path: Path) -> int | None:
 
 
 def _taken(descriptor: int) -> bool:
-    """Take the lock, unless an owner has it. Who only asks (`holder`) shares it for a moment: that is waited for."""
+    """Take the lock unless an owner has it. Waits for a `read_holder` that shares it for a moment."""
     for _ in range(ASKERS_TRIES):
         if _locks(descriptor, fcntl.LOCK_EX):
             return True
@@ -134,7 +134,7 @@ def _locks(descriptor: int, how: int) -> bool:
     return True
 
 
-def holder(data: Path) -> Holder | None:
+def read_holder(data: Path) -> Holder | None:
     """Who holds the workspace now, or None where nobody does."""
     path = data / LOCK_NAME
     try:

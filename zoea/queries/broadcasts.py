@@ -40,7 +40,7 @@ class Broadcast:
     to_commander: bool
 
 
-def latest(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
+def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
     """The newest first. Raises StoreError."""
     with closing(open_reader(database)) as reader:
         found = reader.execute(_LATEST, (limit,)).fetchall()
@@ -70,7 +70,7 @@ ORDER BY created_at DESC, id DESC LIMIT 1
 _SAID = "SELECT content FROM message WHERE sender_kind = 'commander' ORDER BY id DESC LIMIT ?"
 
 
-def inherited(database: Path, since: int) -> tuple[str, int] | None:
+def read_inherited_broadcast(database: Path, since: int) -> tuple[str, int] | None:
     """What a new mysis would be told first: the commander's newest broadcast to all, and when it was said.
 
     `since` is in µs. None where nothing was said since then. Raises StoreError.
@@ -80,7 +80,7 @@ def inherited(database: Path, since: int) -> tuple[str, int] | None:
     return (row["content"], row["created_at"]) if row else None
 
 
-def said_by_commander(database: Path, limit: int = 200) -> tuple[str, ...]:
+def read_commander_messages(database: Path, limit: int = 200) -> tuple[str, ...]:
     """What the commander wrote, the oldest first. Raises StoreError."""
     with closing(open_reader(database)) as reader:
         found = reader.execute(_SAID, (limit,)).fetchall()

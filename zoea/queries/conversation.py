@@ -42,11 +42,11 @@ FROM request WHERE state <> 'refused'
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConversationEntry:
     """One memory as a reader meets it.
 
     Args:
-        memory: Its content is cut to `SHOWN_CHARS`; `whole` reads the rest.
+        memory: Its content is cut to `SHOWN_CHARS`; `read_content` reads the rest.
         chars: Length of the whole content.
         sender, kind: Who said a prompt, and to how many; None for what is no prompt.
         request_id: The request that an answer came from, for the inspector.
@@ -62,7 +62,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class TurnNote:
     """What Zoea itself put into a turn, after the memory of that `seq`."""
 
     after_seq: int
@@ -71,7 +71,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ConversationTurn:
     """A turn with its memories in conversation order.
 
     `outcome` is None while it is open; then `broke_off` may say why it stands
@@ -92,15 +92,15 @@ class Turn:
     requests: int
     tokens: int
     is_estimate: bool
-    entries: tuple[Entry, ...]
-    notes: tuple[Noted, ...] = ()
+    entries: tuple[ConversationEntry, ...]
+    notes: tuple[TurnNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ConversationPage:
     """Turns that follow each other, oldest first, and whether there are more on either side."""
 
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ConversationTurn, ...] = ()
     has_older: bool = False
     has_newer: bool = False
     pending: tuple[Delivery, ...] = ()
@@ -108,7 +108,7 @@ class Page:
 
 
 @contextmanager
-def reading(database: Path) -> Iterator[sqlite3.Connection]:
+def open_database(database: Path) -> Iterator[sqlite3.Connection]:
     """A read-only connection whose troubles are StoreErrors."""
     try:
         with closing(open_reader(database)) as reader:
@@ -117,41 +117,41 @@ def reading(database: Path) -> Iterator[sqlite3.Connection]:
         raise StoreError(f"{database} cannot be read: {problem}") from problem
 
 
-def newest(database: Path, mysis_id: int, *, memories: int = PAGE_MEMORIES) -> Page:
+def read_newest(database: Path, mysis_id: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
     """The newest turns, with what waits in the inbox. Raises StoreError."""
-    return older(database, mysis_id, _NO_END, memories=memories)
+    return read_older(database, mysis_id, _NO_END, memories=memories)
 
 
-def older(database: Path, mysis_id: int, before: int, *, memories: int = PAGE_MEMORIES) -> Page:
+def read_older(database: Path, mysis_id: int, before: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
     """The turns before the one of this number. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         back, more = _back(reader, mysis_id, before, memories)
         return _page(reader, mysis_id, back[::-1], has_older=more)
 
 
-def newer(database: Path, mysis_id: int, since: int, *, memories: int = PAGE_MEMORIES) -> Page:
+def read_newer(database: Path, mysis_id: int, since: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
     """The turns from the one of this number on: what may have changed, and what came. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         on, _ = _forth(reader, mysis_id, since, memories)
         return _page(reader, mysis_id, on, has_older=True)
 
 
-def around(database: Path, mysis_id: int, number: int, *, memories: int = PAGE_MEMORIES) -> Page:
+def read_around(database: Path, mysis_id: int, number: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
     """The turn of this number with its neighbours on both sides. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         back, more = _back(reader, mysis_id, number, memories // 2)
         on, _ = _forth(reader, mysis_id, number, memories // 2)
         return _page(reader, mysis_id, [*back[::-1], *on], has_older=more)
 
 
-def whole(database: Path, memory_id: int) -> str:
+def read_content(database: Path, memory_id: int) -> str:
     """The content of one memory, uncut; empty where there is none. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         row = reader.execute("SELECT content FROM memory WHERE id = ?", (memory_id,)).fetchone()
     return row[0] if row else ""
 
 
-def every_turn(reader: sqlite3.Connection, mysis_id: int) -> Iterator[Turn]:
+def iterate_turns(reader: sqlite3.Connection, mysis_id: int) -> Iterator[ConversationTurn]:
     """All turns, oldest first, whole and uncut, read a page at a time."""
     since = 0
     while True:
@@ -186,7 +186,9 @@ def _enough(found: Iterator[sqlite3.Row], memories: int) -> tuple[list[sqlite3.R
     return taken, False
 
 
-def _page(reader: sqlite3.Connection, mysis_id: int, found: Sequence[sqlite3.Row], *, has_older: bool) -> Page:
+def _page(
+    reader: sqlite3.Connection, mysis_id: int, found: Sequence[sqlite3.Row], *, has_older: bool
+) -> ConversationPage:
     row = reader.execute("SELECT max(number) FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchone()
     last: int = row[0] or 0
     has_newer = bool(found) and found[-1]["number"] < last
@@ -196,20 +198,22 @@ def _page(reader: sqlite3.Connection, mysis_id: int, found: Sequence[sqlite3.Row
             f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id LIMIT 100", (mysis_id,)
         )
         pending = tuple(row_values.delivery(one) for one in waiting)
-    return Page(_turns(reader, found, cut=SHOWN_CHARS), has_older, has_newer, pending, last)
+    return ConversationPage(_turns(reader, found, cut=SHOWN_CHARS), has_older, has_newer, pending, last)
 
 
-def _turns(reader: sqlite3.Connection, found: Sequence[sqlite3.Row], *, cut: int | None) -> tuple[Turn, ...]:
+def _turns(
+    reader: sqlite3.Connection, found: Sequence[sqlite3.Row], *, cut: int | None
+) -> tuple[ConversationTurn, ...]:
     if not found:
         return ()
     ids = [row["id"] for row in found]
     among = f"({row_values.marks(ids)})"
     beside = {row["id"]: row for row in reader.execute(f"{_BESIDE} WHERE m.turn_id IN {among}", ids)}
     spent = {row["turn_id"]: row for row in reader.execute(f"{_SPENT} AND turn_id IN {among} GROUP BY turn_id", ids)}
-    notes: dict[int, list[Noted]] = {}
+    notes: dict[int, list[TurnNote]] = {}
     for row in reader.execute(f"SELECT * FROM turn_note WHERE turn_id IN {among} ORDER BY turn_id, after_seq", ids):
-        notes.setdefault(row["turn_id"], []).append(Noted(row["after_seq"], row["kind"], row["content"]))
-    entries: dict[int, list[Entry]] = {}
+        notes.setdefault(row["turn_id"], []).append(TurnNote(row["after_seq"], row["kind"], row["content"]))
+    entries: dict[int, list[ConversationEntry]] = {}
     for row in reader.execute(f"{row_values.MEMORY} WHERE m.turn_id IN {among} ORDER BY m.turn_id, m.seq", ids):
         memory = row_values.memory(row)
         entries.setdefault(memory.turn_id, []).append(_entry(memory, beside[memory.id], cut))
@@ -219,7 +223,7 @@ def _turns(reader: sqlite3.Connection, found: Sequence[sqlite3.Row], *, cut: int
     )
 
 
-def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> Entry:
+def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> ConversationEntry:
     chars = len(memory.content)
     if cut is not None and chars > cut:
         memory = replace(memory, content=memory.content[:cut])
@@ -227,11 +231,13 @@ def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> Entry:
     if beside["kind"] is not None:
         sender = Sender(SenderKind(beside["sender_kind"]), beside["sender_id"], beside["sender_name"])
         kind = MessageKind(beside["kind"])
-    return Entry(memory, chars, sender, kind, beside["request_id"], beside["duration_us"])
+    return ConversationEntry(memory, chars, sender, kind, beside["request_id"], beside["duration_us"])
 
 
-def _turn(row: sqlite3.Row, spent: sqlite3.Row | None, entries: tuple[Entry, ...], notes: tuple[Noted, ...]) -> Turn:
-    return Turn(
+def _turn(
+    row: sqlite3.Row, spent: sqlite3.Row | None, entries: tuple[ConversationEntry, ...], notes: tuple[TurnNote, ...]
+) -> ConversationTurn:
+    return ConversationTurn(
         id=row["id"],
         number=row["number"],
         opened_by=OpenedBy(row["opened_by"]),

@@ -14,9 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.model.values import Event
-from zoea.queries.conversation import reading
-from zoea.queries.phrases import UNREMARKABLE, Text, asked_phrase, is_trouble, sentence, text_of, who
-from zoea.queries.stored_swarm import answer_text, message_text
+from zoea.queries.conversation import open_database
+from zoea.queries.phrases import (
+    UNREMARKABLE,
+    EventTextSource,
+    approval_phrase,
+    event_sentence,
+    event_subject,
+    event_text_source,
+    is_trouble,
+)
+from zoea.queries.stored_swarm import read_answer, read_message
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import strip
 
@@ -37,27 +45,27 @@ SELECT t.failure FROM turn t WHERE t.id = (
 _OWN = "SELECT error FROM mysis WHERE id = :mysis AND state_at = (SELECT created_at FROM event WHERE id = :event)"
 
 
-def event_text(database: Path, event: Event) -> str:
-    """What `sentence` needs for an event; empty where it needs nothing, or nothing is there. Raises StoreError."""
-    match text_of(event):
-        case Text.ANSWER, turn:
-            return answer_text(database, turn)
-        case Text.MESSAGE, message:
-            return message_text(database, message)
+def read_event_text(database: Path, event: Event) -> str:
+    """Read the text that `event_sentence` needs; empty if it needs none. Raises StoreError."""
+    match event_text_source(event):
+        case EventTextSource.ANSWER, turn:
+            return read_answer(database, turn)
+        case EventTextSource.MESSAGE, message:
+            return read_message(database, message)
         case None:
             return ""
-    with reading(database) as reader:
-        return rarer_text(reader, event)
+    with open_database(database) as reader:
+        return read_rare_text(reader, event)
 
 
-def rarer_text(reader: sqlite3.Connection, event: Event) -> str:
-    """As `event_text`, of what few events need: why a mysis failed, and what to do; or what it asks."""
-    match text_of(event):
-        case Text.FAILURE, _:
+def read_rare_text(reader: sqlite3.Connection, event: Event) -> str:
+    """As `read_event_text`, of what few events need: why a mysis failed, and what to do; or what it asks."""
+    match event_text_source(event):
+        case EventTextSource.FAILURE, _:
             return _failure(reader, event)
-        case Text.ASKED, approval:
+        case EventTextSource.ASKED, approval:
             row = reader.execute(f"{approval_ops.ANY} WHERE a.id = ?", (approval,)).fetchone()
-            return asked_phrase(approval_ops.view(row)) if row is not None else ""
+            return approval_phrase(approval_ops.view(row)) if row is not None else ""
     return ""
 
 
@@ -109,17 +117,17 @@ class LogLine:
     is_trouble: bool
 
 
-def event_ids(database: Path, after: int = 0) -> array[int]:
+def read_event_ids(database: Path, after: int = 0) -> array[int]:
     """The ids of all events worth a line after the given one, oldest first. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         found = reader.execute(f"SELECT e.id FROM event e WHERE e.id > ? AND {_KEPT} ORDER BY e.id", (after,))
         return array("q", (row[0] for row in found))
 
 
-def event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
+def read_event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
     """These events as lines, oldest first. Raises StoreError."""
     lines: list[LogLine] = []
-    with reading(database) as reader:
+    with open_database(database) as reader:
         for at in range(0, len(ids), _IN_ONE_QUERY):
             part = ids[at : at + _IN_ONE_QUERY]
             found = reader.execute(f"{_LINES} WHERE e.id IN ({row_values.marks(part)}) ORDER BY e.id", tuple(part))
@@ -127,14 +135,14 @@ def event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
     return tuple(lines)
 
 
-def whole_line(database: Path, event_id: int) -> str:
+def read_full_text(database: Path, event_id: int) -> str:
     """What a line says, uncut and with its line breaks; empty where there is no such event. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         row = reader.execute(f"{_LINES} WHERE e.id = ?", (event_id,)).fetchone()
     if row is None:
         return ""
     event = _event(row)
-    return strip(sentence(event, event_text(database, event)))
+    return strip(event_sentence(event, read_event_text(database, event)))
 
 
 def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[list[LogLine], int | None]:
@@ -142,20 +150,20 @@ def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[li
 
     With it where to go on, None at the beginning of the log. Raises StoreError.
     """
-    with reading(database) as reader:
+    with open_database(database) as reader:
         found = reader.execute(
             f"{_LINES} WHERE e.id < ? AND {_KEPT} ORDER BY e.id DESC LIMIT ?", (before, SEARCHED)
         ).fetchall()
-        lines = [line for line in (_line(reader, row) for row in found) if holds(line, words)]
+        lines = [line for line in (_line(reader, row) for row in found) if contains_words(line, words)]
     return lines, found[-1]["id"] if len(found) == SEARCHED else None
 
 
-def holds(line: LogLine, words: str) -> bool:
+def contains_words(line: LogLine, words: str) -> bool:
     """Whether a line says these words, in any case."""
     return words.casefold() in f"{line.who} {line.text}".casefold()
 
 
-def log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
+def read_log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
     """The last lines of a log file, oldest first; empty where there is none (yet)."""
     try:
         with path.open("rb") as file:
@@ -178,8 +186,8 @@ def _line(reader: sqlite3.Connection, row: sqlite3.Row) -> LogLine:
     return LogLine(
         id=event.id,
         at=event.created_at,
-        who=strip(who(event, names)),
+        who=strip(event_subject(event, names)),
         mysis_id=event.mysis_id,
-        text=" ".join(strip(sentence(event, row["said"] or rarer_text(reader, event))).split()),
+        text=" ".join(strip(event_sentence(event, row["said"] or read_rare_text(reader, event))).split()),
         is_trouble=is_trouble(event),
     )

@@ -32,7 +32,7 @@ FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.id IN (SELECT value FROM j
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class FindHit:
     """A memory that holds the words.
 
     `at` is the place in its content, `thought` in its reasoning, both in
@@ -49,15 +49,15 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FindResult:
     """Hits in conversation order; `is_cut` where there are older ones beyond the limit."""
 
     words: str
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[FindHit, ...] = ()
     is_cut: bool = False
 
 
-class Finder:
+class ConversationFinder:
     """One search at a time: a new one, or `stop`, ends the one before."""
 
     def __init__(self, database: Path) -> None:
@@ -65,11 +65,11 @@ class Finder:
         self._lock = threading.Lock()
         self._running: sqlite3.Connection | None = None
 
-    def find(self, mysis_id: int, words: str, *, limit: int = LIMIT) -> Found | None:
+    def find(self, mysis_id: int, words: str, *, limit: int = LIMIT) -> FindResult | None:
         """What holds the words, the newest `limit` of it; None where it was stopped. Raises StoreError."""
         words = clean(words)
         if not words.strip():
-            return Found(words)
+            return FindResult(words)
         query = Query(words, column=Column.ANY, fold=words == words.lower(), mysis_ids=(mysis_id,))
         places = _PLACES.format(fold="lower" if query.fold else "")
         with closing(open_reader(self._database)) as reader:
@@ -88,7 +88,7 @@ class Finder:
                         self._running = None
         hits = [_hit(row) for row in found]
         hits.sort(key=lambda hit: (hit.turn_number, hit.seq))
-        return Found(words, tuple(hits), len(ids) > limit)
+        return FindResult(words, tuple(hits), len(ids) > limit)
 
     def stop(self) -> None:
         """End the search that runs now, from any thread."""
@@ -97,6 +97,6 @@ class Finder:
                 self._running.interrupt()
 
 
-def _hit(row: sqlite3.Row) -> Hit:
+def _hit(row: sqlite3.Row) -> FindHit:
     call = row["answers"] if row["at"] else None
-    return Hit(row["id"], row["number"], row["seq"], row["at"] - 1, row["thought"] - 1, call or row["called"])
+    return FindHit(row["id"], row["number"], row["seq"], row["at"] - 1, row["thought"] - 1, call or row["called"])

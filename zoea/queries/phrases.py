@@ -1,7 +1,7 @@
 """Events, questions and failures as sentences for people: what happened, to whom, how bad, and what is asked. Pure.
 
-Events hold ids, never texts, so a sentence is made in two steps: `text_of` says
-which text it needs, and `sentence` is given that text by whoever can read it.
+Events hold ids, never texts, so a sentence is made in two steps: `event_text_source` says
+which text it needs, and `event_sentence` is given that text by whoever can read it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WORDS = {
 _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
 
 
-class Text(StrEnum):
+class EventTextSource(StrEnum):
     """Where the text of an event stands."""
 
     ANSWER = "answer"
@@ -50,26 +50,26 @@ class Text(StrEnum):
 
 
 _NAMED = {
-    "turn.ended": (Text.ANSWER, "turn"),
-    "message.sent": (Text.MESSAGE, "message"),
-    "approval.asked": (Text.ASKED, "approval"),
+    "turn.ended": (EventTextSource.ANSWER, "turn"),
+    "message.sent": (EventTextSource.MESSAGE, "message"),
+    "approval.asked": (EventTextSource.ASKED, "approval"),
 }
 
 
-def text_of(event: Event) -> tuple[Text, int] | None:
+def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
     """The text that an event's sentence needs, as its place and the row's id.
 
     That is of a turn, a message, a question; of a failure, of the event itself, which only says its title.
     """
     if event.kind == "mysis.state" and event.data.get("error"):
-        return Text.FAILURE, event.id
+        return EventTextSource.FAILURE, event.id
     wanted = _NAMED.get(event.kind)
     row = event.data.get(wanted[1]) if wanted is not None else None
     return (wanted[0], row) if wanted is not None and isinstance(row, int) else None
 
 
-def sentence(event: Event, text: str = "") -> str:
-    """What happened. `text` is what `text_of` asked for, on one line; it is quoted as it is."""
+def event_sentence(event: Event, text: str = "") -> str:
+    """What happened. `text` is what `event_text_source` asked for, on one line; it is quoted as it is."""
     match event.kind:
         case "turn.ended":
             outcome = str(event.data.get("outcome", ""))
@@ -91,7 +91,7 @@ def sentence(event: Event, text: str = "") -> str:
         return words.partition(" {")[0].removesuffix(":")
 
 
-def who(event: Event, names: Mapping[int, str]) -> str:
+def event_subject(event: Event, names: Mapping[int, str]) -> str:
     """Who an event is about: a mysis by name or `#id`, the commander, or the swarm as a whole."""
     if event.mysis_id is None:
         return "commander" if event.kind == "message.sent" else "swarm"
@@ -108,21 +108,21 @@ def is_trouble(event: Event) -> bool:
     return event.kind in ("turn.broke_off", "budget.refused")
 
 
-def asked_line(asked: ApprovalView) -> str:
+def approval_line(asked: ApprovalView) -> str:
     """What is asked, on one line: the question itself, or the call that waits."""
-    return question_of(asked) or spoken(asked.tool, asked.arguments, hidden=MASK)
+    return approval_question(asked) or spoken(asked.tool, asked.arguments, hidden=MASK)
 
 
-def asked_phrase(asked: ApprovalView) -> str:
+def approval_phrase(asked: ApprovalView) -> str:
     """What is asked, said of whoever asks it: `asks to run sell(item="ore")`."""
-    if question := question_of(asked):
+    if question := approval_question(asked):
         return f"asks: {question}"
     if asked.kind == "budget":
         return f"asks to {asked.tool}: {spoken_arguments(asked.arguments)}"
     return f"asks to run {spoken(asked.tool, asked.arguments, hidden=MASK)}"
 
 
-def question_of(asked: ApprovalView) -> str:
+def approval_question(asked: ApprovalView) -> str:
     """What a mysis asks in words; empty where it asks to run a tool."""
     if asked.tool != ASK_TOOL or asked.upstream:
         return ""
@@ -133,7 +133,7 @@ def question_of(asked: ApprovalView) -> str:
     return str(given.get("question", "")) if isinstance(given, dict) else ""
 
 
-def was_unsent(state: str, error_class: str) -> bool:
+def is_unsent(state: str, error_class: str) -> bool:
     """True where a request was given back before it left: on hold, or with its turn."""
     return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
 
@@ -142,4 +142,4 @@ def failure_phrase(state: str, error_class: str) -> str:
     """What came of a request that was not answered, to stand behind `it`; empty where it was."""
     if not error_class:
         return ""
-    return "was never sent" if was_unsent(state, error_class) else f"failed: {error_class}"
+    return "was never sent" if is_unsent(state, error_class) else f"failed: {error_class}"

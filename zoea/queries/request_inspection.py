@@ -34,7 +34,7 @@ from zoea.context import (
 from zoea.model.errors import PlanError, StoreError, UsageError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, Usage
-from zoea.queries.conversation import reading
+from zoea.queries.conversation import open_database
 from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
 
@@ -51,7 +51,7 @@ FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.tu
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StoredRequest:
     """The numbers of one call to a model. Times in µs; None where they are not known (yet).
 
     `turn_number` is None for what belongs to no turn. `has_plan` is False once it
@@ -91,7 +91,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessage:
     """One message as it was sent: the form its memory took (empty for what exists in no memory), and its tokens as the
     plan counted them."""
 
@@ -114,9 +114,9 @@ class OfferedTool:
 class Inspection:
     """One request, whole. `plan` is None where it is gone; `gone` says why, in a sentence."""
 
-    request: Request
+    request: StoredRequest
     plan: Plan | None
-    sent: tuple[Sent, ...]
+    sent: tuple[SentMessage, ...]
     tools: tuple[OfferedTool, ...]
     gone: str = ""
 
@@ -126,30 +126,32 @@ class Inspection:
         return tuple(sent.message for sent in self.sent)
 
 
-def requests_of(database: Path, mysis_id: int, *, before: int = _NEVER, limit: int = 200) -> tuple[Request, ...]:
+def read_requests(
+    database: Path, mysis_id: int, *, before: int = _NEVER, limit: int = 200
+) -> tuple[StoredRequest, ...]:
     """The requests of a mysis with an id below `before`, newest first. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         found = reader.execute(
             f"{_REQUEST} WHERE q.mysis_id = ? AND q.id < ? ORDER BY q.id DESC LIMIT ?", (mysis_id, before, limit)
         ).fetchall()
     return tuple(_request(row) for row in found)
 
 
-def requests_from(database: Path, mysis_id: int, since: int) -> tuple[Request, ...]:
+def read_requests_since(database: Path, mysis_id: int, since: int) -> tuple[StoredRequest, ...]:
     """The requests with an id of at least `since`, newest first: what came, and what changed. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         found = reader.execute(f"{_REQUEST} WHERE q.mysis_id = ? AND q.id >= ? ORDER BY q.id DESC", (mysis_id, since))
         return tuple(_request(row) for row in found)
 
 
-def inspected(database: Path, request_id: int) -> Inspection:
+def inspect_request(database: Path, request_id: int) -> Inspection:
     """A request with its plan, messages and tools.
 
     Raises:
         UsageError: there is no such request.
         StoreError: it cannot be read.
     """
-    with reading(database) as reader:
+    with open_database(database) as reader:
         row = reader.execute(f"{_REQUEST} WHERE q.id = ?", (request_id,)).fetchone()
         if row is None:
             raise UsageError(f"there is no request {request_id}")
@@ -170,7 +172,7 @@ def inspected(database: Path, request_id: int) -> Inspection:
     return Inspection(replace(request, planned_tokens=plan.budget.final_tokens), plan, sent, tools)
 
 
-def _thinned(request: Request) -> str:
+def _thinned(request: StoredRequest) -> str:
     if request.purpose == "summary":
         return "This request made a summary; it has no plan."
     return f"Only the numbers are left: plans older than {KEPT_PLANS} requests are thinned out, but for failed ones."
@@ -203,8 +205,8 @@ def _unpacked(packed: bytes, what: str) -> Any:
         raise StoreError(f"{what} is damaged: {problem}") from problem
 
 
-def _request(row: sqlite3.Row) -> Request:
-    return Request(
+def _request(row: sqlite3.Row) -> StoredRequest:
+    return StoredRequest(
         id=row["id"],
         mysis_id=row["mysis_id"],
         mysis=row["mysis"],
@@ -237,8 +239,8 @@ def _request(row: sqlite3.Row) -> Request:
     )
 
 
-def _sent(entry: Mapping[str, Any], message: RequestMessage, count: Counter) -> Sent:
-    return Sent(message, entry.get("f", ""), entry.get("k", 0), count.message(message))
+def _sent(entry: Mapping[str, Any], message: RequestMessage, count: Counter) -> SentMessage:
+    return SentMessage(message, entry.get("f", ""), entry.get("k", 0), count.message(message))
 
 
 def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> Plan:

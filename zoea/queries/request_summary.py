@@ -11,7 +11,7 @@ from typing import Any
 import zstandard
 
 from zoea.model.errors import StoreError
-from zoea.queries.conversation import reading
+from zoea.queries.conversation import open_database
 
 _NEWEST = """
 SELECT q.id, q.plan, q.iteration, q.model, q.provider, q.state, q.error_class, q.input_tokens, q.estimated_tokens,
@@ -30,7 +30,7 @@ _DEFAULT_GLOBS = ("get_*",)
 
 
 @dataclass(frozen=True, slots=True)
-class PackSeen:
+class PackSummary:
     """What became of one pack of a request. Tokens are estimates."""
 
     id: str
@@ -43,14 +43,14 @@ class PackSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RequestSummary:
     """The newest request of a mysis. `input_tokens` is None where the provider did not say."""
 
     request_id: int
     turn_number: int
     iteration: int
     at: int
-    packs: tuple[PackSeen, ...]
+    packs: tuple[PackSummary, ...]
     not_verbatim: int
     tokens: int
     max_tokens: int
@@ -61,7 +61,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ToolSnapshot:
     """The newest result of one tool that reads the world. Content is cut to 4,000 characters."""
 
     tool: str
@@ -70,24 +70,24 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class MysisContext:
     """Both, as stored at one moment; `seen` is None before the first request."""
 
-    seen: Seen | None = None
-    snapshots: tuple[Snapshot, ...] = ()
+    seen: RequestSummary | None = None
+    snapshots: tuple[ToolSnapshot, ...] = ()
 
 
-def sight(database: Path, mysis_id: int) -> Sight:
+def read_context(database: Path, mysis_id: int) -> MysisContext:
     """Read both. Raises StoreError, also where a plan cannot be read."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         row = reader.execute(_NEWEST, (mysis_id,)).fetchone()
         seen = _seen(reader, row) if row is not None else None
-        return Sight(seen, _snapshots(reader, mysis_id))
+        return MysisContext(seen, _snapshots(reader, mysis_id))
 
 
-def newest_request(database: Path, mysis_id: int) -> Seen | None:
-    """What the newest request held, as `sight` says it. Raises StoreError."""
-    with reading(database) as reader:
+def read_newest_request(database: Path, mysis_id: int) -> RequestSummary | None:
+    """What the newest request held, as `read_context` says it. Raises StoreError."""
+    with open_database(database) as reader:
         row = reader.execute(_NEWEST, (mysis_id,)).fetchone()
         return _seen(reader, row) if row is not None else None
 
@@ -103,11 +103,11 @@ def plan_of(blob: bytes) -> dict[str, Any]:
     return plan
 
 
-def _seen(reader: sqlite3.Connection, row: sqlite3.Row) -> Seen:
+def _seen(reader: sqlite3.Connection, row: sqlite3.Row) -> RequestSummary:
     plan = plan_of(row["plan"])
     budget = plan.get("budget", {})
     spent = reader.execute(_TURN_TOKENS, (row["turn_id"],)).fetchone()[0]
-    return Seen(
+    return RequestSummary(
         request_id=row["id"],
         turn_number=row["number"] or 0,
         iteration=row["iteration"],
@@ -123,9 +123,9 @@ def _seen(reader: sqlite3.Connection, row: sqlite3.Row) -> Seen:
     )
 
 
-def _pack(decision: dict[str, Any]) -> PackSeen:
+def _pack(decision: dict[str, Any]) -> PackSummary:
     is_in = decision["status"] == "included"
-    return PackSeen(
+    return PackSummary(
         id=decision["id"],
         tokens=decision["tokens"] if is_in else 0,
         wanted_tokens=decision["wanted_tokens"],
@@ -136,15 +136,15 @@ def _pack(decision: dict[str, Any]) -> PackSeen:
     )
 
 
-def _snapshots(reader: sqlite3.Connection, mysis_id: int) -> tuple[Snapshot, ...]:
+def _snapshots(reader: sqlite3.Connection, mysis_id: int) -> tuple[ToolSnapshot, ...]:
     """The newest result of each tool that the newest turn's frozen settings call a snapshot tool."""
     newest = reader.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
     frozen = reader.execute(
         "SELECT frozen FROM turn WHERE mysis_id = ? ORDER BY number DESC LIMIT 1", (mysis_id,)
     ).fetchone()
     globs = json.loads(frozen[0]).get("snapshot_tools", _DEFAULT_GLOBS) if frozen else ()
-    found: dict[str, Snapshot] = {}
+    found: dict[str, ToolSnapshot] = {}
     for glob in globs:
         for row in reader.execute(_SNAPSHOT, (mysis_id, newest - _LOOK_BACK, glob)):
-            found.setdefault(row["name"], Snapshot(row["name"], row["content"], row["created_at"]))
+            found.setdefault(row["name"], ToolSnapshot(row["name"], row["content"], row["created_at"]))
     return tuple(sorted(found.values(), key=lambda snapshot: -snapshot.at))

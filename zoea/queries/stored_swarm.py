@@ -51,7 +51,7 @@ WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIM
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class MysisRecord:
     """Who a mysis is, living or deleted, and the tokens it used in all its time; None where nobody counted any."""
 
     uid: str
@@ -60,16 +60,16 @@ class Known:
     tokens: int | None
 
 
-def known_myses(database: Path) -> tuple[Known, ...]:
-    """Every mysis there ever was, oldest first. Raises StoreMissing, StoreError: as `stored_view`."""
+def read_mysis_records(database: Path) -> tuple[MysisRecord, ...]:
+    """Every mysis there ever was, oldest first. Raises StoreMissing, StoreError: as `read_swarm_view`."""
     with _reading(database) as reader:
         return tuple(
-            Known(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
+            MysisRecord(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedMysis:
     """A mysis that can be brought back, and when it was deleted (µs UTC)."""
 
     id: int
@@ -77,14 +77,14 @@ class Deleted:
     deleted_at: int
 
 
-def deleted_myses(database: Path) -> tuple[Deleted, ...]:
-    """Whom `undelete` can bring back, the last deleted first. Raises StoreMissing, StoreError: as `stored_view`."""
+def read_deleted_myses(database: Path) -> tuple[DeletedMysis, ...]:
+    """Whom `undelete` can bring back, the last deleted first. Raises StoreMissing, StoreError: as `read_swarm_view`."""
     with _reading(database) as reader:
         found = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
-    return tuple(Deleted(row["id"], row["name"], row["deleted_at"]) for row in found)
+    return tuple(DeletedMysis(row["id"], row["name"], row["deleted_at"]) for row in found)
 
 
-def stored_view(database: Path) -> SwarmView:
+def read_swarm_view(database: Path) -> SwarmView:
     """Every living mysis as stored.
 
     Raises:
@@ -107,31 +107,31 @@ def stored_view(database: Path) -> SwarmView:
     )
 
 
-def newest_event(database: Path) -> int:
+def read_newest_event(database: Path) -> int:
     """The id of the newest stored event, 0 where there is none."""
     with _reading(database) as reader:
         newest: int = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
         return newest
 
 
-def stored_mysis(database: Path, ref: str) -> MysisView:
+def read_mysis_view(database: Path, ref: str) -> MysisView:
     """One mysis as stored, by name in any case or `#id`.
 
     Raises:
         MysisMissing: there is none of that name.
-        StoreError: as `stored_view`.
+        StoreError: as `read_swarm_view`.
     """
     with _reading(database) as reader:
         found = _find(reader, ref)
         return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
 
 
-def receipt(database: Path, message_id: int) -> Receipt:
+def read_receipt(database: Path, message_id: int) -> Receipt:
     """What became of a message for each who should get it.
 
     Raises:
         UsageError: there is no such message.
-        StoreError: as `stored_view`.
+        StoreError: as `read_swarm_view`.
     """
     from zoea.swarm.persistence import message_ops  # seldom asked for
 
@@ -142,19 +142,19 @@ def receipt(database: Path, message_id: int) -> Receipt:
     return Receipt(message_id, lines)
 
 
-def uid_of(database: Path, ref: str) -> str:
-    """What a mysis is called for ever, by its name in any case or `#id`. Raises as `stored_mysis`."""
+def read_uid(database: Path, ref: str) -> str:
+    """What a mysis is called for ever, by its name in any case or `#id`. Raises as `read_mysis_view`."""
     with _reading(database) as reader:
         return _find(reader, ref).uid
 
 
-def conversation(
+def read_memories(
     database: Path, ref: str, *, last: int = 100, after: int = 0, turn: int | None = None
 ) -> tuple[Memory, ...]:
     """The newest `last` memories of a mysis with an id over `after`, of one turn or of all, in conversation order.
 
     Raises:
-        MysisMissing, StoreError: as `stored_mysis`.
+        MysisMissing, StoreError: as `read_mysis_view`.
     """
     with _reading(database) as reader:
         found = _find(reader, ref)
@@ -166,33 +166,33 @@ def conversation(
     return tuple(row_values.memory(row) for row in reversed(picked))
 
 
-def queued(database: Path, ref: str) -> tuple[Delivery, ...]:
-    """What was said to a mysis and no turn has taken yet, in the order it came. Raises as `stored_mysis`."""
+def read_queued(database: Path, ref: str) -> tuple[Delivery, ...]:
+    """What was said to a mysis and no turn has taken yet, in the order it came. Raises as `read_mysis_view`."""
     with _reading(database) as reader:
         waiting = f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id"
         return tuple(row_values.delivery(row) for row in reader.execute(waiting, (_find(reader, ref).id,)))
 
 
-def open_approvals(database: Path) -> tuple[ApprovalView, ...]:
+def read_open_approvals(database: Path) -> tuple[ApprovalView, ...]:
     """What waited for an answer when the swarm ended."""
     with _reading(database) as reader:
         return tuple(approval_ops.view(row) for row in reader.execute(f"{approval_ops.OPEN} ORDER BY a.id"))
 
 
-def grants(database: Path) -> tuple[GrantView, ...]:
+def read_grants(database: Path) -> tuple[GrantView, ...]:
     """What is allowed for whole templates."""
     with _reading(database) as reader:
         return tuple(approval_ops.grant_view(row) for row in reader.execute(approval_ops.GRANTS))
 
 
-def answer_text(database: Path, turn_id: int) -> str:
+def read_answer(database: Path, turn_id: int) -> str:
     """The newest thing said in a turn by its mysis; empty where there is nothing."""
     with _reading(database) as reader:
         row = reader.execute(_ANSWER, (turn_id,)).fetchone()
     return row[0] if row else ""
 
 
-def message_text(database: Path, message_id: int) -> str:
+def read_message(database: Path, message_id: int) -> str:
     """What a message says; empty where there is none."""
     with _reading(database) as reader:
         row = reader.execute("SELECT content FROM message WHERE id = ?", (message_id,)).fetchone()

@@ -23,7 +23,17 @@ from zoea.store.database_file import open_reader
 from zoea.store.search import Column, Query, Spot, search_memories
 from zoea.text import clean
 
-__all__ = ["PAGE", "Hit", "Hits", "Searcher", "Spot", "Wish", "is_any_case", "moment_of", "wish_of"]
+__all__ = [
+    "PAGE",
+    "Spot",
+    "SwarmSearchHit",
+    "SwarmSearchPage",
+    "SwarmSearchQuery",
+    "SwarmSearcher",
+    "is_any_case",
+    "parse_moment",
+    "parse_search",
+]
 
 PAGE = 100
 """Hits of a page."""
@@ -58,7 +68,7 @@ ORDER BY m.id DESC
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SwarmSearchQuery:
     """What is looked for. `since` and `until` are µs UTC; `problem` says what was not understood."""
 
     words: str = ""
@@ -71,11 +81,11 @@ class Wish:
     @property
     def is_empty(self) -> bool:
         """True where nothing was asked for at all."""
-        return self == Wish()
+        return self == SwarmSearchQuery()
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SwarmSearchHit:
     """A memory that holds the words.
 
     `text` is what stands around them, `start` and `length` the words' place in it
@@ -101,18 +111,18 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class SwarmSearchPage:
     """A page, newest first. `before` is where the next one begins; None where there is no more.
 
     `note` says what a person should know of how it was looked for.
     """
 
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[SwarmSearchHit, ...] = ()
     before: int | None = None
     note: str = ""
 
 
-def wish_of(typed: str, now: int) -> Wish:
+def parse_search(typed: str, now: int) -> SwarmSearchQuery:
     """What a person typed: words, and filters among them.
 
     `@NAME` one mysis; `role:user|assistant|tool`; `since:` and `until:` with a span
@@ -120,7 +130,7 @@ def wish_of(typed: str, now: int) -> Wish:
     these are words. Everything else is looked for as it was typed, spaces and quotes
     included. `now` is µs UTC.
     """
-    wish = Wish()
+    wish = SwarmSearchQuery()
 
     def take(found: re.Match[str]) -> str:
         nonlocal wish
@@ -136,17 +146,17 @@ def wish_of(typed: str, now: int) -> Wish:
     return replace(wish, words=clean(words.strip()))
 
 
-def _filtered(wish: Wish, name: str, value: str, now: int) -> Wish:
+def _filtered(wish: SwarmSearchQuery, name: str, value: str, now: int) -> SwarmSearchQuery:
     if name == "role":
         role = _ROLES.get(value.lower())
         return replace(wish, role=role) if role else replace(wish, problem="role: is user, assistant or tool")
-    moment = moment_of(value, now)
+    moment = parse_moment(value, now)
     if moment is None:
         return replace(wish, problem=f"{name}: takes 2h, 30m, 1d, 10:30 or 2026-01-31")
     return replace(wish, since=moment) if name == "since" else replace(wish, until=moment)
 
 
-def moment_of(text: str, now: int) -> int | None:
+def parse_moment(text: str, now: int) -> int | None:
     """`2h` ago, `10:30` today, `2026-01-31`; in local time, as µs UTC. None where it is none of them."""
     today = datetime.fromtimestamp(now / _SECOND)
     if found := re.fullmatch(r"(\d{1,6})([smhdw])", text):
@@ -161,7 +171,7 @@ def moment_of(text: str, now: int) -> int | None:
         return None
 
 
-class Searcher:
+class SwarmSearcher:
     """One search at a time: a new one, or `stop`, ends the one before. Called from threads."""
 
     def __init__(self, database: Path) -> None:
@@ -182,7 +192,7 @@ class Searcher:
         """End the search that runs now."""
         self.begin()
 
-    def search(self, number: int, wish: Wish, before: int | None = None) -> Hits | None:
+    def search(self, number: int, wish: SwarmSearchQuery, before: int | None = None) -> SwarmSearchPage | None:
         """A page of what the wish finds before a memory's id; None where another search began. Raises StoreError."""
         try:
             with self._reading(number) as reader:
@@ -206,7 +216,9 @@ class Searcher:
                     if self._running is reader:
                         self._running = None
 
-    def _page(self, reader: sqlite3.Connection, number: int, wish: Wish, before: int) -> Hits | None:
+    def _page(
+        self, reader: sqlite3.Connection, number: int, wish: SwarmSearchQuery, before: int
+    ) -> SwarmSearchPage | None:
         page = _found(reader, wish, before) if wish.words else _listed(reader, wish, before)
         return page if number == self._turn else None
 
@@ -216,7 +228,7 @@ def is_any_case(words: str) -> bool:
     return words == words.lower()
 
 
-def _found(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
+def _found(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> SwarmSearchPage:
     query = Query(
         wish.words,
         column=Column.ANY,
@@ -230,17 +242,17 @@ def _found(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
         max_chars=_AROUND,
     )
     page = search_memories(reader, query)
-    return Hits(tuple(map(_hit, page.hits)), page.before_id, page.note)
+    return SwarmSearchPage(tuple(map(_hit, page.hits)), page.before_id, page.note)
 
 
-def _hit(found: recall.Hit) -> Hit:
+def _hit(found: recall.Hit) -> SwarmSearchHit:
     excerpt = found.excerpt
     lead = "…" if excerpt.start else ""
     (start, length), *_ = excerpt.marks or ((0, 0),)
     sender = ""
     if found.sender_kind is not None:
         sender = found.sender if found.sender_kind is not SenderKind.COMMANDER else "you"
-    return Hit(
+    return SwarmSearchHit(
         memory_id=found.memory_id,
         mysis_id=found.mysis_id,
         mysis=found.mysis,
@@ -258,7 +270,7 @@ def _hit(found: recall.Hit) -> Hit:
     )
 
 
-def _owners(reader: sqlite3.Connection, wish: Wish) -> tuple[int, ...] | None:
+def _owners(reader: sqlite3.Connection, wish: SwarmSearchQuery) -> tuple[int, ...] | None:
     """The mysis that is named, the living one first; none at all where nobody is called so."""
     if not wish.mysis:
         return None
@@ -267,7 +279,7 @@ def _owners(reader: sqlite3.Connection, wish: Wish) -> tuple[int, ...] | None:
     return (row[0],) if row is not None else ()
 
 
-def _listed(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
+def _listed(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> SwarmSearchPage:
     """Without words: the newest memories that the filters leave."""
     where, given = "", dict[str, object](before=before, most=PAGE, around=_AROUND)
     owners = _owners(reader, wish)
@@ -281,14 +293,14 @@ def _listed(reader: sqlite3.Connection, wish: Wish, before: int) -> Hits:
             where += f" AND {condition}"
             given[name] = value
     rows = reader.execute(_LISTED.format(where=where), given).fetchall()
-    return Hits(tuple(map(_row, rows)), rows[-1]["id"] if len(rows) == PAGE else None)
+    return SwarmSearchPage(tuple(map(_row, rows)), rows[-1]["id"] if len(rows) == PAGE else None)
 
 
-def _row(row: sqlite3.Row) -> Hit:
+def _row(row: sqlite3.Row) -> SwarmSearchHit:
     sender = ""
     if row["sender_kind"] is not None:
         sender = "you" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"]
-    return Hit(
+    return SwarmSearchHit(
         memory_id=row["id"],
         mysis_id=row["mysis_id"],
         mysis=row["mysis"],

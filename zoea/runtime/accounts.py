@@ -87,7 +87,7 @@ def settle_accounts(credentials: Credentials, myses: Iterable[tuple[str, str]]) 
     credentials.rename(moves)
 
 
-def kept_on(credentials: Credentials, upstream: str) -> Callable[[str, str], Mapping[str, str] | None]:
+def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, str], Mapping[str, str] | None]:
     """Every account on an upstream in one reading, by uid, else by the name that a person stored it under.
 
     Raises:

@@ -17,15 +17,15 @@ from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock, SystemIds
-from zoea.process.gc_tuning import seldom_collected
+from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
 from zoea.runtime.accounts import CredentialAccounts, settle_accounts
 from zoea.runtime.connections import LiveConnections
-from zoea.runtime.maintenance import looked_after
-from zoea.runtime.owner import within
+from zoea.runtime.maintenance import run_maintenance
+from zoea.runtime.owner import close_within
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.running_swarm import RunningSwarm
-from zoea.runtime.upstream_set import policies_of, upstreams_of, world_upstream
+from zoea.runtime.upstream_set import build_policies, build_upstreams, world_upstream
 from zoea.settings import Credentials, Loaded, load
 from zoea.settings.paths import Places
 from zoea.store import Store
@@ -43,7 +43,7 @@ STORE_CLOSE_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SwarmOptions:
     """What the command line asks beyond the settings.
 
     Args:
@@ -59,7 +59,7 @@ class Wishes:
 
 @asynccontextmanager
 async def running_swarm(
-    places: Places, on_shutdown: Callable[[], None], *, wishes: Wishes = Wishes()
+    places: Places, on_shutdown: Callable[[], None], *, wishes: SwarmOptions = SwarmOptions()
 ) -> AsyncIterator[RunningSwarm]:
     """A swarm over the workspace's database. The caller holds the workspace's lock.
 
@@ -78,11 +78,11 @@ async def running_swarm(
         for waiting in loaded.untrusted:
             log.warning("waits for trust: %s", waiting)
         store = await Store.open(places.database, clock_now=clock.now)
-        stack.push_async_callback(within, STORE_CLOSE_S, store.close, "the database")
-        stack.push_async_callback(within, PROVIDERS_CLOSE_S, providers.close, "the providers")
+        stack.push_async_callback(close_within, STORE_CLOSE_S, store.close, "the database")
+        stack.push_async_callback(close_within, PROVIDERS_CLOSE_S, providers.close, "the providers")
         await _settle(store, Credentials(places.credentials))
         toolbox = _toolbox(loaded, places, wishes)
-        stack.push_async_callback(within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
+        stack.push_async_callback(close_within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
         door = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
         commander = await Commander.open(
             store=store,
@@ -94,15 +94,15 @@ async def running_swarm(
             tools=toolbox,
             on_shutdown=on_shutdown,
         )
-        stack.push_async_callback(within, SWARM_CLOSE_S, commander.close, "the swarm")
+        stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
         toolbox.serve(commander.desk)
         toolbox.open()
-        stack.push_async_callback(within, DOOR_CLOSE_S, door.close, "the MCP server")
+        stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:
             door.open_soon()
         keep = Keep(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
-        await stack.enter_async_context(looked_after(store, clock, keep))
-        stack.enter_context(seldom_collected())
+        await stack.enter_async_context(run_maintenance(store, clock, keep))
+        stack.enter_context(tuned_gc())
         yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door))
 
 
@@ -116,15 +116,15 @@ async def _settle(store: Store, credentials: Credentials) -> None:
         log.warning("the myses' accounts cannot be read: %s", problem)
 
 
-def _toolbox(loaded: Loaded, places: Places, wishes: Wishes) -> Toolbox:
+def _toolbox(loaded: Loaded, places: Places, wishes: SwarmOptions) -> Toolbox:
     credentials = Credentials(places.credentials)
-    upstreams = upstreams_of(loaded.settings, credentials)
+    upstreams = build_upstreams(loaded.settings, credentials)
     # A workspace that has the world keeps it: its myses would stand there without tools.
     if wishes.world or places.world.exists():
         upstreams = (*upstreams, world_upstream(loaded.settings, places))
     return Toolbox(
         upstreams,
-        policies=policies_of(upstreams),
+        policies=build_policies(upstreams),
         logs=places.data,
         accounts=CredentialAccounts(credentials),
     )

@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 
 @asynccontextmanager
-async def looked_after(store: Store, clock: Clock, keep: Keep) -> AsyncIterator[None]:
+async def run_maintenance(store: Store, clock: Clock, keep: Keep) -> AsyncIterator[None]:
     """Look after the database until the block is left."""
     task = asyncio.create_task(_look_after(store, clock, keep), name="upkeep")
     try:
@@ -56,7 +56,7 @@ async def _look_after(store: Store, clock: Clock, keep: Keep) -> None:
         try:
             if not keep.is_everything and clock.now() - kept_at >= KEEP_SECONDS * 1_000_000:
                 kept_at = clock.now()
-                await let_go(store, keep)
+                await apply_retention(store, keep)
             await _merge_removed(store)
             if store.stats.ops == seen:
                 await _merge(store)
@@ -72,7 +72,7 @@ async def _merge(store: Store) -> None:
         expected += 1
 
 
-async def let_go(store: Store, keep: Keep, *, who: str = "memory.keep") -> Removed:
+async def apply_retention(store: Store, keep: Keep, *, who: str = "memory.keep") -> Removed:
     """Remove what the rule lets go, in steps between which others write; what that was. Raises StoreError."""
     total = Removed()
     for row in await store.read("SELECT id FROM mysis ORDER BY id"):
@@ -103,7 +103,7 @@ async def _merge_removed(store: Store) -> None:
     await store.write(merged)
 
 
-def examine(places: Places, say: Say) -> Iterator[Finding]:
+def check_database(places: Places, say: Say) -> Iterator[Finding]:
     """Look at the whole database; beside a running swarm, at what can be read. Raises StoreError."""
     try:
         with _alone(places) as connection, translated():
@@ -113,7 +113,7 @@ def examine(places: Places, say: Say) -> Iterator[Finding]:
             yield from checkup(reader, places.data, whole=False, say=say)
 
 
-def rebuild(places: Places, say: Say) -> None:
+def rebuild_indexes(places: Places, say: Say) -> None:
     """Make the search indexes anew. Raises WorkspaceHeld where a swarm runs, and StoreError."""
     with _alone(places) as connection, translated():
 
@@ -127,7 +127,7 @@ def rebuild(places: Places, say: Say) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Vacuumed:
+class VacuumResult:
     """What a vacuum changed: bytes of the file, and files of blobs that belonged to nothing."""
 
     before: int
@@ -135,7 +135,7 @@ class Vacuumed:
     files: int
 
 
-def vacuum(places: Places, say: Say) -> Vacuumed:
+def vacuum(places: Places, say: Say) -> VacuumResult:
     """Give back the room of what was removed. Raises WorkspaceHeld where a swarm runs, and StoreError."""
     with _alone(places) as connection, translated():
         before = places.database.stat().st_size
@@ -147,7 +147,7 @@ def vacuum(places: Places, say: Say) -> Vacuumed:
         say("Writing the database anew")
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return Vacuumed(before, places.database.stat().st_size, len(files))
+    return VacuumResult(before, places.database.stat().st_size, len(files))
 
 
 def _optimize(connection: sqlite3.Connection) -> None:

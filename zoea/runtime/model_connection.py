@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from zoea.llm.discovery import REMOTE_DEADLINE_S, Candidate, Found, Origin, probe
 from zoea.llm.provider_config import ProviderConfig
-from zoea.runtime.model_discovery import discovery_of
+from zoea.runtime.model_discovery import build_discovery
 from zoea.settings import Credentials, load
 from zoea.settings.config_writer import set_keys
 from zoea.settings.endpoints import REFERENCE, ProviderType
@@ -15,7 +15,7 @@ from zoea.settings.paths import Places
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ModelConnection:
     """What a person says of a model. `key` is the secret itself, a reference to it, or empty."""
 
     name: str
@@ -41,7 +41,7 @@ class Connection:
         return values | {"swarm.default_provider": self.name}
 
 
-def connect(where: Places, connection: Connection) -> None:
+def save_connection(where: Places, connection: ModelConnection) -> None:
     """Store the key as a credential and write `[provider.NAME]`, which new myses use from then on. Writes files.
 
     Raises:
@@ -58,13 +58,13 @@ def connect(where: Places, connection: Connection) -> None:
     set_keys(where.config_file, values)
 
 
-async def tried(where: Places, connection: Connection) -> Found:
+async def probe_connection(where: Places, connection: ModelConnection) -> Found:
     """Ask it for its models, which no provider charges for. Raises SettingsError for a key that cannot be found."""
     key = connection.key
     if connection.reference and connection.reference == key:
         key = Credentials(where.credentials).resolve(key).get_secret_value()
     config = ProviderConfig(type=connection.type, base_url=connection.base_url, api_key=key, model=connection.model)
-    discovery = discovery_of(load(where), ())
+    discovery = build_discovery(load(where), ())
     candidate = Candidate(
         connection.name or connection.type,
         connection.type,

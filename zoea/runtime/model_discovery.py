@@ -49,11 +49,11 @@ async def best_overrides(where: Places, ports: Sequence[Port] = PORTS) -> dict[s
     swarm = loaded.settings.swarm
     if loaded.settings.provider or swarm.default_provider or not swarm.discover:
         return {}
-    return (await discovery_of(loaded, ports).best()).overrides()
+    return (await build_discovery(loaded, ports).best()).overrides()
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ModelSources:
     """What can be said without asking anybody.
 
     `providers` are the configured ones, as (name, type, model); `keys` the vendors
@@ -66,10 +66,10 @@ class Surroundings:
     keys: tuple[Key, ...]
 
 
-def surroundings(where: Places, env: Mapping[str, str] = os.environ) -> Surroundings:
+def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> ModelSources:
     """Look around; synchronous. Raises SettingsError where the settings cannot be read."""
     loaded = load(where, env=env)
-    return Surroundings(
+    return ModelSources(
         loaded,
         where.config_file if where.config_file.exists() else None,
         tuple((name, str(given.type), given.model) for name, given in loaded.settings.provider.items()),
@@ -77,11 +77,11 @@ def surroundings(where: Places, env: Mapping[str, str] = os.environ) -> Surround
     )
 
 
-async def servers_found(loaded: Loaded, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
+async def find_servers(loaded: Loaded, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
     """The model servers of this machine, each as soon as it has answered. Reaches no further than this machine."""
     if not loaded.settings.swarm.discover:
         return
-    tasks = [asyncio.create_task(probe(candidate)) for candidate in discovery_of(loaded, ports).servers()]
+    tasks = [asyncio.create_task(probe(candidate)) for candidate in build_discovery(loaded, ports).servers()]
     try:
         for next_done in asyncio.as_completed(tasks):
             found = await next_done
@@ -92,7 +92,7 @@ async def servers_found(loaded: Loaded, ports: Sequence[Port] = PORTS) -> AsyncI
             task.cancel()
 
 
-def discovery_of(loaded: Loaded, ports: Sequence[Port]) -> Discovery:
+def build_discovery(loaded: Loaded, ports: Sequence[Port]) -> Discovery:
     """Everything that these settings, this machine and this environment offer. Nothing is connected yet."""
     shelf = LocalModels(loaded.places.data / "models")
     clock = SystemClock()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import MysisMissing, SettingsError, StoreError, UsageError
-from zoea.queries.broadcasts import inherited
+from zoea.queries.broadcasts import read_inherited_broadcast
 from zoea.settings import Settings, Templates, from_text, load
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
@@ -24,7 +24,7 @@ AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NamedOption:
     """A name to choose, and what is said beside it."""
 
     name: str
@@ -32,28 +32,28 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class MysisOptions:
     """What can be chosen. `models` is the default model of each provider that has one.
 
     `told` is the commander's newest broadcast to all and its time in µs, which a new
     mysis inherits; None where there is none that is young enough.
     """
 
-    templates: tuple[Choice, ...]
+    templates: tuple[NamedOption, ...]
     default_template: str
-    providers: tuple[Choice, ...]
+    providers: tuple[NamedOption, ...]
     models: dict[str, str]
     told: tuple[str, int] | None
 
 
-def choices(places: Places | None, database: Path, now: int) -> Choices:
+def read_options(places: Places | None, database: Path, now: int) -> MysisOptions:
     """Read them all; synchronous. Raises SettingsError, StoreError."""
     settings, templates = Settings(), Templates()
     if places is not None:
         loaded = load(places)
         settings, templates = loaded.settings, loaded.templates
     hours = settings.swarm.inherit_broadcast_hours
-    return Choices(
+    return MysisOptions(
         templates=_templates(templates, settings.swarm.default_template),
         default_template=settings.swarm.default_template,
         providers=_providers(settings),
@@ -62,30 +62,30 @@ def choices(places: Places | None, database: Path, now: int) -> Choices:
     )
 
 
-def _templates(templates: Templates, default: str) -> tuple[Choice, ...]:
+def _templates(templates: Templates, default: str) -> tuple[NamedOption, ...]:
     found = []
     for name in templates.names():
         try:
             title = templates.get(name).title
         except SettingsError as error:
             title = error.title
-        found.append(Choice(name, title))
+        found.append(NamedOption(name, title))
     return tuple(sorted(found, key=lambda one: (one.name != default, one.name)))
 
 
-def _providers(settings: Settings) -> tuple[Choice, ...]:
+def _providers(settings: Settings) -> tuple[NamedOption, ...]:
     """The template's own first, then the configured ones, then the autopilot, which needs nothing."""
-    configured = [Choice(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
+    read_configuration = [NamedOption(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
     autopilot = ProviderType.AUTOPILOT.value
-    found = [Choice("", f"as the template says, else {settings.provider_name()}"), *configured]
+    found = [NamedOption("", f"as the template says, else {settings.provider_name()}"), *read_configuration]
     if autopilot not in settings.provider:
-        found.append(Choice(autopilot, AUTOPILOT_TITLE))
+        found.append(NamedOption(autopilot, AUTOPILOT_TITLE))
     return tuple(found)
 
 
 def _told(database: Path, since: int) -> tuple[str, int] | None:
     try:
-        return inherited(database, since)
+        return read_inherited_broadcast(database, since)
     except StoreError:
         return None
 
@@ -99,7 +99,7 @@ FROM mysis y JOIN template p ON p.hash = y.template_hash WHERE y.id = ?
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class MysisConfiguration:
     """What all of them are: empty, or missing in `own`, where they differ.
 
     `own` holds what the template sets, by dotted key; `general` what the settings say of each budget.
@@ -111,10 +111,10 @@ class Configured:
     tags: str
     own: Mapping[str, Any]
     general: Mapping[str, Any]
-    choices: Choices
+    choices: MysisOptions
 
 
-def configured(places: Places | None, database: Path, mysis_ids: Sequence[int], now: int) -> Configured:
+def read_configuration(places: Places | None, database: Path, mysis_ids: Sequence[int], now: int) -> MysisConfiguration:
     """Read it; synchronous. Raises MysisMissing, SettingsError, StoreError, TemplateError."""
     with closing(open_reader(database)) as reader:
         found = [(mysis_id, reader.execute(_WHAT, (mysis_id,)).fetchone()) for mysis_id in mysis_ids]
@@ -126,11 +126,11 @@ def configured(places: Places | None, database: Path, mysis_ids: Sequence[int], 
     owns = [_own(body) for body in dict.fromkeys(row["body"] for row in rows)]
     own = {path: value for path, value in owns[0].items() if all(path in o and o[path] == value for o in owns)}
     general = {path: getattr(settings.budget, path.partition(".")[2]) for path in BUDGETS}
-    offered = choices(places, database, now)
+    offered = read_options(places, database, now)
     name, provider, model, tags = (
         _shared(row[key] or "" for row in rows) for key in ("name", "provider", "model", "tags")
     )
-    return Configured(name, provider, model, tags, own, general, offered)
+    return MysisConfiguration(name, provider, model, tags, own, general, offered)
 
 
 def _own(body: str) -> dict[str, Any]:
@@ -143,13 +143,13 @@ def _shared(words: Iterable[str]) -> str:
     return different.pop() if len(different) == 1 else ""
 
 
-def written(own: Mapping[str, Any]) -> str:
+def format_settings(own: Mapping[str, Any]) -> str:
     """Settings as a person writes them: `nudge.enabled=false loop.same_call=5`."""
     return " ".join(f"{path}={json.dumps(value, separators=(',', ':'))}" for path, value in own.items())
 
 
-def read(text: str) -> dict[str, Any]:
-    """`written` back. Raises UsageError naming the word that is no setting."""
+def parse_settings(text: str) -> dict[str, Any]:
+    """`format_settings` back. Raises UsageError naming the word that is no setting."""
     found: dict[str, Any] = {}
     for word in text.split():
         path, sign, value = word.partition("=")
@@ -165,7 +165,7 @@ def read(text: str) -> dict[str, Any]:
     return found
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def diff_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be set to come from one to the other; None takes a key out."""
     changed: dict[str, Any] = {path: None for path in before if path not in after}
     return changed | {path: value for path, value in after.items() if path not in before or before[path] != value}

@@ -33,8 +33,8 @@ MakeSwarm = Callable[[Places, Callable[[], None]], AbstractAsyncContextManager[S
 """Opens the swarm of a workspace; what it is given second is what the swarm's `shutdown` calls."""
 
 
-class Owner:
-    """A swarm that is owned here. Made by `own`.
+class SwarmOwner:
+    """A swarm that is owned here. Made by `own_workspace`.
 
     Attributes:
         api: The swarm.
@@ -50,7 +50,7 @@ class Owner:
         self._is_process = False
 
     def end(self) -> None:
-        """Wish for the end. It comes when the block of `own` is left."""
+        """Wish for the end. It comes when the block of `own_workspace` is left."""
         if self.ending.is_set():
             return
         self.ending.set()
@@ -79,7 +79,7 @@ class Owner:
 
 
 @asynccontextmanager
-async def own(places: Places, swarm: MakeSwarm) -> AsyncIterator[Owner]:
+async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[SwarmOwner]:
     """Own the workspace and run `swarm` in it until the block is left.
 
     Raises:
@@ -91,17 +91,17 @@ async def own(places: Places, swarm: MakeSwarm) -> AsyncIterator[Owner]:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         stack.enter_context(OwnerLock(places.data, places.socket, since=clock.now()))
-        owner = Owner(places)
+        owner = SwarmOwner(places)
         owner.api = await stack.enter_async_context(swarm(places, owner.end))
         server = SocketServer(owner.api, places.socket, started_at=clock.now())
         await server.open()
-        stack.push_async_callback(within, 1.0, server.close, "the socket")
+        stack.push_async_callback(close_within, 1.0, server.close, "the socket")
         log.info("the swarm of %s is open", places.data)
         stack.callback(owner.end)
         yield owner
 
 
-async def within(seconds: float, work: Callable[[], Awaitable[object]], what: str) -> None:
+async def close_within(seconds: float, work: Callable[[], Awaitable[object]], what: str) -> None:
     """Give `work` its time to close. What hangs is cancelled and left behind, what fails is logged."""
     task = asyncio.ensure_future(work())
     done, _ = await asyncio.wait({task}, timeout=seconds)

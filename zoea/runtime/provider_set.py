@@ -12,7 +12,7 @@ from zoea.llm.registry import Maker, make
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
-from zoea.runtime.owner import within
+from zoea.runtime.owner import close_within
 from zoea.settings import Credentials, Settings
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
@@ -80,7 +80,7 @@ class ProviderSet:
     async def close(self) -> None:
         """Close what was made, each within a second."""
         for name, provider in self._made.items():
-            await within(CLOSE_S, provider.close, f"provider {name}")
+            await close_within(CLOSE_S, provider.close, f"provider {name}")
 
     def _make(self, name: str) -> Provider:
         given = self._settings.provider_named(name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zoea.model.errors import NoRunningSwarm, WorkspaceHeld
-from zoea.process.lock import OwnerLock, holder
+from zoea.process.lock import OwnerLock, read_holder
 from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def attach(where: Places) -> RemoteSwarm:
 
     deadline = asyncio.get_running_loop().time() + OPENING_S
     while True:
-        found = holder(where.data)
+        found = read_holder(where.data)
         try:
             return await connect_to(found)
         except NoRunningSwarm:
@@ -69,7 +69,7 @@ async def attach(where: Places) -> RemoteSwarm:
         await asyncio.sleep(0.1)
 
 
-async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
+async def prepare_swarm(swarm: SwarmApi, options: RunOptions) -> None:
     """Create the myses that are missing to `--myses N`, and start the idle ones where that was asked."""
     if options.myses is not None:
         there = len((await swarm.view()).myses)
@@ -87,14 +87,14 @@ async def prepare(swarm: SwarmApi, options: RunOptions) -> None:
         await swarm.start_all(left_running=True)
 
 
-async def prepare_own(swarm: SwarmApi, options: RunOptions, where: Places) -> None:
-    """As `prepare`, where this process has just opened the swarm: there `swarm.resume` is as good as asking."""
+async def prepare_own_swarm(swarm: SwarmApi, options: RunOptions, where: Places) -> None:
+    """As `prepare_swarm`, where this process has just opened the swarm: there `swarm.resume` is as good as asking."""
     if not (options.start_swarm or options.go_on):
         from zoea.settings.layers import load  # the whole schema: not before the first paint
 
         loaded = await asyncio.to_thread(load, where)
         options = replace(options, start_swarm=loaded.settings.swarm.resume)
-    await prepare(swarm, options)
+    await prepare_swarm(swarm, options)
 
 
 async def leave_running(options: RunOptions, where: Places) -> None:

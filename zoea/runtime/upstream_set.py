@@ -18,7 +18,7 @@ WORLD = "reef"
 WORLD_PARALLEL = 512
 
 
-def upstreams_of(settings: Settings, credentials: Credentials) -> tuple[UpstreamConfig, ...]:
+def build_upstreams(settings: Settings, credentials: Credentials) -> tuple[UpstreamConfig, ...]:
     """Every configured upstream, secrets resolved.
 
     Raises:
@@ -50,18 +50,18 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
     )
 
 
-def policies_of(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], ToolPolicy]:
+def build_policies(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], ToolPolicy]:
     """A template's text, as a mysis was made from it, -> its policy on tools."""
     names = tuple(upstream.name for upstream in upstreams)
 
     @cache
     def policy(body: str) -> ToolPolicy:
-        return policy_of(from_text(body), names)
+        return build_policy(from_text(body), names)
 
     return policy
 
 
-def policy_of(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
+def build_policy(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
     """What a template says of tools; upstreams that it does not use are denied whole."""
     unused = tuple(f"{name}/*" for name in upstreams if not template.uses(name))
     return ToolPolicy(

@@ -12,8 +12,8 @@ from contextlib import closing
 
 from zoea.model.errors import SettingsError, StoreError, StoreMissing, WorldError
 from zoea.model.values import MysisView
-from zoea.queries.stored_swarm import Known, known_myses
-from zoea.runtime.accounts import kept_on
+from zoea.queries.stored_swarm import MysisRecord, read_mysis_records
+from zoea.runtime.accounts import account_reader
 from zoea.runtime.upstream_set import WORLD
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
@@ -23,12 +23,12 @@ from zoea.world.world_log import load, read_only
 log = logging.getLogger(__name__)
 
 
-def credits_earned(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int] | None:
+def read_credits(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int] | None:
     """Credits by mysis name; None where the workspace has no world. Who never played earned 0."""
     if not places.world.exists():
         return None
     try:
-        accounts = _accounts(Credentials(places.credentials), known_myses(places.database))
+        accounts = _accounts(Credentials(places.credentials), read_mysis_records(places.database))
         with closing(read_only(places.world)) as db:
             reef = load(db, whole=False)
     except (WorldError, SettingsError, StoreError, sqlite3.Error) as error:
@@ -39,7 +39,7 @@ def credits_earned(places: Places, myses: tuple[MysisView, ...]) -> dict[str, in
     return {name: player.earned if player else 0 for name, player in found.items()}
 
 
-def scores_of(places: Places) -> list[Score]:
+def read_scores(places: Places) -> list[Score]:
     """All captains of the workspace's world, running or not, with the tokens that their myses spent.
 
     Raises:
@@ -50,17 +50,17 @@ def scores_of(places: Places) -> list[Score]:
     with closing(read_only(places.world)) as db:
         world = load(db, whole=False).world
     try:
-        known = known_myses(places.database)
+        known = read_mysis_records(places.database)
     except StoreMissing:
         known = ()
     accounts = _accounts(Credentials(places.credentials), known)
     return scores(world, {name: one.tokens for name, one in accounts.items() if one.tokens is not None})
 
 
-def _accounts(credentials: Credentials, myses: tuple[Known, ...]) -> dict[str, Known]:
+def _accounts(credentials: Credentials, myses: tuple[MysisRecord, ...]) -> dict[str, MysisRecord]:
     """Whose each account of the world is. An account that nobody kept is the living mysis's of that name."""
     found = {known.name: known for known in myses if known.is_living}
-    account_of = kept_on(credentials, WORLD)
+    account_of = account_reader(credentials, WORLD)
     for known in myses:
         fields = account_of(known.uid, known.name if known.is_living else "")
         if fields is not None:

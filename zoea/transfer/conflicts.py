@@ -20,7 +20,7 @@ _SAME_MOMENT = 5_000_000
 """Zoea Nova stored a broadcast once a recipient, each a moment later: µs."""
 
 
-class Arrivals:
+class ImportTarget:
     """What one op knows of the workspace it brings myses into.
 
     Args:
@@ -67,7 +67,7 @@ class Arrivals:
             self.conn.execute(f"UPDATE mysis SET {assignments} WHERE id = ?", (*columns.values(), stub[0]))
             mysis_id: int = stub[0]
         else:
-            mysis_id = insert(self.conn, "mysis", columns)
+            mysis_id = insert_with_id(self.conn, "mysis", columns)
             self.conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
         if lives:
             self._living.add(columns["name"].casefold())
@@ -88,7 +88,7 @@ class Arrivals:
         if row is not None:
             return int(row[0])
         now = self.conn.now()
-        mysis_id = insert(
+        mysis_id = insert_with_id(
             self.conn,
             "mysis",
             {
@@ -138,21 +138,21 @@ class Arrivals:
         key = columns.get("idempotency_key")
         if key and self.conn.execute("SELECT 1 FROM message WHERE idempotency_key = ?", (key,)).fetchone():
             columns = {**columns, "idempotency_key": None}  # the key guards a message of this workspace
-        return insert(self.conn, "message", columns)
+        return insert_with_id(self.conn, "message", columns)
 
     def heard_in_nova(self, columns: Mapping[str, Any], mysis_id: int) -> int:
         """As `message`, for a broadcast that was stored once a recipient."""
         return self.message(columns, mysis_id, moment=_SAME_MOMENT)
 
 
-def put(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> None:
+def insert_row(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> None:
     """Insert a row of any table. Names come from the schema, never from a file."""
     conn.execute(
         f"INSERT INTO {table}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", tuple(columns.values())
     )
 
 
-def insert(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int:
+def insert_with_id(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int:
     """Insert a row of a table that has ids; its id. Names come from the schema, never from a file."""
     names = ", ".join(columns)
     marks = ", ".join("?" * len(columns))

@@ -20,7 +20,7 @@ from pathlib import Path
 from zoea.model.enums import CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import ToolCall
-from zoea.queries.conversation import Entry, Turn, every_turn, reading
+from zoea.queries.conversation import ConversationEntry, ConversationTurn, iterate_turns, open_database
 from zoea.queries.stored_swarm import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import strip
@@ -57,9 +57,9 @@ def _safe(name: str) -> str:
     return re.sub(r"\W+", "-", name).strip("-") or "mysis"
 
 
-def everybody(database: Path, *, archived: bool = False) -> dict[int, str]:
+def read_exportable(database: Path, *, archived: bool = False) -> dict[int, str]:
     """Id and name of all who have a conversation, in the order they came. Raises StoreError."""
-    with reading(database) as reader:
+    with open_database(database) as reader:
         found = reader.execute(
             "SELECT id, name FROM mysis WHERE (deleted_at IS NULL OR ?) AND state_reason <> ? ORDER BY id",
             (archived, ONLY_A_SENDER),
@@ -67,7 +67,7 @@ def everybody(database: Path, *, archived: bool = False) -> dict[int, str]:
     return {row["id"]: row["name"] for row in found}
 
 
-def write(
+def export_to_file(
     database: Path, mysis_id: int, path: Path, form: Format, *, redact: bool | None = None, replace: bool = False
 ) -> int:
     """Write the whole conversation to `path`, readable by its owner alone; how many turns it holds.
@@ -80,11 +80,11 @@ def write(
         UsageError: there is a file at `path` already, or it cannot be written.
         MysisMissing, StoreError: there is nothing to read.
     """
-    return write_pieces(pieces(database, mysis_id, form, redact=redact), path, replace=replace)
+    return write_pieces(export_pieces(database, mysis_id, form, redact=redact), path, replace=replace)
 
 
-def write_pieces(texts: Iterator[Text], path: Path, *, replace: bool = False) -> int:
-    """Write a file as `write` does; how many turns it holds. Raises as `write`, and what `texts` raises."""
+def write_pieces(texts: Iterator[ExportPiece], path: Path, *, replace: bool = False) -> int:
+    """Write a file as `export_to_file` does and return its number of turns. Raises what `texts` raises too."""
     if not path.name:
         raise UsageError(f"{path} is a folder", hint="Name a file in it.")
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -108,27 +108,27 @@ def write_pieces(texts: Iterator[Text], path: Path, *, replace: bool = False) ->
     return count
 
 
-class Text(str):
+class ExportPiece(str):
     """A piece of the file; `is_turn` where it is one turn."""
 
     __slots__ = ("is_turn",)
     is_turn: bool
 
     @classmethod
-    def of(cls, text: str, *, is_turn: bool = False) -> Text:
+    def of(cls, text: str, *, is_turn: bool = False) -> ExportPiece:
         made = cls(text)
         made.is_turn = is_turn
         return made
 
 
-def pieces(database: Path, mysis_id: int, form: Format, *, redact: bool | None = None) -> Iterator[Text]:
+def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool | None = None) -> Iterator[ExportPiece]:
     """The conversation, piece by piece, oldest turn first.
 
     Raises:
         MysisMissing, StoreError: there is nothing to read.
     """
     takes_out = form.redacts if redact is None else redact
-    with reading(database) as reader:
+    with open_database(database) as reader:
         reader.execute("BEGIN")  # one moment, whatever a running swarm stores meanwhile
         row = _row(reader, mysis_id)
         match form:
@@ -140,12 +140,12 @@ def pieces(database: Path, mysis_id: int, form: Format, *, redact: bool | None =
                 clean = _cleaned if takes_out else strip
                 yield _html_head(clean(row["name"]), html.escape(_about(row, clean)))
                 yield from _html(reader, row, clean)
-                yield Text.of("</body></html>\n")
+                yield ExportPiece.of("</body></html>\n")
 
 
-def pieces_of_swarm(
+def swarm_pieces(
     database: Path, myses: Sequence[int], form: Format, *, redact: bool | None = None
-) -> Iterator[Text]:
+) -> Iterator[ExportPiece]:
     """Several conversations as one file, piece by piece, in the order that was given.
 
     Raises:
@@ -155,20 +155,20 @@ def pieces_of_swarm(
     clean = _cleaned if takes_out else strip
     if form is not Format.HTML:
         if form is Format.JSONL:
-            yield Text.of(swarm_line(len(myses)))
+            yield ExportPiece.of(swarm_line(len(myses)))
         for place, mysis_id in enumerate(myses):
             if place and form is Format.MARKDOWN:
-                yield Text.of("\n")
-            yield from pieces(database, mysis_id, form, redact=redact)
+                yield ExportPiece.of("\n")
+            yield from export_pieces(database, mysis_id, form, redact=redact)
         return
     yield _html_head("swarm", f"{len(myses)} myses")
-    with reading(database) as reader:
+    with open_database(database) as reader:
         for mysis_id in myses:
             row = _row(reader, mysis_id)
-            yield Text.of(f"<h1>{html.escape(clean(row['name']))}</h1>")
-            yield Text.of(f'<p class="quiet">{html.escape(_about(row, clean))}</p>\n')
+            yield ExportPiece.of(f"<h1>{html.escape(clean(row['name']))}</h1>")
+            yield ExportPiece.of(f'<p class="quiet">{html.escape(_about(row, clean))}</p>\n')
             yield from _html(reader, row, clean)
-    yield Text.of("</body></html>\n")
+    yield ExportPiece.of("</body></html>\n")
 
 
 def _row(reader: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
@@ -178,9 +178,9 @@ def _row(reader: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
     return row
 
 
-def _jsonl(reader: sqlite3.Connection, mysis_id: int, takes_out: bool) -> Iterator[Text]:
+def _jsonl(reader: sqlite3.Connection, mysis_id: int, takes_out: bool) -> Iterator[ExportPiece]:
     for lines, is_turn in conversation_lines(reader, mysis_id, all_kinds if takes_out else None):
-        yield Text.of(lines, is_turn=is_turn)
+        yield ExportPiece.of(lines, is_turn=is_turn)
 
 
 def _cleaned(text: str) -> str:
@@ -194,13 +194,13 @@ def _when(at: int) -> str:
     return f"{datetime.fromtimestamp(at / 1_000_000):%Y-%m-%d %H:%M:%S}"
 
 
-def _by(entry: Entry) -> str:
+def _by(entry: ConversationEntry) -> str:
     sender = entry.sender
     name = "you" if sender is None or sender.kind is SenderKind.COMMANDER else f"{sender.kind} {sender.name}"
     return f"{'broadcast from' if entry.kind is MessageKind.BROADCAST else 'from'} {name}"
 
 
-def _ended(turn: Turn) -> str:
+def _ended(turn: ConversationTurn) -> str:
     """How a turn ended, where that is not an answer; what went wrong stands behind it."""
     if turn.outcome is None:
         words = f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
@@ -211,17 +211,17 @@ def _ended(turn: Turn) -> str:
     return words
 
 
-def _numbers(turn: Turn) -> str:
+def _numbers(turn: ConversationTurn) -> str:
     about = "~" if turn.is_estimate else ""
     return f"{turn.requests} requests, {about}{turn.tokens} tokens"
 
 
-def _title(turn: Turn) -> str:
+def _title(turn: ConversationTurn) -> str:
     nudge = ", nudge" if turn.opened_by is OpenedBy.NUDGE else ""
     return f"Turn {turn.number}, {_when(turn.opened_at)}{nudge}"
 
 
-def _results(turn: Turn) -> dict[int | None, Entry]:
+def _results(turn: ConversationTurn) -> dict[int | None, ConversationEntry]:
     return {entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL}
 
 
@@ -232,15 +232,15 @@ def _call_state(call: ToolCall) -> str:
 # Markdown.
 
 
-def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[Text]:
-    yield Text.of(
+def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[ExportPiece]:
+    yield ExportPiece.of(
         f"# {clean(row['name'])}\n\n{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}\n"
     )
-    for turn in every_turn(reader, row["id"]):
-        yield Text.of("".join(markdown_turn(turn, clean)), is_turn=True)
+    for turn in iterate_turns(reader, row["id"]):
+        yield ExportPiece.of("".join(markdown_turn(turn, clean)), is_turn=True)
 
 
-def markdown_turn(turn: Turn, clean: Clean) -> Iterator[str]:
+def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
     """One turn as Markdown, piece by piece; `clean` is applied to every text in it."""
     yield f"\n---\n\n## {_title(turn)}\n\n_{_numbers(turn)}_\n"
     results = _results(turn)
@@ -251,23 +251,23 @@ def markdown_turn(turn: Turn, clean: Clean) -> Iterator[str]:
             yield f"\n**{clean(_by(entry))}**\n\n{quoted}\n"
         elif memory.role is Role.ASSISTANT:
             if memory.reasoning.strip():
-                yield f"\n<details><summary>thinking</summary>\n\n{fenced(clean(memory.reasoning))}\n\n</details>\n"
+                yield f"\n<details><summary>thinking</summary>\n\n{code_block(clean(memory.reasoning))}\n\n</details>\n"
             if memory.partial:
                 yield "\n_cut off before it was an answer_\n"
             if memory.content.strip():
                 yield f"\n{clean(memory.content)}\n"
             for call in memory.calls:
-                arguments = fenced(clean(call.arguments), "json")
+                arguments = code_block(clean(call.arguments), "json")
                 yield f"\n⚙ **{clean(call.name)}**{_call_state(call)}\n\n{arguments}\n"
                 if (result := results.get(call.id)) is not None:
-                    yield f"\n{fenced(clean(result.memory.content))}\n"
+                    yield f"\n{code_block(clean(result.memory.content))}\n"
     for note in turn.notes:
         yield f"\n_Zoea noted ({note.kind}): {clean(note.content)}_\n"
     if ended := clean(_ended(turn)):
         yield f"\n**{ended}**\n"
 
 
-def fenced(text: str, kind: str = "") -> str:
+def code_block(text: str, kind: str = "") -> str:
     """A code block that nothing in the text can end."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
@@ -293,23 +293,23 @@ details pre{{background:#12121E;padding:.5rem 1rem}}
 """
 
 
-def _html_head(title: str, about: str) -> Text:
-    return Text.of(_HEAD.format(title=html.escape(title), about=about))
+def _html_head(title: str, about: str) -> ExportPiece:
+    return ExportPiece.of(_HEAD.format(title=html.escape(title), about=about))
 
 
 def _about(row: sqlite3.Row, clean: Clean) -> str:
     return f"{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}"
 
 
-def _html(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[Text]:
+def _html(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[ExportPiece]:
     def safe(text: str) -> str:
         return html.escape(clean(text))
 
-    for turn in every_turn(reader, row["id"]):
-        yield Text.of("".join(_html_turn(turn, safe)), is_turn=True)
+    for turn in iterate_turns(reader, row["id"]):
+        yield ExportPiece.of("".join(_html_turn(turn, safe)), is_turn=True)
 
 
-def _html_turn(turn: Turn, safe: Clean) -> Iterator[str]:
+def _html_turn(turn: ConversationTurn, safe: Clean) -> Iterator[str]:
     yield f'<h2 id="turn-{turn.number}">{safe(_title(turn))}</h2>\n<p class="quiet">{safe(_numbers(turn))}</p>\n'
     results = _results(turn)
     for entry in turn.entries:

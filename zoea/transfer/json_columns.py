@@ -13,7 +13,7 @@ from zoea.context import Frozen
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
 from zoea.text import clean
-from zoea.transfer.json_lines import Line
+from zoea.transfer.json_lines import JsonLine
 from zoea.transfer.jsonl_export import TABLES
 
 # Whatever a file says, only columns of the schema are written, each with a value of its
@@ -29,7 +29,7 @@ _ALSO = {"blob": frozenset({"hash", "size", "data"}), "request": frozenset({"pla
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SchemaColumn:
     """A column as the schema declares it. `must` where it has no default and takes no NULL."""
 
     name: str
@@ -38,7 +38,7 @@ class Column:
     must: bool
 
 
-class Columns:
+class SchemaColumns:
     """The columns of every kind of line.
 
     Args:
@@ -48,7 +48,7 @@ class Columns:
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._of = {kind: _columns(conn, table) for kind, table in TABLES.items()}
 
-    def read(self, line: Line) -> dict[str, Any]:
+    def read(self, line: JsonLine) -> dict[str, Any]:
         """The line's columns, checked; `id` among them where the table has one. Refuses what does not fit."""
         known = self._of[line.kind]
         others = _ALSO.get(line.kind, frozenset())
@@ -65,7 +65,7 @@ class Columns:
                 line.place.refuse(f"this {line.kind} has no {column.name}")
         return found
 
-    def _value(self, line: Line, column: Column) -> Any:
+    def _value(self, line: JsonLine, column: SchemaColumn) -> Any:
         value = line.values[column.name]
         if value is None:
             if not column.takes_null:
@@ -74,7 +74,7 @@ class Columns:
         return _typed(line, column, value)
 
 
-def _typed(line: Line, column: Column, value: Any) -> Any:
+def _typed(line: JsonLine, column: SchemaColumn, value: Any) -> Any:
     match column.type:
         case "INTEGER" if isinstance(value, int) and not isinstance(value, bool):
             highest = LATEST if column.name.endswith("_at") else _MOST
@@ -91,20 +91,22 @@ def _typed(line: Line, column: Column, value: Any) -> Any:
     return line.place.refuse(f"{column.name} of this {line.kind} is of the wrong type ({type(value).__name__})")
 
 
-def _bytes(line: Line, column: Column, value: str) -> bytes:
+def _bytes(line: JsonLine, column: SchemaColumn, value: str) -> bytes:
     try:
         return bytes.fromhex(value)
     except ValueError:
         line.place.refuse(f"{column.name} of this {line.kind} is not hexadecimal")
 
 
-def _columns(conn: sqlite3.Connection, table: str) -> Mapping[str, Column]:
+def _columns(conn: sqlite3.Connection, table: str) -> Mapping[str, SchemaColumn]:
     found = {}
     for row in conn.execute(f"PRAGMA table_info({table})"):  # leaves out what the schema makes itself
         is_id = bool(row["pk"]) and row["name"] == "id"
         has_default = row["dflt_value"] is not None
         takes_null = not row["notnull"] and not row["pk"]
-        found[row["name"]] = Column(row["name"], row["type"], takes_null, is_id or not (takes_null or has_default))
+        found[row["name"]] = SchemaColumn(
+            row["name"], row["type"], takes_null, is_id or not (takes_null or has_default)
+        )
     return found
 
 
@@ -114,11 +116,11 @@ Ids = Mapping[int, int]
 """Ids of the file to ids of this workspace."""
 
 
-class Misshapen(ValueError):
+class InvalidColumn(ValueError):
     """A value that nothing here could read; the text says why."""
 
 
-def checked(name: str, text: str | None) -> None:
+def check_json(name: str, text: str | None) -> None:
     """Refuse a JSON column of this name that its reader could not read. Raises Misshapen."""
     if text is None:
         return
@@ -141,10 +143,10 @@ def checked(name: str, text: str | None) -> None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
     if not sound:
-        raise Misshapen(f"{name} is not what it should be")
+        raise InvalidColumn(f"{name} is not what it should be")
 
 
-def frozen(
+def convert_frozen(
     text: str, *, mysis_id: int, turn_id: int, before: Callable[[int], int], templates: Mapping[str, str]
 ) -> str:
     """What a turn froze, with the ids it has here.
@@ -158,10 +160,10 @@ def frozen(
     try:
         value = Frozen.from_json(text, system="")
     except (PlanError, RecursionError):
-        raise Misshapen("what the turn froze cannot be read") from None
+        raise InvalidColumn("what the turn froze cannot be read") from None
     for one in fields(Frozen):
         if not _fits(getattr(value, one.name), one.default, one.name):
-            raise Misshapen(f"{one.name}, which the turn froze, is of the wrong type")
+            raise InvalidColumn(f"{one.name}, which the turn froze, is of the wrong type")
     moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before))
     return replace(moved, template_hash=templates.get(value.template_hash, value.template_hash)).to_json()
 
@@ -183,7 +185,7 @@ def _fits(value: Any, default: Any, name: str) -> bool:
     return _is_int(value)
 
 
-def plan(value: Any, memories: Ids, calls: Ids) -> bytes | None:
+def convert_plan(value: Any, memories: Ids, calls: Ids) -> bytes | None:
     """A request's plan before compression, with the ids it has here.
 
     A memory that is not in the file is memory 0, which is none: its text is gone, not another's.
@@ -196,13 +198,13 @@ def plan(value: Any, memories: Ids, calls: Ids) -> bytes | None:
     try:
         moved = dict(value)
         if not (_is_int(moved["v"]) and isinstance(moved["budget"], dict)):
-            raise Misshapen("the plan is not what it should be")
+            raise InvalidColumn("the plan is not what it should be")
         moved["decisions"] = [_decision(one) for one in moved["decisions"]]
         moved["steps"] = [{**one, "memory_id": memories.get(one["memory_id"], 0)} for one in moved["steps"]]
         moved["messages"] = [_message(one, memories, calls) for one in moved["messages"]]
         return json.dumps(moved, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
-        raise Misshapen("the plan is not what it should be") from None
+        raise InvalidColumn("the plan is not what it should be") from None
 
 
 _DECIDED = {
@@ -218,7 +220,7 @@ _DECIDED = {
 
 def _decision(value: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(value[name], kind) for name, kind in _DECIDED.items()):
-        raise Misshapen("a decision of the plan is not what it should be")
+        raise InvalidColumn("a decision of the plan is not what it should be")
     return value
 
 
@@ -245,7 +247,7 @@ def _wire_id(value: Any, calls: Ids) -> str:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Misshapen("a message of the plan is not what it should be")
+        raise InvalidColumn("a message of the plan is not what it should be")
     return value
 
 

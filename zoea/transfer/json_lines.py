@@ -23,7 +23,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePosition:
     """A line of a file."""
 
     file: Path
@@ -35,15 +35,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JsonLine:
     """One line as it was read. `values` are without `kind`."""
 
-    place: Place
+    place: LinePosition
     kind: str
     values: dict[str, Any]
 
 
-def read_lines(file: Path) -> Iterator[tuple[Line, int]]:
+def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
     """Every line of the file, and how many bytes were read when it ended.
 
     Raises:
@@ -55,7 +55,7 @@ def read_lines(file: Path) -> Iterator[tuple[Line, int]]:
             while raw := stream.readline(LONGEST_LINE):
                 number += 1
                 read += len(raw)
-                place = Place(file, number)
+                place = LinePosition(file, number)
                 if number == 1 and raw.startswith(_SQLITE[: len(raw)]):
                     place.refuse("this is a SQLite database, no JSON lines", f"Try `zoea import nova {file}`.")
                 if raw.strip():
@@ -65,10 +65,10 @@ def read_lines(file: Path) -> Iterator[tuple[Line, int]]:
             f"{file} cannot be read: {problem.strerror}", hint="Name a file of `zoea export`."
         ) from problem
     if not number:
-        Place(file, 1).refuse("the file is empty")
+        LinePosition(file, 1).refuse("the file is empty")
 
 
-def header(line: Line, kind: str) -> None:
+def check_header(line: JsonLine, kind: str) -> None:
     """Refuse a line that is no header of this kind, or of another version."""
     if line.kind != kind:
         line.place.refuse(f"this is no export of Zoea: it begins with {line.kind!r}")
@@ -80,7 +80,7 @@ def header(line: Line, kind: str) -> None:
         )
 
 
-def _line(place: Place, raw: bytes) -> Line:
+def _line(place: LinePosition, raw: bytes) -> JsonLine:
     if not raw.endswith(b"\n") and len(raw) >= LONGEST_LINE:
         place.refuse("the line is too long")
     try:
@@ -98,7 +98,7 @@ def _line(place: Place, raw: bytes) -> Line:
         place.refuse(f"there is no kind of line {str(kind)[:40]!r}")
     if "of" in value:
         value["kind"] = value.pop("of")
-    return Line(place, kind, value)
+    return JsonLine(place, kind, value)
 
 
 def _no_constant(name: str) -> NoReturn:

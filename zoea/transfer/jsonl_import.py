@@ -21,11 +21,11 @@ from zoea.settings import Settings
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence.mysis_ops import check_name
 from zoea.transfer import json_columns
-from zoea.transfer.conflicts import Arrivals, insert, put
-from zoea.transfer.json_columns import Columns
-from zoea.transfer.json_lines import Line, header, read_lines
+from zoea.transfer.conflicts import ImportTarget, insert_row, insert_with_id
+from zoea.transfer.json_columns import SchemaColumns
+from zoea.transfer.json_lines import JsonLine, check_header, read_lines
 from zoea.transfer.jsonl_export import TABLES
-from zoea.transfer.report import Arrival, Progress, Report
+from zoea.transfer.report import ImportedMysis, ImportReport, Progress
 
 _UID = re.compile(r"[0-9A-Za-z_.:-]{1,80}")
 _TAG = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
@@ -65,30 +65,30 @@ _SAID_EVERY = 500
 _compressor = zstandard.ZstdCompressor()
 
 
-def take_in(conn: WriterConnection, file: Path, settings: Settings, progress: Progress) -> Report:
+def import_file(conn: WriterConnection, file: Path, settings: Settings, progress: Progress) -> ImportReport:
     """The op: every conversation of the file that is not here yet.
 
     Raises:
         UsageError: naming the line where the file cannot be followed.
         SwarmFull: not all of them may live here.
     """
-    return _Intake(conn, file, settings, progress).run()
+    return _FileImport(conn, file, settings, progress).run()
 
 
-class _Intake:
+class _FileImport:
     """One reading of one file."""
 
     def __init__(self, conn: WriterConnection, file: Path, settings: Settings, progress: Progress) -> None:
         self.conn = conn
         self.file = file
         self.settings = settings
-        self.columns = Columns(conn)
-        self.arrivals = Arrivals(conn, settings.swarm.max_myses)
+        self.columns = SchemaColumns(conn)
+        self.arrivals = ImportTarget(conn, settings.swarm.max_myses)
         self.messages: dict[int, tuple[int, dict[str, Any]]] = {}
-        self.report = Report(f"{file.name}, an export of Zoea")
+        self.report = ImportReport(f"{file.name}, an export of Zoea")
         self._progress = progress
 
-    def run(self) -> Report:
+    def run(self) -> ImportReport:
         lines = self._watched()
         first = next(lines)
         if first.kind != "swarm":
@@ -96,7 +96,7 @@ class _Intake:
             for more in lines:
                 more.place.refuse("there is more in the file after its end")
             return self.report
-        header(first, "swarm")
+        check_header(first, "swarm")
         count = 0
         for line in lines:
             self._conversation(line, lines)
@@ -105,16 +105,16 @@ class _Intake:
             first.place.refuse(f"the file was cut off: it holds {count} myses and should hold more")
         return self.report
 
-    def _watched(self) -> Iterator[Line]:
+    def _watched(self) -> Iterator[JsonLine]:
         size = self.file.stat().st_size if self.file.is_file() else 0
         for number, (line, read) in enumerate(read_lines(self.file)):
             if number % _SAID_EVERY == 0:
                 self._progress(self.file.name, read, size)
             yield line
 
-    def _conversation(self, first: Line, lines: Iterator[Line]) -> None:
-        header(first, "conversation")
-        intake = _Conversation(self)
+    def _conversation(self, first: JsonLine, lines: Iterator[JsonLine]) -> None:
+        check_header(first, "conversation")
+        intake = _ConversationImport(self)
         count = 1
         for line in lines:
             count += 1
@@ -127,21 +127,21 @@ class _Intake:
         first.place.refuse("the conversation that begins here was cut off: its end is missing")
 
 
-class _Conversation:
+class _ConversationImport:
     """One mysis, from its header to its end: first what it is, then turn by turn."""
 
-    def __init__(self, intake: _Intake) -> None:
+    def __init__(self, intake: _FileImport) -> None:
         self._in = intake
         self._conn = intake.conn
-        self._head: list[Line] | None = []
-        self._block: list[Line] = []
+        self._head: list[JsonLine] | None = []
+        self._block: list[JsonLine] = []
         self._ids: dict[str, dict[int, int]] = {}
         self._templates: dict[bytes, bytes] = {}
         self._is_here = False
         self._turns = 0
-        self._arrival = Arrival("", "")
+        self._arrival = ImportedMysis("", "")
 
-    def take(self, line: Line) -> None:
+    def take(self, line: JsonLine) -> None:
         """The next line of it."""
         if line.kind in _HEAD:
             if self._head is None:
@@ -154,7 +154,7 @@ class _Conversation:
             self._turns += 1
         self._block.append(line)
 
-    def end(self, line: Line, count: int) -> None:
+    def end(self, line: JsonLine, count: int) -> None:
         """The last line of it: was everything there?"""
         self._begin(line)
         self._store()
@@ -165,11 +165,11 @@ class _Conversation:
 
     # What it is.
 
-    def _begin(self, line: Line) -> None:
+    def _begin(self, line: JsonLine) -> None:
         head, self._head = self._head, None
         if head is None:
             return
-        by_kind: dict[str, list[Line]] = {}
+        by_kind: dict[str, list[JsonLine]] = {}
         for one in head:
             by_kind.setdefault(one.kind, []).append(one)
         who = by_kind.get("mysis", [])
@@ -190,7 +190,7 @@ class _Conversation:
             for one in by_kind.get(kind, []):
                 self._row(one)
 
-    def _who(self, line: Line) -> tuple[str, str]:
+    def _who(self, line: JsonLine) -> tuple[str, str]:
         uid, name = line.values.get("uid"), line.values.get("name")
         if not isinstance(uid, str) or not _UID.fullmatch(uid):
             line.place.refuse("the uid of this mysis is none")
@@ -201,7 +201,7 @@ class _Conversation:
         except NameRefused as refused:
             line.place.refuse(refused.what)
 
-    def _template(self, line: Line) -> None:
+    def _template(self, line: JsonLine) -> None:
         row = self._in.columns.read(line)
         digest: bytes = blake3(row["body"].encode()).digest()
         if digest != row["hash"]:
@@ -213,7 +213,7 @@ class _Conversation:
             (row["hash"], row["name"], row["body"], row["created_at"]),
         )
 
-    def _admit(self, line: Line, uid: str, name: str) -> None:
+    def _admit(self, line: JsonLine, uid: str, name: str) -> None:
         row = self._in.columns.read(line)
         old = row.pop("id")
         self._shaped(line, row)
@@ -233,14 +233,14 @@ class _Conversation:
                 f" `zoea configure {row['name']} --provider NAME` gives it another"
             )
 
-    def _sender(self, line: Line) -> None:
+    def _sender(self, line: JsonLine) -> None:
         uid, name = self._who(line)
         old = line.values.get("id")
         if not isinstance(old, int) or isinstance(old, bool):
             line.place.refuse("the id of this sender is no number")
         self._ids["person"].setdefault(old, self._in.arrivals.sender(uid, name))
 
-    def _known_template(self, line: Line, row: dict[str, Any]) -> bytes:
+    def _known_template(self, line: JsonLine, row: dict[str, Any]) -> bytes:
         found = self._templates.get(row["template_hash"])
         if found is None:
             line.place.refuse(f"the template of this {line.kind} is not in the file")
@@ -252,7 +252,7 @@ class _Conversation:
         block, self._block = self._block, []
         if self._is_here or not block:
             return
-        by_kind: dict[str, list[Line]] = {}
+        by_kind: dict[str, list[JsonLine]] = {}
         for line in block:
             by_kind.setdefault(line.kind, []).append(line)
         turns = [(line, self._row(line)) for line in by_kind.get("turn", [])]
@@ -277,7 +277,7 @@ class _Conversation:
         self._arrival.memories += len(by_kind.get("memory", []))
         self._arrival.calls += len(by_kind.get("tool_call", []))
 
-    def _row(self, line: Line) -> int:
+    def _row(self, line: JsonLine) -> int:
         """Store a line as a row of its table; the row's id, 0 where it has none."""
         row = self._in.columns.read(line)
         kind = line.kind
@@ -301,21 +301,21 @@ class _Conversation:
                 row["frozen"] = "{}"  # until the memories that it speaks of are here
         try:
             if old is None:
-                put(self._conn, TABLES[kind], row)
+                insert_row(self._conn, TABLES[kind], row)
                 return 0
-            new = insert(self._conn, TABLES[kind], row)
+            new = insert_with_id(self._conn, TABLES[kind], row)
         except sqlite3.IntegrityError as refused:
             line.place.refuse(f"the database refuses this {kind}: {refused}")
         self._remember(line, kind, old, new)
         return new
 
-    def _remember(self, line: Line, kind: str, old: int, new: int) -> None:
+    def _remember(self, line: JsonLine, kind: str, old: int, new: int) -> None:
         ids = self._ids.setdefault(kind, {})
         if old in ids:
             line.place.refuse(f"there are two of {kind} {old}")
         ids[old] = new
 
-    def _moved(self, line: Line, row: dict[str, Any]) -> None:
+    def _moved(self, line: JsonLine, row: dict[str, Any]) -> None:
         """The ids in a row as they are here."""
         for column, kind in _REFERENCES.get(line.kind, {}).items():
             old = row.get(column)
@@ -326,14 +326,14 @@ class _Conversation:
                 line.place.refuse(f"{column} of this {line.kind} is {old}, and nothing of that id stands above it")
             row[column] = new
 
-    def _shaped(self, line: Line, row: dict[str, Any]) -> None:
+    def _shaped(self, line: JsonLine, row: dict[str, Any]) -> None:
         try:
             for name in _JSON.get(line.kind, ()):
-                json_columns.checked(name, row.get(name))
-        except json_columns.Misshapen as wrong:
+                json_columns.check_json(name, row.get(name))
+        except json_columns.InvalidColumn as wrong:
             line.place.refuse(f"{wrong} in this {line.kind}")
 
-    def _message(self, line: Line) -> None:
+    def _message(self, line: JsonLine) -> None:
         row = self._in.columns.read(line)
         old = row.pop("id")
         self._shaped(line, row)
@@ -355,16 +355,16 @@ class _Conversation:
             self._in.messages[old] = (new, row)
         self._ids.setdefault("message", {})[old] = new
 
-    def _blob(self, line: Line) -> None:
+    def _blob(self, line: JsonLine) -> None:
         row = self._in.columns.read(line)
         self._moved(line, row)
         row["blob_id"] = self._bytes(line)
         try:
-            put(self._conn, "memory_blob", row)
+            insert_row(self._conn, "memory_blob", row)
         except sqlite3.IntegrityError as refused:
             line.place.refuse(f"the database refuses this blob: {refused}")
 
-    def _bytes(self, line: Line) -> int:
+    def _bytes(self, line: JsonLine) -> int:
         """The id of the blob; bytes that the file does not hold are kept as redacted ones."""
         data, said = line.values.get("data"), line.values.get("hash")
         try:
@@ -383,7 +383,7 @@ class _Conversation:
         self._conn.execute("INSERT OR IGNORE INTO blob(hash, size, place) VALUES (?, ?, 'redacted')", (digest, size))
         return int(self._conn.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()[0])
 
-    def _freeze(self, line: Line, turn_id: int) -> None:
+    def _freeze(self, line: JsonLine, turn_id: int) -> None:
         memories = self._ids.get("memory", {})
 
         def before(old: int) -> int:
@@ -393,37 +393,37 @@ class _Conversation:
         templates = {old.hex(): new.hex() for old, new in self._templates.items()}
         (mysis_id,) = self._ids["mysis"].values()
         try:
-            text = json_columns.frozen(
+            text = json_columns.convert_frozen(
                 str(line.values["frozen"]), mysis_id=mysis_id, turn_id=turn_id, before=before, templates=templates
             )
-        except json_columns.Misshapen as wrong:
+        except json_columns.InvalidColumn as wrong:
             line.place.refuse(str(wrong))
         self._conn.execute("UPDATE turn SET frozen = ? WHERE id = ?", (text, turn_id))
 
-    def _plan(self, line: Line) -> None:
+    def _plan(self, line: JsonLine) -> None:
         try:
-            plan = json_columns.plan(
+            plan = json_columns.convert_plan(
                 line.values.get("plan"), self._ids.get("memory", {}), self._ids.get("tool_call", {})
             )
-        except json_columns.Misshapen as wrong:
+        except json_columns.InvalidColumn as wrong:
             line.place.refuse(str(wrong))
         if plan is not None:
             request_id = self._ids["request"][line.values["id"]]
             self._conn.execute("UPDATE request SET plan = ? WHERE id = ?", (_compressor.compress(plan), request_id))
 
-    def _guarded(self, line: Line, sql: str, values: Iterable[Any]) -> None:
+    def _guarded(self, line: JsonLine, sql: str, values: Iterable[Any]) -> None:
         try:
             self._conn.execute(sql, tuple(values))
         except sqlite3.IntegrityError as refused:
             line.place.refuse(f"the database refuses this {line.kind}: {refused}")
 
 
-def _id(line: Line) -> int:
+def _id(line: JsonLine) -> int:
     """For sorting, before anything of the line is checked."""
     return _number(line.values.get("id"))
 
 
-def _memory(line: Line) -> int:
+def _memory(line: JsonLine) -> int:
     return _number(line.values.get("memory_id"))
 
 

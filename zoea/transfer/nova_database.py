@@ -60,7 +60,7 @@ class NovaMemory:
 
 
 class NovaDatabase:
-    """An open Zoea Nova database. Made by `opened`.
+    """An open Zoea Nova database. Made by `open_nova`.
 
     Attributes:
         schema: What it says its schema is; None where it says nothing.
@@ -127,7 +127,7 @@ class NovaDatabase:
         for rowid, said in self._conn.execute(
             f"SELECT rowid, {column} FROM memories WHERE mysis_id = ? ORDER BY rowid", (mysis.id,)
         ).fetchall():
-            at = moment(said)
+            at = parse_time(said)
             last = last if at is None else at
             found[rowid] = (last, at is not None)
         return found
@@ -140,12 +140,12 @@ class NovaDatabase:
             model=_text(row, "model").strip(),
             state=_text(row, "state").strip().lower(),
             created=_text(row, "created_at"),
-            created_at=moment(row["created_at"]) if "created_at" in self._columns["myses"] else None,
+            created_at=parse_time(row["created_at"]) if "created_at" in self._columns["myses"] else None,
         )
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[NovaDatabase]:
+def open_nova(path: Path) -> Iterator[NovaDatabase]:
     """The database, for reading alone.
 
     Raises:
@@ -172,7 +172,7 @@ def opened(path: Path) -> Iterator[NovaDatabase]:
             raise UsageError(f"{path} cannot be read: {problem.strerror}") from problem
 
 
-def moment(value: Any) -> int | None:
+def parse_time(value: Any) -> int | None:
     """A time as Zoea Nova, Go's drivers or SQLite write it, as µs UTC; None where it is none."""
     match value:
         case bool() | None:

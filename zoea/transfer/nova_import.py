@@ -23,17 +23,17 @@ from zoea.swarm.turn import fingerprint
 from zoea.text import clean, estimate
 from zoea.text.redact import secrets
 from zoea.text.redact.json_redaction import within_text
-from zoea.transfer.conflicts import LONGEST_NAME, Arrivals, insert
+from zoea.transfer.conflicts import LONGEST_NAME, ImportTarget, insert_with_id
 from zoea.transfer.nova_database import NovaDatabase, NovaMemory, NovaMysis, former_name
-from zoea.transfer.nova_turns import Called, Folding, NovaTurn, Step
-from zoea.transfer.report import Arrival, Progress
+from zoea.transfer.nova_turns import NovaCall, NovaStep, NovaTurn, TurnBuilder
+from zoea.transfer.report import ImportedMysis, Progress
 
 REASON = "imported from Zoea Nova"
 _SAID_EVERY = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NovaOptions:
     """What the imported are here.
 
     `template` is for those without a prompt; `provider` and `model` for those whose own
@@ -48,7 +48,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class _Rows:
+class _ImportState:
     """Where the op stands in one conversation."""
 
     mysis_id: int
@@ -59,12 +59,12 @@ class _Rows:
     senders: dict[str, int] = field(default_factory=dict)
 
 
-def uid_of(mysis: NovaMysis) -> str:
+def nova_uid(mysis: NovaMysis) -> str:
     """32 hexadecimal digits, the same at every import, wherever the file lies."""
     return blake2b(f"zoea-nova\0{mysis.id}\0{mysis.created}".encode(), digest_size=16).hexdigest()
 
 
-def name_of(mysis: NovaMysis) -> str:
+def nova_name(mysis: NovaMysis) -> str:
     """Its name, as far as one may be so called here."""
     name = re.sub(r"[^\w .\-]+", "-", clean(mysis.name)).strip(" -")[:LONGEST_NAME].strip()
     for candidate in (name, f"nova-{name}"[:LONGEST_NAME].strip()):
@@ -75,7 +75,7 @@ def name_of(mysis: NovaMysis) -> str:
     return former_name(mysis.id)
 
 
-class NovaIntake:
+class NovaImport:
     """The op of one mysis. Call it with the writer's connection; it may be called twice, and begins anew then.
 
     Args:
@@ -84,32 +84,37 @@ class NovaIntake:
     """
 
     def __init__(
-        self, database: NovaDatabase, mysis: NovaMysis, everyone: list[NovaMysis], wanted: Wanted, progress: Progress
+        self,
+        database: NovaDatabase,
+        mysis: NovaMysis,
+        everyone: list[NovaMysis],
+        wanted: NovaOptions,
+        progress: Progress,
     ) -> None:
         self._database = database
         self._mysis = mysis
-        self._uids = {one.id: (uid_of(one), name_of(one)) for one in everyone}
+        self._uids = {one.id: (nova_uid(one), nova_name(one)) for one in everyone}
         self._wanted = wanted
         self._progress = progress
 
-    def __call__(self, conn: WriterConnection) -> Arrival | str:
+    def __call__(self, conn: WriterConnection) -> ImportedMysis | str:
         """What came in; the name it has here where it came in before. Raises SwarmFull."""
-        arrivals = Arrivals(conn, self._wanted.settings.swarm.max_myses)
-        known = arrivals.known(uid_of(self._mysis))
+        arrivals = ImportTarget(conn, self._wanted.settings.swarm.max_myses)
+        known = arrivals.known(nova_uid(self._mysis))
         if known is not None:
             return known
-        return _Intake(conn, arrivals, self._database, self._mysis, self._uids, self._wanted, self._progress).run()
+        return _MysisImport(conn, arrivals, self._database, self._mysis, self._uids, self._wanted, self._progress).run()
 
 
-class _Intake:
+class _MysisImport:
     def __init__(
         self,
         conn: WriterConnection,
-        arrivals: Arrivals,
+        arrivals: ImportTarget,
         database: NovaDatabase,
         mysis: NovaMysis,
         uids: dict[str, tuple[str, str]],
-        wanted: Wanted,
+        wanted: NovaOptions,
         progress: Progress,
     ) -> None:
         self._conn = conn
@@ -121,12 +126,12 @@ class _Intake:
         self._progress = progress
         self._secrets = Secrets(database.passwords)
         prompt = database.system_prompt(mysis)
-        self._folding = Folding(prompt)
-        self._arrival = Arrival("", mysis.name)
-        self._rows = _Rows(0)
+        self._folding = TurnBuilder(prompt)
+        self._arrival = ImportedMysis("", mysis.name)
+        self._rows = _ImportState(0)
         self._template = self._own_template(prompt) or wanted.template
 
-    def run(self) -> Arrival:
+    def run(self) -> ImportedMysis:
         self._admit()
         for turn in self._folding.turns(self._watched()):
             self._store(turn)
@@ -152,7 +157,7 @@ class _Intake:
 
     def _admit(self) -> None:
         mysis, wanted, now = self._mysis, self._wanted, self._conn.now()
-        name = self._arrivals.free_name(name_of(mysis))
+        name = self._arrivals.free_name(nova_name(mysis))
         provider, model = wanted.provider, wanted.model
         if not wanted.is_forced and mysis.provider:
             own = wanted.settings.provider_named(mysis.provider)
@@ -167,7 +172,7 @@ class _Intake:
         self._arrival.name = name
         self._rows.mysis_id = self._arrivals.admit(
             {
-                "uid": uid_of(mysis),
+                "uid": nova_uid(mysis),
                 "name": name,
                 "template_hash": self._arrivals.template(self._template),
                 "provider": provider,
@@ -191,7 +196,7 @@ class _Intake:
         rows = self._rows
         rows.number += 1
         level = _level(turn)
-        turn_id = insert(
+        turn_id = insert_with_id(
             self._conn,
             "turn",
             {
@@ -256,7 +261,7 @@ class _Intake:
             memory.at,
         )
         if message_id is not None:
-            insert(
+            insert_with_id(
                 self._conn,
                 "delivery",
                 {
@@ -271,7 +276,7 @@ class _Intake:
                 },
             )
 
-    def _step(self, turn_id: int, seq: int, step: Step) -> int:
+    def _step(self, turn_id: int, seq: int, step: NovaStep) -> int:
         """An assistant message with its calls and results; the place behind it."""
         said = {
             "role": "assistant",
@@ -284,11 +289,11 @@ class _Intake:
             self._call(turn_id, seq, memory_id, position, called, step.memory.at)
         return seq + 1 + len(step.calls)
 
-    def _call(self, turn_id: int, seq: int, memory_id: int, position: int, called: Called, at: int) -> None:
+    def _call(self, turn_id: int, seq: int, memory_id: int, position: int, called: NovaCall, at: int) -> None:
         name = clean(called.call.name)
         arguments = self._secrets.json(called.call.arguments)
         result = self._secrets.json(called.result or "")
-        call_id = insert(
+        call_id = insert_with_id(
             self._conn,
             "tool_call",
             {
@@ -314,7 +319,7 @@ class _Intake:
     def _memory(self, turn_id: int, seq: int, columns: dict[str, Any], at: int) -> int:
         tokens = estimate.tokens(columns["content"]) + estimate.tokens(columns.get("reasoning", ""))
         place = {"mysis_id": self._rows.mysis_id, "turn_id": turn_id, "seq": seq, "tokens": tokens, "created_at": at}
-        self._rows.newest = insert(self._conn, "memory", {**columns, **place})
+        self._rows.newest = insert_with_id(self._conn, "memory", {**columns, **place})
         self._arrival.memories += 1
         return self._rows.newest
 
@@ -322,7 +327,7 @@ class _Intake:
         """Uid and name of a sender; of one who is gone, what its id gives."""
         if nova_id not in self._uids:
             name = former_name(nova_id)
-            self._uids[nova_id] = (uid_of(NovaMysis(nova_id, name)), name)
+            self._uids[nova_id] = (nova_uid(NovaMysis(nova_id, name)), name)
         return self._uids[nova_id]
 
     def _sender(self, nova_id: str) -> int | None:

@@ -48,7 +48,7 @@ class StoredCall:
     is_broken: bool = False
 
 
-def calls_in(content: str) -> tuple[StoredCall, ...] | None:
+def parse_calls(content: str) -> tuple[StoredCall, ...] | None:
     """The calls of an assistant message; None where it is no message with calls.
 
     What cannot be read as a call is one of an unknown tool with the text as it stands, so nothing is lost.
@@ -66,7 +66,7 @@ def calls_in(content: str) -> tuple[StoredCall, ...] | None:
     return tuple(found)
 
 
-def result_in(content: str, waiting: Iterable[str]) -> tuple[str, str]:
+def parse_result(content: str, waiting: Iterable[str]) -> tuple[str, str]:
     """The id and the content of a result.
 
     Args:
@@ -139,7 +139,7 @@ _REMEMBERED = 3
 
 
 @dataclass(slots=True)
-class Called:
+class NovaCall:
     """A call and what came back, `at` in µs."""
 
     call: StoredCall
@@ -149,12 +149,12 @@ class Called:
 
 
 @dataclass(slots=True)
-class Step:
+class NovaStep:
     """One assistant message."""
 
     memory: NovaMemory
     content: str
-    calls: list[Called] = field(default_factory=list)
+    calls: list[NovaCall] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class NovaTurn:
 
     opened_at: int
     prompts: list[NovaMemory] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[NovaStep] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     nudge: str = ""
     outcome: Outcome = Outcome.CANCELLED
@@ -174,7 +174,7 @@ class NovaTurn:
         return OpenedBy.PROMPT if self.prompts else OpenedBy.NUDGE
 
 
-class Folding:
+class TurnBuilder:
     """Folds the memories of one mysis.
 
     Args:
@@ -235,21 +235,21 @@ class Folding:
         self._new(memory.at).nudge = memory.content
 
     def _answer(self, memory: NovaMemory) -> None:
-        calls = calls_in(memory.content)
+        calls = parse_calls(memory.content)
         turn = self._open or self._new(memory.at)
         if not calls:
             # A prefix with nothing behind it is an answer that says so.
-            turn.steps.append(Step(memory, memory.content))
+            turn.steps.append(NovaStep(memory, memory.content))
             self._close(Outcome.ANSWERED)
             return
         for call in calls:
             self.mended["broken arguments of calls were mended"] += call.is_mended
             self.mended["arguments that are no JSON are kept as they stand"] += call.is_broken
-        turn.steps.append(Step(memory, "", [Called(call) for call in calls]))
+        turn.steps.append(NovaStep(memory, "", [NovaCall(call) for call in calls]))
 
     def _result(self, memory: NovaMemory) -> None:
         waiting = list(self._waiting())
-        call_id, content = result_in(memory.content, (one.call.id for one in waiting if one.call.id))
+        call_id, content = parse_result(memory.content, (one.call.id for one in waiting if one.call.id))
         fitting = next((one for one in waiting if call_id and one.call.id == call_id), None)
         if fitting is None and not call_id and len(waiting) == 1:
             fitting = waiting[0]
@@ -257,13 +257,13 @@ class Folding:
         if fitting is None:
             turn = self._open or self._new(memory.at)
             arguments = StoredCall(call_id, UNKNOWN_TOOL, "{}")
-            orphan = Called(arguments, CallState.UNKNOWN, content, memory.at)
-            turn.steps.append(Step(memory, "", [orphan]))
+            orphan = NovaCall(arguments, CallState.UNKNOWN, content, memory.at)
+            turn.steps.append(NovaStep(memory, "", [orphan]))
             self.mended["results whose call is not there are results of an unknown tool"] += 1
             return
         fitting.result, fitting.state, fitting.at = content, CallState.DONE, memory.at
 
-    def _waiting(self) -> Iterator[Called]:
+    def _waiting(self) -> Iterator[NovaCall]:
         """Calls without a result: of the newest message first, each message's in its order."""
         turns = [*([self._open] if self._open else []), *reversed(self._closed)]
         for turn in turns:

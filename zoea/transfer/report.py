@@ -12,7 +12,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
-class Arrival:
+class ImportedMysis:
     """One mysis that came in. `wanted` is the name it had; `mended` counts repairs by a sentence."""
 
     name: str
@@ -50,11 +50,11 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """A whole import. `source` says what was read; `left_out` what could not be brought in, and why."""
 
     source: str
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: list[ImportedMysis] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 

@@ -15,8 +15,8 @@ from zoea.settings import Loaded, load
 from zoea.settings.paths import Places
 from zoea.store import Store
 from zoea.transfer import jsonl_import, nova_database
-from zoea.transfer.nova_import import NovaIntake, Wanted, uid_of
-from zoea.transfer.report import Progress, Report
+from zoea.transfer.nova_import import NovaImport, NovaOptions, nova_uid
+from zoea.transfer.report import ImportReport, Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ async def held_workspace(places: Places) -> AsyncIterator[Workspace]:
         lock.release()
 
 
-async def bring_files(places: Places, paths: Sequence[Path], progress: Progress) -> list[Report]:
+async def import_files(places: Places, paths: Sequence[Path], progress: Progress) -> list[ImportReport]:
     """Take in files of `zoea export --format jsonl`, or every such file of a folder; a report each.
 
     Raises:
@@ -67,14 +67,14 @@ async def bring_files(places: Places, paths: Sequence[Path], progress: Progress)
     async with held_workspace(places) as workspace:
         settings = workspace.loaded.settings
         for file in files:
-            op = partial(jsonl_import.take_in, file=file, settings=settings, progress=progress)
+            op = partial(jsonl_import.import_file, file=file, settings=settings, progress=progress)
             reports.append(await workspace.store.write(op))
     return reports
 
 
-async def bring_nova(
+async def import_nova(
     places: Places, path: Path, progress: Progress, *, template: str = "", provider: str = "", model: str = ""
-) -> Report:
+) -> ImportReport:
     """Take in every mysis of a Zoea Nova database that is not here yet.
 
     Args:
@@ -86,14 +86,14 @@ async def bring_nova(
         SwarmFull: not all of them may live here; nothing was imported.
         WorkspaceHeld, SettingsError, StoreError: see `held_workspace`.
     """
-    with nova_database.opened(path) as database:
+    with nova_database.open_nova(path) as database:
         async with held_workspace(places) as workspace:
             wanted = _wanted(workspace.loaded, template, provider, model)
             everyone = database.myses()
-            await _check_room(workspace, [uid_of(mysis) for mysis in everyone])
-            report = Report(database.description)
+            await _check_room(workspace, [nova_uid(mysis) for mysis in everyone])
+            report = ImportReport(database.description)
             for mysis in everyone:
-                found = await workspace.store.write(NovaIntake(database, mysis, everyone, wanted, progress))
+                found = await workspace.store.write(NovaImport(database, mysis, everyone, wanted, progress))
                 if isinstance(found, str):
                     report.skipped[mysis.name] = f"it was imported already, as {found}"
                 else:
@@ -110,14 +110,14 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _wanted(loaded: Loaded, template: str, provider: str, model: str) -> Wanted:
+def _wanted(loaded: Loaded, template: str, provider: str, model: str) -> NovaOptions:
     settings = loaded.settings
     chosen = loaded.templates.get(template or settings.swarm.default_template)
     name = settings.provider_name(provider or chosen.provider)
     own = settings.provider_named(name)
     if own is None:
         raise UsageError(f"there is no provider {name!r}", hint="`zoea providers` lists those that are configured.")
-    return Wanted(settings, chosen, name, model or chosen.model or own.model, is_forced=bool(provider))
+    return NovaOptions(settings, chosen, name, model or chosen.model or own.model, is_forced=bool(provider))
 
 
 async def _check_room(workspace: Workspace, uids: list[str]) -> None:

@@ -13,8 +13,8 @@ from types import ModuleType
 
 from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import SystemClock
-from zoea.process.lock import holder
-from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare, prepare_own
+from zoea.process.lock import read_holder
+from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.early_settings import early
 from zoea.settings.paths import Places, places
 from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
@@ -74,17 +74,17 @@ async def opened(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
 
     Raises ZoeaError where neither can be had.
     """
-    if holder(where.data) is None:
+    if read_holder(where.data) is None:
         try:
             async with _owned(options, where) as swarm:
                 yield swarm
                 return
         except WorkspaceHeld:
             # Somebody was quicker: attach to them.
-            if holder(where.data) is None:
+            if read_holder(where.data) is None:
                 raise
     async with attached(where) as swarm:
-        await prepare(swarm.api, options)
+        await prepare_swarm(swarm.api, options)
         yield swarm
 
 
@@ -115,10 +115,10 @@ async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
     # Everything below takes longer to import than the first paint may: it comes after it.
     compose, found, owner = await asyncio.to_thread(_heavy)
     overrides = {} if options.provider else await found.best_overrides(where)
-    wishes = compose.Wishes(world=options.world, overrides=overrides)
+    wishes = compose.SwarmOptions(world=options.world, overrides=overrides)
 
-    async with owner.own(where, lambda *given: compose.running_swarm(*given, wishes=wishes)) as owned:
-        await prepare_own(owned.api, options, where)
+    async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, wishes=wishes)) as owned:
+        await prepare_own_swarm(owned.api, options, where)
         yield Opened(
             owned.api,
             where.database,

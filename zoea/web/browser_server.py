@@ -57,8 +57,8 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class WebDoor:
-    """Serves cockpits to browsers. Use as `async with WebDoor(…) as door`.
+class BrowserServer:
+    """Serves cockpits to browsers. Use as `async with BrowserServer(…) as door`.
 
     Args:
         command: The command line of one cockpit.

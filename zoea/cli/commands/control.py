@@ -13,9 +13,9 @@ from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import StoreMissing
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, GrantView
-from zoea.queries.phrases import question_of
-from zoea.queries.stored_swarm import grants as stored_grants
-from zoea.queries.stored_swarm import open_approvals
+from zoea.queries.phrases import approval_question
+from zoea.queries.stored_swarm import read_grants as stored_grants
+from zoea.queries.stored_swarm import read_open_approvals
 from zoea.settings.paths import Places
 from zoea.text.control_characters import strip
 
@@ -47,14 +47,14 @@ def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
     if not waiting:
         typer.echo("Nothing waits for your answer")
     for asked in waiting:
-        question = question_of(asked)
+        question = approval_question(asked)
         what, how = (question, "answer") if question else (f"{asked.tool}({asked.arguments})", "approve or deny")
         typer.echo(strip(f"{asked.id}  {asked.mysis} asks: {what}  until {moment(asked.expires_at)}  ({how})"))
 
 
 def _stored(where: Places) -> tuple[ApprovalView, ...]:
     try:
-        return open_approvals(where.database)
+        return read_open_approvals(where.database)
     except StoreMissing:
         return ()
 

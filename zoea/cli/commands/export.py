@@ -16,11 +16,19 @@ from zoea.context.explain import explain_data
 from zoea.ipc.codec import encode
 from zoea.model.errors import UsageError
 from zoea.queries.phrases import failure_phrase
-from zoea.queries.request_inspection import Inspection, Request, inspected, requests_of
-from zoea.queries.stored_swarm import stored_mysis
+from zoea.queries.request_inspection import Inspection, StoredRequest, inspect_request, read_requests
+from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
-from zoea.transfer.export import Format, everybody, file_stem, pieces, pieces_of_swarm, write, write_pieces
+from zoea.transfer.export import (
+    Format,
+    export_pieces,
+    export_to_file,
+    file_stem,
+    read_exportable,
+    swarm_pieces,
+    write_pieces,
+)
 
 
 def export(
@@ -50,16 +58,16 @@ def export(
     if bool(name) == everyone:
         raise UsageError("say whose conversation: NAME, or --all for everybody's")
     if everyone:
-        if output is not None and given.endswith(os.sep) and everybody(database, archived=archived):
+        if output is not None and given.endswith(os.sep) and read_exportable(database, archived=archived):
             _make_folder(output)
         _export_all(database, form, output, archived=archived, redact=redact, replace=force, as_json=as_json)
         return
-    mysis = stored_mysis(database, name)
+    mysis = read_mysis_view(database, name)
     if output is None:
-        for piece in pieces(database, mysis.id, form, redact=redact):
+        for piece in export_pieces(database, mysis.id, form, redact=redact):
             sys.stdout.write(piece)
         return
-    turns = write(database, mysis.id, output, form, redact=redact, replace=force)
+    turns = export_to_file(database, mysis.id, output, form, redact=redact, replace=force)
     if as_json:
         write_json({"mysis": mysis.name, "format": form.value, "path": str(output), "turns": turns})
     else:
@@ -85,11 +93,11 @@ def _export_all(
     as_json: bool,
 ) -> None:
     """Everybody's: on stdout, in one file, or in a folder with a file each."""
-    myses = everybody(database, archived=archived)
+    myses = read_exportable(database, archived=archived)
     if not myses:
         raise UsageError("there is no mysis", hint="`zoea new NAME` creates one.")
     if output is None:
-        for piece in pieces_of_swarm(database, list(myses), form, redact=redact):
+        for piece in swarm_pieces(database, list(myses), form, redact=redact):
             sys.stdout.write(piece)
         return
     if output.is_dir():
@@ -98,10 +106,11 @@ def _export_all(
             if file.exists() and not replace:  # before the first is written
                 raise UsageError(f"{file} exists", hint="Choose another folder, or add --force.")
         turns = sum(
-            write(database, mysis_id, file, form, redact=redact, replace=replace) for mysis_id, file in files.items()
+            export_to_file(database, mysis_id, file, form, redact=redact, replace=replace)
+            for mysis_id, file in files.items()
         )
     else:
-        turns = write_pieces(pieces_of_swarm(database, list(myses), form, redact=redact), output, replace=replace)
+        turns = write_pieces(swarm_pieces(database, list(myses), form, redact=redact), output, replace=replace)
     if as_json:
         write_json({"myses": list(myses.values()), "format": form.value, "path": str(output), "turns": turns})
     else:
@@ -121,13 +130,13 @@ def explain(
 ) -> None:
     """What a request of a mysis held, what was left out, and why."""
     database = places(workspace).database
-    mysis = stored_mysis(database, name)
+    mysis = read_mysis_view(database, name)
     if request is None:
-        found = requests_of(database, mysis.id)
+        found = read_requests(database, mysis.id)
         if not found:
             raise UsageError(f"{mysis.name} has made no request yet")
         request = next((one.id for one in found if one.has_plan), found[0].id)
-    inspection = inspected(database, request)
+    inspection = inspect_request(database, request)
     if inspection.request.mysis_id != mysis.id:
         raise UsageError(
             f"request {request} is one of {inspection.request.mysis}'s", hint=f"Ask `zoea explain {mysis.name}`."
@@ -140,13 +149,13 @@ def explain(
     typer.echo(strip("\n".join(lines)))
 
 
-def _title(request: Request) -> str:
+def _title(request: StoredRequest) -> str:
     where = f", turn {request.turn_number}, its request {request.iteration}" if request.turn_number else ""
     model = f": {request.model}" if request.model else ""
     return f"Request {request.id} of {request.mysis}{where}, {moment(request.created_at)}{model}"
 
 
-def _numbers(request: Request) -> str:
+def _numbers(request: StoredRequest) -> str:
     actual = request.usage.input_tokens
     said = f"estimated {request.planned_tokens:,} tokens, "
     said += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"

@@ -15,7 +15,7 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import UsageError
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
-from zoea.transfer.report import Progress, Report
+from zoea.transfer.report import ImportReport, Progress
 
 NOVA = "nova"
 _FIRST_S = 1.0
@@ -38,7 +38,7 @@ def import_(
     workspace: Workspace = "",
 ) -> None:
     """Bring in myses with all that they said, while no swarm runs here. What is here already is left alone."""
-    from zoea.transfer.run_import import bring_files, bring_nova
+    from zoea.transfer.run_import import import_files, import_nova
 
     where = places(workspace)
     progress: Progress = _silent if as_json else _Shown(sys.stderr.write, time.monotonic)
@@ -46,18 +46,18 @@ def import_(
         if len(what) != 2:
             raise UsageError("name one database: zoea import nova PATH")
         path = Path(what[1]).expanduser()
-        reports = [asyncio.run(bring_nova(where, path, progress, template=template, provider=provider, model=model))]
+        reports = [asyncio.run(import_nova(where, path, progress, template=template, provider=provider, model=model))]
     else:
         if template or provider or model:
             raise UsageError(
                 "--template, --provider and --model are for zoea import nova",
                 hint="An export says what its myses are; `zoea configure NAME` changes it.",
             )
-        reports = asyncio.run(bring_files(where, [Path(one).expanduser() for one in what], progress))
+        reports = asyncio.run(import_files(where, [Path(one).expanduser() for one in what], progress))
     _said(reports, as_json)
 
 
-def _said(reports: list[Report], as_json: bool) -> None:
+def _said(reports: list[ImportReport], as_json: bool) -> None:
     if as_json:
         write_json([report.as_dict() for report in reports])
         return

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from zoea.cli.options import AsJson, Workspace, write_json
-from zoea.runtime.maintenance import examine, rebuild
+from zoea.runtime.maintenance import check_database, rebuild_indexes
 from zoea.runtime.maintenance import vacuum as give_back
 from zoea.settings.paths import places
 
@@ -26,9 +26,9 @@ def doctor(
     """Check the database: the file, its references, the search indexes, the blobs."""
     where = places(workspace)
     if anew:
-        rebuild(where, _say)
+        rebuild_indexes(where, _say)
     wrong, found = 0, []
-    for finding in examine(where, lambda what: _say(f"Looking at {what}")):
+    for finding in check_database(where, lambda what: _say(f"Looking at {what}")):
         found.append(asdict(finding))
         wrong += bool(finding.problem) and finding.name != "unused files"
         if not as_json:

@@ -67,7 +67,7 @@ def receipt(
     workspace: Workspace = "",
 ) -> None:
     """What became of a message or broadcast since it was sent."""
-    _write_receipt(stored_swarm.receipt(database(workspace), number), as_json, is_new=False)
+    _write_receipt(stored_swarm.read_receipt(database(workspace), number), as_json, is_new=False)
 
 
 def withdraw(
@@ -101,14 +101,14 @@ def log(
     workspace: Workspace = "",
 ) -> None:
     """The stored conversation of a mysis, oldest first, and what waits for its next turn. JSON is one memory a line."""
-    memories = stored_swarm.conversation(database(workspace), name, last=last, turn=turn)
+    memories = stored_swarm.read_memories(database(workspace), name, last=last, turn=turn)
     for memory in memories:
         if as_json:
             write_json(memory)
         else:
             typer.echo(memory_text(memory, verbose=verbose))
     if not as_json and turn is None:
-        for delivery in stored_swarm.queued(database(workspace), name):
+        for delivery in stored_swarm.read_queued(database(workspace), name):
             typer.echo(queued_text(delivery))
 
 

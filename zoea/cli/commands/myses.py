@@ -14,8 +14,8 @@ from zoea.cli.terminal_rows import details, moment, state_word
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.queries.stored_swarm import Deleted, deleted_myses, stored_mysis
-from zoea.runtime.mysis_options import read
+from zoea.queries.stored_swarm import DeletedMysis, read_deleted_myses, read_mysis_view
+from zoea.runtime.mysis_options import parse_settings
 from zoea.settings.paths import Places, places
 from zoea.text.control_characters import strip
 
@@ -62,7 +62,7 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """One mysis in full."""
-    view = ask(workspace, lambda swarm: swarm.mysis(name), lambda where: stored_mysis(where.database, name))
+    view = ask(workspace, lambda swarm: swarm.mysis(name), lambda where: read_mysis_view(where.database, name))
     if as_json:
         write_json(view)
     else:
@@ -126,7 +126,7 @@ def configure(
     """Change what a mysis is, while it does not run. Example: --set budget.mysis=90000."""
     tags = () if no_tags else tuple(tag) if tag else None
     gone: dict[str, Any] = {one[:-1]: None for one in setting if one.endswith("=")}
-    settings = gone | read(" ".join(one for one in setting if not one.endswith("=")))
+    settings = gone | parse_settings(" ".join(one for one in setting if not one.endswith("=")))
     changed = command(
         workspace,
         lambda swarm: swarm.configure(
@@ -190,14 +190,14 @@ def dismiss(names: MysisRefs, as_json: AsJson = False, workspace: Workspace = ""
     _written(command(workspace, work), as_json)
 
 
-def _deleted(where: Places) -> tuple[Deleted, ...]:
+def _deleted(where: Places) -> tuple[DeletedMysis, ...]:
     try:
-        return deleted_myses(where.database)
+        return read_deleted_myses(where.database)
     except StoreMissing:
         return ()
 
 
-def _list_deleted(found: tuple[Deleted, ...], as_json: bool) -> None:
+def _list_deleted(found: tuple[DeletedMysis, ...], as_json: bool) -> None:
     if as_json:
         write_json(found)
         return
@@ -207,7 +207,7 @@ def _list_deleted(found: tuple[Deleted, ...], as_json: bool) -> None:
         typer.echo("There is no deleted mysis")
 
 
-def _meant(ref: str, found: tuple[Deleted, ...]) -> int:
+def _meant(ref: str, found: tuple[DeletedMysis, ...]) -> int:
     """The id of the deleted mysis that is meant: by `#ID` always, by its name where only one is called so."""
     if ref.startswith("#") and ref[1:].isascii() and ref[1:].isdecimal() and int(ref[1:]) <= LARGEST_ID:
         return int(ref[1:])

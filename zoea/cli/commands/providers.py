@@ -11,7 +11,7 @@ import typer
 
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.llm.discovery import PORTS, Choice, Found, Status
-from zoea.runtime.model_discovery import discovery_of
+from zoea.runtime.model_discovery import build_discovery
 from zoea.settings import load, places
 from zoea.text.control_characters import strip
 
@@ -28,7 +28,7 @@ def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
     Trying is asking for the list of models: no provider charges for that. Keys are
     never shown, only the names of the variables that hold them.
     """
-    discovery = discovery_of(load(places(workspace)), PORTS)
+    discovery = build_discovery(load(places(workspace)), PORTS)
     with _waiting():
         found = asyncio.run(discovery.all())
     choice = discovery.choice(found)

@@ -11,7 +11,7 @@ import typer
 from zoea.cli import cockpit_start
 from zoea.cli.options import Workspace
 from zoea.model.errors import UsageError, WorkspaceHeld
-from zoea.process.lock import holder
+from zoea.process.lock import read_holder
 from zoea.runtime.run_options import RunOptions
 from zoea.settings.paths import Places, places
 
@@ -87,7 +87,7 @@ def run_or_attach(options: RunOptions, where: Places) -> int:
     """
     from zoea.cli.run_session import attached, owned
 
-    if options.headless or holder(where.data) is None:
+    if options.headless or read_holder(where.data) is None:
         try:
             return asyncio.run(owned(options, where))
         except WorkspaceHeld:

@@ -17,8 +17,8 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.terminal_rows import moment
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
-from zoea.queries.stored_swarm import stored_mysis
-from zoea.queries.swarm_search import is_any_case, moment_of
+from zoea.queries.stored_swarm import read_mysis_view
+from zoea.queries.swarm_search import is_any_case, parse_moment
 from zoea.settings.paths import places
 from zoea.store.database_file import open_reader
 from zoea.store.search import (
@@ -107,7 +107,7 @@ def search(
         "limit": limit,
         "max_chars": _SHOWN_JSON if as_json else SHOWN,
     }
-    owners = tuple(stored_mysis(database, name).id for name in mysis)
+    owners = tuple(read_mysis_view(database, name).id for name in mysis)
     if part is Part.BROADCASTS:
         if role or source or len(owners) > 1:
             raise UsageError("broadcasts have no role and no source, and are those of one --mysis at most")
@@ -143,7 +143,7 @@ def _asked(database: Path, query: Query | BroadcastQuery) -> Hits | BroadcastHit
 def _moment(option: str, text: str) -> int | None:
     if not text:
         return None
-    found = moment_of(text, time.time_ns() // 1000)
+    found = parse_moment(text, time.time_ns() // 1000)
     if found is None:
         raise UsageError(f"{option} {text} is no time", hint=f"Give {_WHEN}")
     return found

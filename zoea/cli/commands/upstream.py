@@ -282,9 +282,9 @@ def call(
 ) -> None:
     """Call one tool and print what it answers."""
     from zoea.model.request import AnswerCall, CallMeta
-    from zoea.queries.stored_swarm import uid_of
+    from zoea.queries.stored_swarm import read_uid
 
-    uid = uid_of(places(workspace).database, mysis) if mysis else ""
+    uid = read_uid(places(workspace).database, mysis) if mysis else ""
 
     async def work(box: Any) -> Any:
         upstream = await _opened(box, name)
@@ -318,7 +318,7 @@ async def _opened(box: Any, name: str) -> Any:
 def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *, quiet: bool) -> T:
     """Run `work` with a toolbox that holds this one upstream."""
     from zoea.runtime.accounts import CredentialAccounts
-    from zoea.runtime.upstream_set import upstreams_of
+    from zoea.runtime.upstream_set import build_upstreams
     from zoea.settings import Credentials, load
     from zoea.tools import Toolbox
 
@@ -330,7 +330,7 @@ def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *,
     credentials = Credentials(loaded.places.credentials)
     # Another upstream's missing credential is none of this one's business.
     alone = loaded.settings.model_copy(update={"upstream": {name: given}})
-    configs = upstreams_of(alone, credentials)
+    configs = build_upstreams(alone, credentials)
 
     async def run() -> T:
         box = Toolbox(configs, logs=loaded.places.data, accounts=CredentialAccounts(credentials))

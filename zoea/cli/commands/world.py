@@ -60,11 +60,11 @@ def score(as_json: AsJson = False, data: DataDir = "", workspace: Workspace = ""
     """Credits, ore, distance, tokens and credits per 1,000 tokens of each player."""
     from pathlib import Path
 
-    from zoea.runtime.world_scores import scores_of
+    from zoea.runtime.world_scores import read_scores
 
     found = places(workspace)
     where = Places(Path(data), found.config, found.runtime) if data else found
-    rows = [line.as_dict() for line in scores_of(where)]
+    rows = [line.as_dict() for line in read_scores(where)]
     if as_json:
         write_json(rows)
         return

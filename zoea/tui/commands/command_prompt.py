@@ -166,10 +166,10 @@ def _withdraw(cockpit: Cockpit, name: str) -> None:
     assert opened is not None, "who is in the list was read from a swarm"
 
     async def work() -> int:
-        from zoea.queries.stored_swarm import queued  # not before the first paint
+        from zoea.queries.stored_swarm import read_queued  # not before the first paint
 
         count = 0
-        for delivery in await asyncio.to_thread(queued, opened.database, f"#{view.id}"):
+        for delivery in await asyncio.to_thread(read_queued, opened.database, f"#{view.id}"):
             with suppress(UsageError):
                 await cockpit.api.withdraw(delivery.id)
                 count += 1

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
-from zoea.queries.conversation import Entry, Page, Turn
+from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
 from zoea.text.call_text import spoken_arguments
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
@@ -114,18 +114,18 @@ _OUTCOMES = {
 }
 
 
-def of_page(page: Page, now: int, marks: Marks) -> tuple[Block, ...]:
+def of_page(page: ConversationPage, now: int, marks: Marks) -> tuple[Block, ...]:
     """Every turn of the page, then what waits in the inbox."""
     blocks = [block for turn in page.turns for block in of_turn(turn, now, marks)]
     return (*blocks, *(_pending(delivery, now) for delivery in page.pending))
 
 
-def of_turn(turn: Turn, now: int, marks: Marks) -> tuple[Block, ...]:
+def of_turn(turn: ConversationTurn, now: int, marks: Marks) -> tuple[Block, ...]:
     """The blocks of one turn, in conversation order. `now` is for dates, and for calls that still run."""
     return tuple(_of_turn(turn, now, marks))
 
 
-def _of_turn(turn: Turn, now: int, marks: Marks) -> Iterator[Block]:
+def _of_turn(turn: ConversationTurn, now: int, marks: Marks) -> Iterator[Block]:
     results = {
         entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL and entry.memory.call_id
     }
@@ -149,7 +149,7 @@ def _of_turn(turn: Turn, now: int, marks: Marks) -> Iterator[Block]:
         yield outcome
 
 
-def _opening(turn: Turn) -> tuple[list[Entry], list[Entry]]:
+def _opening(turn: ConversationTurn) -> tuple[list[ConversationEntry], list[ConversationEntry]]:
     """The prompts that opened the turn, and all that came after."""
     entries = list(turn.entries)
     count = next((place for place, entry in enumerate(entries) if entry.memory.role is not Role.USER), len(entries))
@@ -164,7 +164,7 @@ def who(sender: Sender | None) -> tuple[str, str]:
     return (name, "mysis") if sender.kind is SenderKind.MYSIS else (f"client {name}", "commander")
 
 
-def _rule(turn: Turn, opening: list[Entry], now: int) -> Block:
+def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) -> Block:
     head: list[Piece] = [(f"turn {turn.number}", "title"), (f"  {number_format.clock(turn.opened_at, now)}  ", "quiet")]
     if turn.opened_by is OpenedBy.NUDGE:
         head.append((f"nudge {turn.nudge_level}" if turn.nudge_level else "nudge", "waiting"))
@@ -197,12 +197,12 @@ def _rule(turn: Turn, opening: list[Entry], now: int) -> Block:
     )
 
 
-def _said_by(entry: Entry) -> list[Piece]:
+def _said_by(entry: ConversationEntry) -> list[Piece]:
     name, role = who(entry.sender)
     return [("broadcast from " if entry.kind is MessageKind.BROADCAST else "from ", "quiet"), (name, role)]
 
 
-def _prompt(entry: Entry, turn: Turn, now: int, *, is_first: bool, is_only: bool) -> Block:
+def _prompt(entry: ConversationEntry, turn: ConversationTurn, now: int, *, is_first: bool, is_only: bool) -> Block:
     """What somebody said. The one prompt of a turn needs no line of its own: the rule above says who."""
     memory = entry.memory
     head: list[Piece] = []
@@ -223,7 +223,9 @@ def _prompt(entry: Entry, turn: Turn, now: int, *, is_first: bool, is_only: bool
     )
 
 
-def _answer(entry: Entry, turn: Turn, results: dict[int, Entry], now: int, marks: Marks) -> Iterator[Block]:
+def _answer(
+    entry: ConversationEntry, turn: ConversationTurn, results: dict[int, ConversationEntry], now: int, marks: Marks
+) -> Iterator[Block]:
     """An answer's reasoning, its text, then its calls with their results."""
     memory = entry.memory
     if memory.reasoning.strip():
@@ -262,7 +264,14 @@ def _answer(entry: Entry, turn: Turn, results: dict[int, Entry], now: int, marks
 
 
 def _call(
-    call: ToolCall, result: Entry | None, turn: Turn, request_id: int | None, now: int, marks: Marks, *, has_gap: bool
+    call: ToolCall,
+    result: ConversationEntry | None,
+    turn: ConversationTurn,
+    request_id: int | None,
+    now: int,
+    marks: Marks,
+    *,
+    has_gap: bool,
 ) -> Block:
     content = strip(result.memory.content) if result else ""
     is_bad = result is not None and call.state is not CallState.DONE
@@ -291,7 +300,7 @@ def _call(
     )
 
 
-def _state(call: ToolCall, result: Entry | None, now: int, marks: Marks) -> tuple[Piece, ...]:
+def _state(call: ToolCall, result: ConversationEntry | None, now: int, marks: Marks) -> tuple[Piece, ...]:
     took = ""
     if call.started_at is not None:
         took = number_format.duration(max(0, (call.ended_at or now) - call.started_at))
@@ -315,7 +324,7 @@ def _may_be_json(text: str) -> bool:
     return text.lstrip()[:1] in ("{", "[")
 
 
-def _note(turn: Turn, after: int, kind: str, content: str) -> Block:
+def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> Block:
     return Block(
         f"note {turn.id}.{after}.{kind}",
         Kind.NOTE,
@@ -326,7 +335,7 @@ def _note(turn: Turn, after: int, kind: str, content: str) -> Block:
     )
 
 
-def _outcome(turn: Turn) -> Block | None:
+def _outcome(turn: ConversationTurn) -> Block | None:
     """How the turn ended, where that is not an answer, or why it stands still."""
     ended = turn.outcome or (Outcome(turn.broke_off) if turn.broke_off else None)
     if ended is None or ended is Outcome.ANSWERED:
@@ -349,7 +358,7 @@ def _failure_text(failure: Failure) -> str:
     return "\n".join(strip(part) for part in parts if part)
 
 
-def _line(key: str, turn: Turn, words: str, role: str) -> Block:
+def _line(key: str, turn: ConversationTurn, words: str, role: str) -> Block:
     return Block(key, Kind.NOTE, turn.number, head=((words, role),))
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from zoea.model.errors import StoreError
 from zoea.queries import conversation
-from zoea.queries.conversation import Page, Turn
-from zoea.queries.find_in_conversation import Found, Hit
+from zoea.queries.conversation import ConversationPage, ConversationTurn
+from zoea.queries.find_in_conversation import FindHit, FindResult
 from zoea.tui.conversation.blocks import Block, Marks, of_page, of_turn
 
 MOST_MEMORIES = 600
@@ -36,7 +36,7 @@ class Source:
 class Window:
     """Turns, their blocks by the turn's number, and what lies beyond them."""
 
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ConversationTurn, ...] = ()
     made: Mapping[int, tuple[Block, ...]] = field(default_factory=dict)
     waiting: tuple[Block, ...] = ()
     has_older: bool = False
@@ -57,19 +57,19 @@ class Window:
 
 def newest(source: Source) -> Window:
     """The end of the conversation. Raises StoreError."""
-    return _of(source, conversation.newest(source.database, source.mysis_id))
+    return _of(source, conversation.read_newest(source.database, source.mysis_id))
 
 
 def around(source: Source, number: int) -> Window:
     """A turn and its neighbours. Raises StoreError."""
-    return _of(source, conversation.around(source.database, source.mysis_id, number))
+    return _of(source, conversation.read_around(source.database, source.mysis_id, number))
 
 
 def older(source: Source, window: Window) -> Window:
     """The window and what came before it; its newest turns are let go of where it is full."""
     if not window.turns:
         return window
-    page = conversation.older(source.database, source.mysis_id, window.turns[0].number)
+    page = conversation.read_older(source.database, source.mysis_id, window.turns[0].number)
     grown = replace(
         window,
         turns=(*page.turns, *window.turns),
@@ -92,7 +92,7 @@ def newer(source: Source, window: Window) -> Window:
     if not window.turns:
         return newest(source)
     since = _first_open(window)
-    page = conversation.newer(source.database, source.mysis_id, since)
+    page = conversation.read_newer(source.database, source.mysis_id, since)
     before = tuple(turn for turn in window.turns if turn.number < since)
     turns = (*before, *page.turns)
     dropped, held = 0, sum(len(turn.entries) for turn in turns)
@@ -115,7 +115,7 @@ def _first_open(window: Window) -> int:
     return next((turn.number for turn in window.turns if turn.outcome is None), window.turns[-1].number)
 
 
-def _of(source: Source, page: Page) -> Window:
+def _of(source: Source, page: ConversationPage) -> Window:
     return Window(
         turns=page.turns,
         made=_blocks(source, page),
@@ -126,11 +126,11 @@ def _of(source: Source, page: Page) -> Window:
     )
 
 
-def _blocks(source: Source, page: Page) -> dict[int, tuple[Block, ...]]:
+def _blocks(source: Source, page: ConversationPage) -> dict[int, tuple[Block, ...]]:
     return {turn.number: of_turn(turn, source.now, source.marks) for turn in page.turns}
 
 
-def _waiting(source: Source, page: Page) -> tuple[Block, ...]:
+def _waiting(source: Source, page: ConversationPage) -> tuple[Block, ...]:
     return of_page(replace(page, turns=()), source.now, source.marks)
 
 
@@ -214,21 +214,21 @@ class Reading:
                 self._shown(self.window, why)
 
 
-def key_of(hit: Hit) -> str:
+def key_of(hit: FindHit) -> str:
     """The block that holds what was found."""
     if hit.call_id is not None:
         return f"call {hit.call_id}"
     return f"memory {hit.memory_id}" if hit.at >= 0 else f"thought {hit.memory_id}"
 
 
-def first_hit(found: Found, turn: int | None) -> int:
+def first_hit(found: FindResult, turn: int | None) -> int:
     """Where to begin: the newest place, or the first one from this turn on."""
     if turn is None:
         return len(found.hits) - 1
     return next((at for at, hit in enumerate(found.hits) if hit.turn_number >= turn), len(found.hits) - 1)
 
 
-def told(found: Found | None, at: int) -> str:
+def told(found: FindResult | None, at: int) -> str:
     """`3 of 12`, `none`, and `+` where there are more than were read."""
     if found is None or not found.words.strip():
         return ""

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import MysisView
-from zoea.queries.phrases import failure_phrase, was_unsent
-from zoea.queries.request_summary import PackSeen, Seen, Sight, Snapshot
+from zoea.queries.phrases import failure_phrase, is_unsent
+from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.swarm_list import attention
@@ -111,7 +111,7 @@ GAP = "   "
 _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
 
 
-def sees(sight: Sight) -> list[list[Piece]]:
+def sees(sight: MysisContext) -> list[list[Piece]]:
     """The newest request: its size, each pack with its share, and what was left out."""
     seen = sight.seen
     if seen is None:
@@ -128,11 +128,11 @@ def sees(sight: Sight) -> list[list[Piece]]:
         if pack.setting:
             lines.append([(f"{pack.id}: ", ""), (f"{pack.setting} would keep it whole", "quiet")])
     if failed := failure_phrase(seen.state, seen.error_class):
-        lines.append([(f"the request {failed}", "waiting" if was_unsent(seen.state, seen.error_class) else "errored")])
+        lines.append([(f"the request {failed}", "waiting" if is_unsent(seen.state, seen.error_class) else "errored")])
     return lines
 
 
-def _size(seen: Seen) -> list[Piece]:
+def _size(seen: RequestSummary) -> list[Piece]:
     line: list[Piece] = [
         (f"~{number_format.tokens(seen.tokens)}", "title"),
         (f" of {number_format.tokens(seen.max_tokens)}", ""),
@@ -143,7 +143,7 @@ def _size(seen: Seen) -> list[Piece]:
     return line
 
 
-def _pack(pack: PackSeen, seen: Seen) -> list[Piece]:
+def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
     share = pack.tokens / seen.max_tokens if seen.max_tokens else 0.0
     filled, empty = number_format.bar(share, BAR)
     if pack.reason == "empty":
@@ -164,7 +164,7 @@ def _pack(pack: PackSeen, seen: Seen) -> list[Piece]:
     ]
 
 
-def state(sight: Sight, now: int, width: int = WIDTH) -> list[list[Piece]]:
+def state(sight: MysisContext, now: int, width: int = WIDTH) -> list[list[Piece]]:
     """The newest result of each snapshot tool, with its age, in lines of at most `width` cells."""
     if not sight.snapshots:
         return [[("no tool has read the state yet", "quiet")]]
@@ -177,7 +177,7 @@ def state(sight: Sight, now: int, width: int = WIDTH) -> list[list[Piece]]:
     return lines
 
 
-def _fields(snapshot: Snapshot, width: int) -> list[list[Piece]]:
+def _fields(snapshot: ToolSnapshot, width: int) -> list[list[Piece]]:
     """`fuel 78  hull 100`: the plain fields of an object; of lists how many; any other text as it is."""
     try:
         value = json.loads(snapshot.content)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure, MysisView
-from zoea.queries.request_summary import Seen, Sight
+from zoea.queries.request_summary import MysisContext, RequestSummary
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation import focus_lines
@@ -54,9 +54,9 @@ def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
     return short + ([cut([(INDENT, ""), (hint, "")], width)] if hint else [])
 
 
-def request_lines(seen: Seen | None, view: MysisView, height: int) -> list[list[Piece]]:
+def request_lines(seen: RequestSummary | None, view: MysisView, height: int) -> list[list[Piece]]:
     """What its newest request held, and what it used in all; where lines are few, the empty ones go first."""
-    lines = focus_lines.sees(Sight(seen))
+    lines = focus_lines.sees(MysisContext(seen))
     used: list[Piece] = [(number_format.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:
         used.append((f"  {number_format.money(view.cost_micros)}", "quiet"))

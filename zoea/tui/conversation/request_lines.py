@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from zoea.context import Decision, Plan, Reason, Status, Step, Variant, done, why
 from zoea.context.forms import FormKind
 from zoea.model.enums import RequestState, Role
-from zoea.queries.phrases import failure_phrase, was_unsent
-from zoea.queries.request_inspection import Inspection, Request, Sent
+from zoea.queries.phrases import failure_phrase, is_unsent
+from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Marks
@@ -30,7 +30,7 @@ _FORMS = {
 _ROLES = {Role.SYSTEM: "quiet", Role.USER: "commander", Role.ASSISTANT: "llm", Role.TOOL: "tool"}
 
 
-def head_lines(request: Request, now: int) -> list[list[Piece]]:
+def head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
     """How a request went and what it came to, in three lines; while it is under way, in two."""
     usage = request.usage
     role, words = _state(request)
@@ -72,7 +72,7 @@ def head_lines(request: Request, now: int) -> list[list[Piece]]:
     return [first, second, third]
 
 
-def request_line(request: Request, width: int, marks: Marks) -> list[Piece]:
+def request_line(request: StoredRequest, width: int, marks: Marks) -> list[Piece]:
     """One request in the list of them."""
     role, _ = _state(request)
     sign = {"errored": marks.bad, "waiting": marks.run}.get(role, marks.ok)
@@ -169,12 +169,12 @@ def _step_lines(step: Step, width: int) -> list[list[Piece]]:
     return [[(fit(first if not place else "", 8) + "  ", "quiet"), (line, "")] for place, line in enumerate(lines)]
 
 
-def message_items(sent: Sequence[Sent], marks: Marks) -> list[Item]:
+def message_items(sent: Sequence[SentMessage], marks: Marks) -> list[Item]:
     """The messages as they were sent: role, form and size above, every text that went out below."""
     return [_message(place, each, marks) for place, each in enumerate(sent)]
 
 
-def _message(place: int, sent: Sent, marks: Marks) -> Item:
+def _message(place: int, sent: SentMessage, marks: Marks) -> Item:
     message = sent.message
     role = _ROLES[message.role]
     head: list[Piece] = [(f"{place + 1:>3} ", "quiet"), (fit(str(message.role), 10), role)]
@@ -202,7 +202,7 @@ def _message(place: int, sent: Sent, marks: Marks) -> Item:
     return Item(head, right, body)
 
 
-def form_words(sent: Sent) -> str:
+def form_words(sent: SentMessage) -> str:
     """What a message shows of its memory, in words."""
     if not sent.form:
         return "" if sent.message.memory_id is None else "cut as a message"
@@ -214,10 +214,10 @@ def form_words(sent: Sent) -> str:
     return _FORMS[kind]
 
 
-def _state(request: Request) -> tuple[str, str]:
+def _state(request: StoredRequest) -> tuple[str, str]:
     """The role and the words of how it ended."""
     if failed := failure_phrase(request.state, request.error_class):
-        return "waiting" if was_unsent(request.state, request.error_class) else "errored", failed
+        return "waiting" if is_unsent(request.state, request.error_class) else "errored", failed
     match request.state:
         case RequestState.REFUSED:
             return "errored", "refused: over a budget"

@@ -19,7 +19,7 @@ from textual.widgets import Input
 
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.values import ApprovalView
-from zoea.queries.phrases import question_of
+from zoea.queries.phrases import approval_question
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
@@ -97,7 +97,7 @@ class ApprovalPanel(CockpitModal[None]):
     @property
     def _is_question(self) -> bool:
         """Whether it wants words, not leave to run a tool."""
-        return self._shown is not None and bool(question_of(self._shown))
+        return self._shown is not None and bool(approval_question(self._shown))
 
     def close_box(self) -> None:
         if self.is_current:
@@ -110,7 +110,7 @@ class ApprovalPanel(CockpitModal[None]):
         if self._deaf is not None:
             self._deaf.stop()
         self._deaf = self.set_timer(DEAF_S, self._listen)
-        asked = question_of(approval) if approval else ""
+        asked = approval_question(approval) if approval else ""
         self._call.put(asked or (pretty(approval.arguments) if approval else ""))
         self._sentence.display = bool(asked)
         self._sentence.value = ""
@@ -213,14 +213,14 @@ def question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
     upstream = one_line(approval.upstream) or "Zoea itself"
     head: list[Piece] = [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")]
     return [
-        [("It wants to know", "strong")] if question_of(approval) else head,
+        [("It wants to know", "strong")] if approval_question(approval) else head,
         [
             (f"waits {number_format.age(approval.asked_at, now)}", ""),
             (
                 f" · expires in {number_format.span(max(0, (approval.expires_at - now) / number_format.SECOND))}",
                 "quiet",
             ),
-            (", then it goes on without" if question_of(approval) else ", then it is refused", "quiet"),
+            (", then it goes on without" if approval_question(approval) else ", then it is refused", "quiet"),
         ],
     ]
 

@@ -27,7 +27,7 @@ from zoea.tui.widgets.clickable_text import TextBlock, hints
 from zoea.tui.widgets.inline_choice import Choice
 
 if TYPE_CHECKING:
-    from zoea.runtime.mysis_options import Configured
+    from zoea.runtime.mysis_options import MysisConfiguration
 
 _BUDGETS = (
     ("budget.token_budget_per_agent", "a request"),
@@ -52,7 +52,7 @@ class Configuring(CockpitModal[None]):
     def __init__(self, views: Sequence[MysisView]) -> None:
         super().__init__()
         self._views = tuple(views)
-        self._before: Configured | None = None
+        self._before: MysisConfiguration | None = None
         self._is_keeping = False
 
     def compose(self) -> ComposeResult:
@@ -78,14 +78,14 @@ class Configuring(CockpitModal[None]):
         self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
 
     async def _read(self) -> None:
-        from zoea.runtime.mysis_options import configured, written
+        from zoea.runtime.mysis_options import format_settings, read_configuration
 
         cockpit, opened = self.cockpit, self.cockpit.opened
         if opened is None:
             return
         try:
             ids = [view.id for view in self._views]
-            found = await asyncio.to_thread(configured, opened.places, opened.database, ids, cockpit.now())
+            found = await asyncio.to_thread(read_configuration, opened.places, opened.database, ids, cockpit.now())
         except ZoeaError as error:
             self._say(error)
             return
@@ -106,7 +106,7 @@ class Configuring(CockpitModal[None]):
             field.value = str(found.own[path]) if path in found.own else ""
             general = found.general[path]
             field.placeholder = f"as the settings say: {general:,}" if general else "as the settings say: no bound"
-        self.query_one("#others", Input).value = strip(written(_rest(found.own)))
+        self.query_one("#others", Input).value = strip(format_settings(_rest(found.own)))
 
     def action_leave(self) -> None:
         self.dismiss()
@@ -144,17 +144,17 @@ class Configuring(CockpitModal[None]):
 
     def _settings(self) -> dict[str, Any]:
         """What was changed of them. Raises UsageError."""
-        from zoea.runtime.mysis_options import difference, read
+        from zoea.runtime.mysis_options import diff_settings, parse_settings
 
         assert self._before is not None
-        after = read(self.query_one("#others", Input).value)
+        after = parse_settings(self.query_one("#others", Input).value)
         for path, label in _BUDGETS:
             said = self.query_one(f"#{_id(path)}", Input).value.strip().replace(",", "").replace("_", "")
             if said and not said.isdecimal():
                 raise UsageError(f"tokens {label}: {said!r} is no number", hint="Empty is what the settings say.")
             if said:
                 after[path] = int(said)
-        return difference(self._before.own, after)
+        return diff_settings(self._before.own, after)
 
     def _kept(self, view: MysisView) -> None:
         done = f"{self._who} is {one_line(view.template)} now; r starts it"

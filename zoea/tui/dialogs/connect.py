@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from zoea.llm.discovery import Found, Status
 from zoea.model.errors import SettingsError
-from zoea.runtime.model_connection import Connection, connect, tried
+from zoea.runtime.model_connection import ModelConnection, probe_connection, save_connection
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
@@ -48,9 +48,9 @@ class Connect(CockpitModal[str | None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, given: Connection | None = None) -> None:
+    def __init__(self, given: ModelConnection | None = None) -> None:
         super().__init__()
-        self._given = given or Connection("")
+        self._given = given or ModelConnection("")
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
@@ -89,13 +89,13 @@ class Connect(CockpitModal[str | None]):
             event.input.password = not event.value.startswith(("env:", "file:", "keyring:"))
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> ModelConnection:
         """What stands in the fields."""
         kind = self.query_one("#type", Choice).value
         name, address, model, key = (
             self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
         )
-        return Connection(name or kind, kind, address, model, key)
+        return ModelConnection(name or kind, kind, address, model, key)
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -111,7 +111,7 @@ class Connect(CockpitModal[str | None]):
     async def _try(self) -> None:
         self._is_busy = True
         try:
-            found = await tried(self.cockpit.where, self.connection)
+            found = await probe_connection(self.cockpit.where, self.connection)
         except SettingsError as error:
             self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
             return
@@ -127,9 +127,9 @@ class Connect(CockpitModal[str | None]):
             self._is_busy = True
             self.run_worker(Beside(lambda: self._connect(self.connection)), exclusive=True)
 
-    async def _connect(self, connection: Connection) -> None:
+    async def _connect(self, connection: ModelConnection) -> None:
         try:
-            await asyncio.to_thread(connect, self.cockpit.where, connection)
+            await asyncio.to_thread(save_connection, self.cockpit.where, connection)
         except SettingsInvalid as error:
             self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
         except SettingsError as error:

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import one_line
-from zoea.transfer.export import Format, file_name, write
+from zoea.transfer.export import Format, export_to_file, file_name
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.text_layout import Piece
@@ -119,7 +119,7 @@ class Exporting(CockpitModal[None]):
     async def _write(self, database: Path, path: Path, replace: bool) -> None:
         try:
             turns = await asyncio.to_thread(
-                write, database, self._mysis_id, path, self._form, redact=self.redacts, replace=replace
+                export_to_file, database, self._mysis_id, path, self._form, redact=self.redacts, replace=replace
             )
         except ZoeaError as error:
             self._problem = f"{error.what} {error.hint}".strip()

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 from zoea.model.errors import ZoeaError
 from zoea.model.values import MysisView
-from zoea.runtime.mysis_options import Choices, choices
+from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitModal
@@ -40,7 +40,7 @@ class NewMysis(CockpitModal[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._choices: Choices | None = None
+        self._choices: MysisOptions | None = None
         self._is_creating = False
 
     def compose(self) -> ComposeResult:
@@ -68,7 +68,7 @@ class NewMysis(CockpitModal[None]):
         if opened is None:
             return
         try:
-            found = await asyncio.to_thread(choices, opened.places, opened.database, cockpit.now())
+            found = await asyncio.to_thread(read_options, opened.places, opened.database, cockpit.now())
         except ZoeaError as error:
             self._say(error)
             return
@@ -82,7 +82,7 @@ class NewMysis(CockpitModal[None]):
         self.query_one("#provider", Choice).offer([(one.name, one.title) for one in found.providers])
         self.query_one("#told", Choice).offer(self._told(found))
 
-    def _told(self, found: Choices) -> list[tuple[str, str]]:
+    def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
         if found.told is None:
             return [(_NO, "nothing: no broadcast of yours is young enough")]
         text, said_at = found.told

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from zoea.model.errors import StoreError
-from zoea.queries.conversation import whole
+from zoea.queries.conversation import read_content
 from zoea.text.control_characters import strip
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Kind
@@ -59,7 +59,7 @@ class Copying:
         if opened is None:
             return None
         try:
-            return await asyncio.to_thread(whole, opened.database, memory_id)
+            return await asyncio.to_thread(read_content, opened.database, memory_id)
         except StoreError as error:
             self._copier.cockpit.show_error(error)
             return None

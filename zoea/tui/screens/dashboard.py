@@ -15,8 +15,8 @@ from textual.geometry import Size
 
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
-from zoea.queries.broadcasts import Broadcast, latest
-from zoea.queries.phrases import asked_line
+from zoea.queries.broadcasts import Broadcast, read_broadcasts
+from zoea.queries.phrases import approval_line
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, Situation, bindings, of
@@ -174,7 +174,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             else ""
         )
         question = self.cockpit.asked.of(view.id) if view.approvals else None
-        asks = asked_line(question) if question else ""
+        asks = approval_line(question) if question else ""
         return Row(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
 
     # What changes.
@@ -240,7 +240,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             if opened is None:
                 return
             try:
-                self._broadcasts = await asyncio.to_thread(latest, opened.database)
+                self._broadcasts = await asyncio.to_thread(read_broadcasts, opened.database)
             except StoreError as error:
                 self.cockpit.show_error(error)
                 return

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from zoea.model.errors import StoreError
-from zoea.queries.find_in_conversation import Finder, Found
+from zoea.queries.find_in_conversation import ConversationFinder, FindResult
 from zoea.tui.conversation.conversation_reader import first_hit, key_of, told
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.widgets.search_inputs import FindBar
@@ -22,8 +22,8 @@ class Finding:
     """`found` is what the words were found in, None while nothing is looked for."""
 
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
-    found: Found | None = None
-    _finder: Finder | None = None
+    found: FindResult | None = None
+    _finder: ConversationFinder | None = None
     _at = 0
     _is_old = False
 
@@ -81,7 +81,7 @@ class Finding:
             return
         self.stop_finding()
         if self.found is None or self.found.words != words or self._is_old:
-            self._finder, self._is_old = Finder(source.database), False
+            self._finder, self._is_old = ConversationFinder(source.database), False
             try:
                 found = await asyncio.to_thread(self._finder.find, source.mysis_id, words)
             except StoreError as error:

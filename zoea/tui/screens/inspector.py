@@ -15,7 +15,13 @@ from textual.containers import Container
 from zoea.context import explain
 from zoea.model.errors import StoreError, UsageError
 from zoea.model.request import RequestMessage
-from zoea.queries.request_inspection import Inspection, Request, inspected, requests_from, requests_of
+from zoea.queries.request_inspection import (
+    Inspection,
+    StoredRequest,
+    inspect_request,
+    read_requests,
+    read_requests_since,
+)
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import Place, Situation, bindings, of
 from zoea.tui.conversation.blocks import ASCII, Marks
@@ -51,7 +57,7 @@ class Inspector(PartedScreen):
         super().__init__()
         self.mysis_id = mysis_id
         self._wanted = request_id
-        self._requests: list[Request] = []
+        self._requests: list[StoredRequest] = []
         self._at = 0
         self._has_older = True
         self.inspection: Inspection | None = None
@@ -91,7 +97,7 @@ class Inspector(PartedScreen):
         return self.inspection.messages if self.inspection is not None else ()
 
     @property
-    def request(self) -> Request | None:
+    def request(self) -> StoredRequest | None:
         return self._requests[self._at] if self._at < len(self._requests) else None
 
     @property
@@ -130,7 +136,7 @@ class Inspector(PartedScreen):
             before = self._requests[-1].id
         given = {"limit": PAGE} if before is None else {"limit": PAGE, "before": before}
         try:
-            page = await asyncio.to_thread(requests_of, opened.database, self.mysis_id, **given)
+            page = await asyncio.to_thread(read_requests, opened.database, self.mysis_id, **given)
         except StoreError as error:
             self.cockpit.show_error(error)
             return
@@ -146,7 +152,7 @@ class Inspector(PartedScreen):
         if since is None:
             since = self._requests[0].id if self._requests else 0
         try:
-            fresh = await asyncio.to_thread(requests_from, opened.database, self.mysis_id, since)
+            fresh = await asyncio.to_thread(read_requests_since, opened.database, self.mysis_id, since)
         except StoreError as error:
             self.cockpit.show_error(error)
             return
@@ -162,7 +168,7 @@ class Inspector(PartedScreen):
             self._show(None)
             return
         try:
-            found = await asyncio.to_thread(inspected, opened.database, request.id)
+            found = await asyncio.to_thread(inspect_request, opened.database, request.id)
         except (StoreError, UsageError) as error:
             self.cockpit.show_error(error)
             return

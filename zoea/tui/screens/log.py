@@ -16,7 +16,16 @@ from textual.widgets import Input
 
 from zoea.model.errors import StoreError
 from zoea.model.values import Event
-from zoea.queries.events import PAGE, LogLine, event_ids, event_lines, holds, log_tail, search_events, whole_line
+from zoea.queries.events import (
+    PAGE,
+    LogLine,
+    contains_words,
+    read_event_ids,
+    read_event_lines,
+    read_full_text,
+    read_log_tail,
+    search_events,
+)
 from zoea.queries.phrases import UNREMARKABLE
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
@@ -101,7 +110,7 @@ class EventLog(PartedScreen):
                 await self._search(words)
             else:
                 self._is_searching = False
-                ids = await asyncio.to_thread(event_ids, opened.database)
+                ids = await asyncio.to_thread(read_event_ids, opened.database)
                 self._ids = self._with_heard(ids)
                 self.events.show(len(self._ids), empty="nothing happened yet")
                 self.events.to_end()
@@ -162,7 +171,7 @@ class EventLog(PartedScreen):
             if opened is None or not ids:
                 continue
             try:
-                self._keep(await asyncio.to_thread(event_lines, opened.database, ids))
+                self._keep(await asyncio.to_thread(read_event_lines, opened.database, ids))
             except StoreError as error:
                 self.cockpit.show_error(error)
                 return
@@ -193,12 +202,12 @@ class EventLog(PartedScreen):
                 return
             if self._words:
                 try:
-                    lines = await asyncio.to_thread(event_lines, opened.database, new)
+                    lines = await asyncio.to_thread(read_event_lines, opened.database, new)
                 except StoreError as error:
                     self.cockpit.show_error(error)
                     return
                 self._keep(lines)
-                new = [line.id for line in lines if holds(line, self._words)]
+                new = [line.id for line in lines if contains_words(line, self._words)]
             if self._heard is not None:
                 self._heard += new
             last = self._ids[-1] if self._ids else 0
@@ -271,7 +280,7 @@ class EventLog(PartedScreen):
             return
         await asyncio.sleep(AFTER_KEY_S)  # who walks through the list reads none of them
         try:
-            text = await asyncio.to_thread(whole_line, opened.database, event_id) if event_id else ""
+            text = await asyncio.to_thread(read_full_text, opened.database, event_id) if event_id else ""
         except StoreError as error:
             self.cockpit.show_error(error)
             return
@@ -293,7 +302,7 @@ class EventLog(PartedScreen):
     async def _take_file(self) -> None:
         opened = self.cockpit.opened
         assert opened is not None
-        tail = await asyncio.to_thread(log_tail, opened.database.with_name("zoea.log"))
+        tail = await asyncio.to_thread(read_log_tail, opened.database.with_name("zoea.log"))
         if tail != self._tail and self._stands:
             self._tail = tail
             self._wrap_file()

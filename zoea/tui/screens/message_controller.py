@@ -14,7 +14,7 @@ from textual.app import SuspendNotSupported
 from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import StoreError, ZoeaError
 from zoea.model.values import MysisView, Recipients
-from zoea.queries.broadcasts import said_by_commander
+from zoea.queries.broadcasts import read_commander_messages
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_worker import Beside
@@ -62,7 +62,7 @@ class Speaking:
         if opened is None:
             return
         try:
-            said = await asyncio.to_thread(said_by_commander, opened.database)
+            said = await asyncio.to_thread(read_commander_messages, opened.database)
         except StoreError:
             return  # the history is a help: without it people still write
         if self._speaker.is_attached:

@@ -12,7 +12,14 @@ from textual.widgets import Input
 
 from zoea.model.enums import Role
 from zoea.model.errors import StoreError
-from zoea.queries.swarm_search import Hit, Hits, Searcher, Spot, Wish, wish_of
+from zoea.queries.swarm_search import (
+    Spot,
+    SwarmSearcher,
+    SwarmSearchHit,
+    SwarmSearchPage,
+    SwarmSearchQuery,
+    parse_search,
+)
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
@@ -47,11 +54,11 @@ class Search(CockpitScreen[None]):
     def __init__(self, typed: str = "") -> None:
         super().__init__()
         self._typed = typed
-        self._wish = Wish()
-        self._hits: list[Hit] = []
+        self._wish = SwarmSearchQuery()
+        self._hits: list[SwarmSearchHit] = []
         self._before: int | None = None
         self._note = ""
-        self._searcher: Searcher | None = None
+        self._searcher: SwarmSearcher | None = None
         self._is_looking = False
 
     def compose(self) -> ComposeResult:
@@ -88,26 +95,26 @@ class Search(CockpitScreen[None]):
         """Search 80 ms after the last key; the search before ends at once."""
         if self._searcher is not None:
             self._searcher.stop()
-        wish = wish_of(self.query_one("#words", Input).value, self.cockpit.now())
+        wish = parse_search(self.query_one("#words", Input).value, self.cockpit.now())
         self._look(wish)
 
     @work(exclusive=True, exit_on_error=False, group="search")
-    async def _look(self, wish: Wish) -> None:
+    async def _look(self, wish: SwarmSearchQuery) -> None:
         await asyncio.sleep(AFTER_KEY_S)
         self._wish = wish
         if wish.is_empty or wish.problem:
-            self._show(Hits())
+            self._show(SwarmSearchPage())
             return
         found = await self._page(wish, None)
         if found is not None:
             self._show(found)
 
-    async def _page(self, wish: Wish, before: int | None) -> Hits | None:
+    async def _page(self, wish: SwarmSearchQuery, before: int | None) -> SwarmSearchPage | None:
         opened = self.cockpit.opened
         if opened is None:
             return None
         if self._searcher is None:
-            self._searcher = Searcher(opened.database)
+            self._searcher = SwarmSearcher(opened.database)
         number = self._searcher.begin()
         self._is_looking = True
         self._describe()
@@ -115,11 +122,11 @@ class Search(CockpitScreen[None]):
             found = await asyncio.to_thread(self._searcher.search, number, wish, before)
         except StoreError as error:
             self.cockpit.show_error(error)
-            found = Hits()
+            found = SwarmSearchPage()
         self._is_looking = False
         return found
 
-    def _show(self, found: Hits) -> None:
+    def _show(self, found: SwarmSearchPage) -> None:
         if self.is_mounted:
             self._hits, self._before, self._note = list(found.hits), found.before, found.note
             self.hits.show(len(self._hits), place=0)
@@ -150,7 +157,7 @@ class Search(CockpitScreen[None]):
         pieces += snippet(hit, _LEAD)
         return pieces
 
-    def _who(self, hit: Hit) -> list[Piece]:
+    def _who(self, hit: SwarmSearchHit) -> list[Piece]:
         match hit.role, hit.spot:
             case Role.USER, _:
                 role = "commander" if hit.sender == "you" else "mysis"
@@ -234,14 +241,14 @@ class Search(CockpitScreen[None]):
         self.cockpit.pop_screen()
 
 
-def key_of(hit: Hit) -> str:
+def key_of(hit: SwarmSearchHit) -> str:
     """The block of the conversation that holds what was found."""
     if hit.call_id is not None:
         return f"call {hit.call_id}"
     return f"thought {hit.memory_id}" if hit.spot is Spot.REASONING else f"memory {hit.memory_id}"
 
 
-def snippet(hit: Hit, lead: int, *, flat: bool = True) -> list[Piece]:
+def snippet(hit: SwarmSearchHit, lead: int, *, flat: bool = True) -> list[Piece]:
     """What stands around the words, which have the role `hit`; `flat` is one line, with `lead` characters before."""
     before, found = hit.text[: hit.start], hit.text[hit.start : hit.start + hit.length]
     after = hit.text[hit.start + hit.length :]

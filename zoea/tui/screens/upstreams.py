@@ -15,7 +15,7 @@ from textual.containers import Container, Vertical
 
 from zoea.model.errors import ZoeaError
 from zoea.model.values import ProviderView, UpstreamView
-from zoea.queries.events import log_tail
+from zoea.queries.events import read_log_tail
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, Situation, bindings, of
@@ -142,7 +142,7 @@ class Upstreams(PartedScreen):
 
     @work(exclusive=True, exit_on_error=False, group="stderr")
     async def _take_stderr(self, path: str) -> None:
-        tail = await asyncio.to_thread(log_tail, Path(path)) if path else ()
+        tail = await asyncio.to_thread(read_log_tail, Path(path)) if path else ()
         if self.is_mounted and tail != self._tail:
             self._tail = tail
             self._show_stderr()

@@ -24,7 +24,7 @@ from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
 
 if TYPE_CHECKING:
     from zoea.llm.discovery import Found, Key
-    from zoea.runtime.model_discovery import Surroundings
+    from zoea.runtime.model_discovery import ModelSources
 
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
@@ -47,7 +47,7 @@ class Welcome(CockpitScreen[None]):
     def __init__(self, ports: Sequence[Any] | None = None) -> None:
         super().__init__()
         self._ports = ports
-        self._around: Surroundings | None = None
+        self._around: ModelSources | None = None
         self._servers: list[Found] = []
         self._is_looking = True
         self._problem = ""
@@ -80,7 +80,7 @@ class Welcome(CockpitScreen[None]):
         """Look around beside the screen; what is found is shown as it comes."""
         found = await asyncio.to_thread(_finding)
         try:
-            around: Surroundings = await asyncio.to_thread(found.surroundings, self.cockpit.where)
+            around: ModelSources = await asyncio.to_thread(found.read_model_sources, self.cockpit.where)
         except SettingsError as error:
             problems = error.problems if isinstance(error, SettingsInvalid) else ()
             self._problem = "; ".join(f"{one.key}: {one.message}" for one in problems) or error.what
@@ -91,7 +91,7 @@ class Welcome(CockpitScreen[None]):
         self._draw()
         ports = self._ports if self._ports is not None else self.cockpit.ports
         more = () if ports is None else (ports,)
-        async for server in found.servers_found(around.loaded, *more):
+        async for server in found.find_servers(around.loaded, *more):
             self._servers.append(server)
             self._draw()
         self._is_looking = False
@@ -212,19 +212,19 @@ class Welcome(CockpitScreen[None]):
         self._connect(None)
 
     def _connect_key(self, variable: str) -> None:
-        from zoea.runtime.model_connection import Connection
+        from zoea.runtime.model_connection import ModelConnection
 
         key = next(key for key in self._keys() if key.variable == variable)
-        self._connect(Connection(_slug(key.title), key.type, key.base_url, "", f"env:{variable}"))
+        self._connect(ModelConnection(_slug(key.title), key.type, key.base_url, "", f"env:{variable}"))
 
     def _keys(self) -> Sequence[Key]:
         return self._around.keys if self._around is not None else ()
 
     def _connect_server(self, server: Found) -> None:
-        from zoea.runtime.model_connection import Connection
+        from zoea.runtime.model_connection import ModelConnection
 
         model = next((model.name for model in server.models or ()), "")
-        self._connect(Connection(_slug(server.name), server.type, server.address, model))
+        self._connect(ModelConnection(_slug(server.name), server.type, server.address, model))
 
     def _connect(self, given: Any) -> None:
         from zoea.tui.dialogs.connect import Connect

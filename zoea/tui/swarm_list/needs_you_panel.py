@@ -13,7 +13,7 @@ from itertools import islice
 from rich.cells import cell_len
 
 from zoea.model.values import ApprovalView, MysisView
-from zoea.queries.phrases import asked_line, question_of
+from zoea.queries.phrases import approval_line, approval_question
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.open_approvals import Asked
@@ -59,7 +59,7 @@ class _Need:
 
     @property
     def asks(self) -> str:
-        return asked_line(self.question) if self.question else self.view.text if self.view.approvals else ""
+        return approval_line(self.question) if self.question else self.view.text if self.view.approvals else ""
 
     def since(self, now: int) -> Line:
         return [(f"  {number_format.age(self.question.asked_at, now)}", "quiet", "")] if self.question else []
@@ -141,7 +141,7 @@ def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list
     head = _head(need.view, glyphs)
     words: Line = [("  ", "", ""), *need.words, *([("   ", "", ""), *need.way] if need.way else [])]
     if need.asks:
-        what = "asks to run" if need.question and not question_of(need.question) else "asks"
+        what = "asks to run" if need.question and not approval_question(need.question) else "asks"
         more = f" ×{need.view.approvals}" if need.view.approvals > 1 else ""
         lines: list[Line] = [
             [*head, (f" {what}{more}", "", ""), *need.since(now)],

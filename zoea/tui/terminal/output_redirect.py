@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from zoea.process.hangup import go_dark
+from zoea.process.hangup import detach_terminal
 
 # As Textual's driver at its end: paste, wrapping, sizes, mouse and keys as before; the main screen; the cursor.
 _AS_BEFORE = (
@@ -64,13 +64,13 @@ def hand_back(modes: list[Any] | None) -> None:
             os.ttyname(sys.__stdout__.fileno()), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         )
         try:
-            go_dark()
+            detach_terminal()
             if modes is not None:
                 termios.tcsetattr(terminal, termios.TCSANOW, modes)
             os.write(terminal, _AS_BEFORE)
         finally:
             os.close(terminal)
-    go_dark()
+    detach_terminal()
 
 
 def _beside(number: int) -> IO[str]:

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from zoea.model.errors import StoreError
-from zoea.queries.request_summary import Sight, sight
+from zoea.queries.request_summary import MysisContext, read_context
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.conversation_reader import Source
 from zoea.tui.state.deferred_worker import Beside
@@ -36,7 +36,7 @@ class SightSide(Vertical):
     def __init__(self, source: Callable[[], Source | None], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source = source
-        self._sight = Sight()
+        self._sight = MysisContext()
         self._read_at = 0
         self._is_stale = True
         self._is_reading = False
@@ -60,7 +60,7 @@ class SightSide(Vertical):
 
     def reset(self) -> None:
         """It is another mysis's now."""
-        self._sight, self._read_at = Sight(), 0
+        self._sight, self._read_at = MysisContext(), 0
         self.changed()
 
     def tick(self) -> None:
@@ -80,7 +80,7 @@ class SightSide(Vertical):
 
     async def _read_beside(self, source: Source) -> None:
         try:
-            found = await asyncio.to_thread(sight, source.database, source.mysis_id)
+            found = await asyncio.to_thread(read_context, source.database, source.mysis_id)
         except StoreError as error:
             self.post_message(self.Failed(error))
             return

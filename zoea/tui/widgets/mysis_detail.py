@@ -31,7 +31,7 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import Line
 
 if TYPE_CHECKING:
-    from zoea.queries.request_summary import Seen
+    from zoea.queries.request_summary import RequestSummary
     from zoea.tui.conversation.blocks import Block
 
 REST_S = 0.08
@@ -70,7 +70,7 @@ class MysisDetail(Horizontal):
         self._view: MysisView | None = None
         self._nobody: list[list[Piece]] = []
         self._blocks: tuple[Block, ...] = ()
-        self._seen: Seen | None = None
+        self._seen: RequestSummary | None = None
         self._read: tuple[int, int] = (0, -1)
         self._timer: Timer | None = None
         self._is_reading = False
@@ -223,10 +223,10 @@ def brief(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     return left, right
 
 
-def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[Block, ...], Seen | None]:
+def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[Block, ...], RequestSummary | None]:
     from zoea.queries import conversation
-    from zoea.queries.request_summary import newest_request
+    from zoea.queries.request_summary import read_newest_request
     from zoea.tui.conversation.blocks import Marks, of_page
 
-    page = conversation.newest(database, mysis_id, memories=MEMORIES)
-    return of_page(page, now, Marks()), newest_request(database, mysis_id)
+    page = conversation.read_newest(database, mysis_id, memories=MEMORIES)
+    return of_page(page, now, Marks()), read_newest_request(database, mysis_id)
