@@ -12,19 +12,19 @@ import json
 import time
 from collections.abc import Callable
 
-from zoea.context import Answer, Frozen, LastAnswer, LatestSlice, Need, TurnRecord, TurnSoFar, encode, plan_turn
+from zoea.context import FrozenTurn, LastAnswer, LatestSlice, Need, NeedAnswer, TurnRecord, TurnSoFar, encode, plan_turn
 from zoea.model.enums import Role, Source
 from zoea.model.values import Memory, ToolCall
 
 
-def turn(memories: int, chars: int) -> tuple[Frozen, dict[Need, Answer]]:
+def turn(memories: int, chars: int) -> tuple[FrozenTurn, dict[Need, NeedAnswer]]:
     """A turn of one prompt and `memories - 1` slice messages whose results have `chars` characters."""
     past = [_memory(1, 1, 1, Role.USER, "old"), *_slice(1, 2, 2, 1, "r" * chars)]
     own = [_memory(4, 2, 1, Role.USER, "go")]
     while len(own) < memories:
         own += _slice(2, 4 + len(own), 1 + len(own), 1 + len(own), "r" * chars)
-    frozen = Frozen(1, 2, 2, system="s" * 2000, before=3, max_tokens=10_000_000, max_chars=100_000_000)
-    answers: dict[Need, Answer] = {
+    frozen = FrozenTurn(1, 2, 2, system="s" * 2000, before=3, max_tokens=10_000_000, max_chars=100_000_000)
+    answers: dict[Need, NeedAnswer] = {
         TurnSoFar(2): TurnRecord(tuple(own)),
         LatestSlice(3, 20): tuple(past),
         LastAnswer(3): (),
@@ -71,7 +71,7 @@ def measure() -> dict[str, float]:
     few, many = turn(11, 20), turn(201, 20)
     small, large = turn(11, 2000), turn(11, 90_000)
     tight, answers = turn(61, 4000)
-    pressed = Frozen(1, 2, 2, system=tight.system, before=3, max_tokens=8000)
+    pressed = FrozenTurn(1, 2, 2, system=tight.system, before=3, max_tokens=8000)
     ten = cpu_us(lambda: plan_turn(*few))
     hundreds = cpu_us(lambda: plan_turn(*many), repeats=20)
     planned = plan_turn(*few)

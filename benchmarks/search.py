@@ -34,7 +34,7 @@ from typing import Any
 
 from benchmarks.cost import machine, quantile
 from zoea.store.migrate import migrate
-from zoea.store.search import Column, Match, Query, fts_index, search_memories
+from zoea.store.search import MatchMode, MemoryQuery, SearchColumn, fts_index, search_memories
 
 MYSES = 100
 GROUP = 32
@@ -55,8 +55,8 @@ ABSENT = "qxzjvkw"
 COMMON = 40
 WAYS: dict[str, dict[str, Any]] = {
     "exact": {},
-    "ranked": {"match": Match.RANKED},
-    "any case": {"fold": True, "column": Column.ANY},
+    "ranked": {"match": MatchMode.RANKED},
+    "any case": {"fold": True, "column": SearchColumn.ANY},
 }
 BESIDE_AT = 100_000
 """Up to so many memories are asked for once more beside a writer."""
@@ -246,7 +246,7 @@ def searched(
     """Search for each of the texts and say how long that took: p50 in ms."""
 
     def ask(text: str) -> int:
-        return len(search_memories(connection, Query(text, mysis_ids=owners, **WAYS[way])).hits)
+        return len(search_memories(connection, MemoryQuery(text, mysis_ids=owners, **WAYS[way])).hits)
 
     p50, p95, hits = timed(ask, texts)
     whose = "one mysis" if owners else "swarm"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoea.context import Frozen, Plan, plan_turn
+from zoea.context import FrozenTurn, Plan, plan_turn
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
@@ -104,7 +104,7 @@ class PlanWatch:
         """A prompt is on its way, from now."""
         self.waiting[mysis_id] = time.perf_counter()
 
-    def _plan(self, frozen: Frozen, answers: Any) -> Plan:
+    def _plan(self, frozen: FrozenTurn, answers: Any) -> Plan:
         plan = plan_turn(frozen, answers)
         begun = self.waiting.pop(frozen.mysis_id, None)
         if begun is not None:

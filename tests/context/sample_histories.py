@@ -15,11 +15,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from zoea.context import (
-    Answer,
-    Frozen,
+    FrozenTurn,
     LastAnswer,
     LatestSlice,
     Need,
+    NeedAnswer,
     Note,
     Plan,
     StandingOrder,
@@ -124,10 +124,10 @@ class Recorder:
     def by_id(self) -> dict[int, Memory]:
         return {memory.id: memory for memory in self.memories}
 
-    def frozen(self, **changes: Any) -> Frozen:
+    def frozen(self, **changes: Any) -> FrozenTurn:
         """What the open turn froze, with the changes a test wants."""
         nudged = self.opened_by is OpenedBy.NUDGE
-        frozen = Frozen(
+        frozen = FrozenTurn(
             mysis_id=1,
             turn_id=self.turn * 10,
             turn_number=self.turn,
@@ -139,7 +139,7 @@ class Recorder:
         )
         return replace(frozen, **changes)
 
-    def answers(self, frozen: Frozen) -> dict[Need, Answer]:
+    def answers(self, frozen: FrozenTurn) -> dict[Need, NeedAnswer]:
         """Every need answered as the store answers it."""
         return {need: self._fetch(need) for need in needs(frozen)}
 
@@ -148,7 +148,7 @@ class Recorder:
         frozen = self.frozen(**changes)
         return plan_turn(frozen, self.answers(frozen))
 
-    def _fetch(self, need: Need) -> Answer:
+    def _fetch(self, need: Need) -> NeedAnswer:
         match need:
             case TurnSoFar():
                 return self.record()
@@ -244,7 +244,7 @@ class Story:
     recorder: Recorder
     moments: list[TurnRecord]
 
-    def at(self, moment: int, frozen: Frozen) -> Mapping[Need, Answer]:
+    def at(self, moment: int, frozen: FrozenTurn) -> Mapping[Need, NeedAnswer]:
         """The answers as they were at a moment."""
         return {**self.recorder.answers(frozen), TurnSoFar(frozen.turn_id): self.moments[moment]}
 

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from tests.context.sample_histories import Asked, Recorder
-from zoea.context import Plan, Reason, Status, StepKind, Variant, limit
+from zoea.context import PackStatus, Plan, Reason, StepKind, Variant, request_limit
 from zoea.model.enums import Role
 from zoea.model.errors import PlanError
 from zoea.model.values import Native
@@ -253,11 +253,11 @@ def test_a_system_prompt_beyond_the_budget_is_cut_before_the_turn_is_refused() -
 def test_the_effective_budget_is_the_least_of_all_bounds() -> None:
     recorder = Recorder()
     recorder.open("go")
-    assert limit(recorder.frozen(max_tokens=9000)).setting == "token_budget_per_agent"
-    windowed = limit(recorder.frozen(context_window=8192, max_output_tokens=1192))
+    assert request_limit(recorder.frozen(max_tokens=9000)).setting == "token_budget_per_agent"
+    windowed = request_limit(recorder.frozen(context_window=8192, max_output_tokens=1192))
     assert (windowed.tokens, windowed.setting) == (7000, "context_window")
-    assert limit(recorder.frozen(max_chars=4000)).tokens == 1000
-    assert limit(recorder.frozen(max_tokens=1000).tightened(0.75)).tokens == 750
+    assert request_limit(recorder.frozen(max_chars=4000)).tokens == 1000
+    assert request_limit(recorder.frozen(max_tokens=1000).tightened(0.75)).tokens == 750
 
 
 def test_a_turn_held_by_max_chars_says_so() -> None:
@@ -310,9 +310,9 @@ class TestStability:
         plans = self.long_turn(steps=60, max_tokens=4000, size=2000)
         seen = [plan.decision("history") for plan in plans]
         states = [decision.status for decision in seen if decision is not None]
-        first_skip = states.index(Status.SKIPPED)
-        assert set(states[:first_skip]) == {Status.INCLUDED}
-        assert set(states[first_skip:]) == {Status.SKIPPED}
+        first_skip = states.index(PackStatus.SKIPPED)
+        assert set(states[:first_skip]) == {PackStatus.INCLUDED}
+        assert set(states[first_skip:]) == {PackStatus.SKIPPED}
 
     def test_between_compactions_every_message_is_the_same_bytes(self) -> None:
         plans = self.long_turn(steps=40, max_tokens=6000, size=2000)

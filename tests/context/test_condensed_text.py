@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.context.condensed_text import LEAST, cut_arguments, cut_end, cut_text, folded, identifiers, lines
+from zoea.context.condensed_text import (
+    LEAST,
+    cut_arguments,
+    cut_end,
+    cut_text,
+    find_identifiers,
+    fold_slice,
+    join_folds,
+)
 from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 
@@ -86,11 +94,11 @@ def test_identifiers_are_keyed_values_mixed_words_and_quoted_names() -> None:
         '{"session_id": "s-77", "ship": {"id": 12}, "to": "belt_alpha", "at": "2026-11-21T10:00:00Z",'
         ' "playerId": "P1", "credits": 900, "day": "2026-11-21"} trace 3f2b8c1e-1111-4222-8333-123456789abc token=tk_9'
     )
-    assert identifiers(text) == ["s-77", "12", "belt_alpha", "P1", "3f2b8c1e-1111-4222-8333-123456789abc", "tk_9"]
+    assert find_identifiers(text) == ["s-77", "12", "belt_alpha", "P1", "3f2b8c1e-1111-4222-8333-123456789abc", "tk_9"]
 
 
 def test_ordinary_words_and_numbers_are_no_identifiers() -> None:
-    assert identifiers("You mined 40 units of ore in 3 minutes; fuel is at 87.5 percent.") == []
+    assert find_identifiers("You mined 40 units of ore in 3 minutes; fuel is at 87.5 percent.") == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +107,7 @@ def test_ordinary_words_and_numbers_are_no_identifiers() -> None:
 )
 def test_finding_identifiers_takes_one_pass_whatever_the_text(piece: str) -> None:
     started = time.process_time()
-    identifiers(piece * (100_000 // len(piece)))
+    find_identifiers(piece * (100_000 // len(piece)))
     assert time.process_time() - started < 1.0
 
 
@@ -113,9 +121,9 @@ def test_a_line_says_tool_arguments_outcome_and_identifiers() -> None:
         RequestMessage(Role.TOOL, '{"ore_id": "o-1"}', call_id="c1"),
         RequestMessage(Role.TOOL, "no market", call_id="c2", is_error=True),
     )
-    text = lines(answer, results, 100).split("\n")
+    text = fold_slice(answer, results, 100).split("\n")
     assert text[0] == "said: Mining now."
     assert text[1] == 'mine({"at": 1}) ok: o-1'
     assert text[2].startswith("sell({zzz")
     assert text[2].endswith("…) error")
-    assert folded(["a", "", "b"]) == "(earlier in this turn: a\nb)"
+    assert join_folds(["a", "", "b"]) == "(earlier in this turn: a\nb)"

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context.sample_histories import Asked, Recorder
-from zoea.context import Frozen, Pack, Plan, encode, memories_of, plan, rebuild
+from zoea.context import FrozenTurn, Pack, Plan, encode, memories_of, plan, rebuild
 from zoea.model.enums import OpenedBy, Role, Source
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Native
 
 FROZEN = st.builds(
-    Frozen,
+    FrozenTurn,
     mysis_id=st.integers(1),
     turn_id=st.integers(1),
     turn_number=st.integers(1),
@@ -33,12 +33,12 @@ FROZEN = st.builds(
 
 
 @given(FROZEN)
-def test_a_frozen_turn_comes_back_from_json_with_its_prompt_handed_in(frozen: Frozen) -> None:
-    assert Frozen.from_json(frozen.to_json(), system=frozen.system) == frozen
+def test_a_frozen_turn_comes_back_from_json_with_its_prompt_handed_in(frozen: FrozenTurn) -> None:
+    assert FrozenTurn.from_json(frozen.to_json(), system=frozen.system) == frozen
 
 
 def test_its_json_holds_the_template_by_hash_and_not_its_text() -> None:
-    text = Frozen(1, 2, 3, system="the secret prompt", template_hash="abc").to_json()
+    text = FrozenTurn(1, 2, 3, system="the secret prompt", template_hash="abc").to_json()
     assert "secret" not in text
     assert json.loads(text)["template_hash"] == "abc"
 
@@ -49,7 +49,7 @@ def test_its_json_holds_the_template_by_hash_and_not_its_text() -> None:
 )
 def test_damaged_or_newer_json_is_an_error_with_a_hint(text: str) -> None:
     with pytest.raises(PlanError) as raised:
-        Frozen.from_json(text, system="")
+        FrozenTurn.from_json(text, system="")
     assert raised.value.hint
 
 

@@ -14,25 +14,25 @@ from hypothesis import strategies as st
 from tests.context.sample_histories import Story, stories
 from zoea.context import (
     HEADROOM,
-    Answer,
-    Frozen,
+    FrozenTurn,
     Need,
+    NeedAnswer,
+    PackStatus,
     Plan,
-    Status,
     StepKind,
     TurnRecord,
     TurnSoFar,
     encode,
-    limit,
     message_tokens,
     packs,
     plan_turn,
     rebuild,
+    request_limit,
     request_tokens,
 )
-from zoea.context.forms import FULL, show
-from zoea.context.slices import UnitKind
+from zoea.context.forms import FULL, render_memory
 from zoea.context.turn_packs import turn_units
+from zoea.context.units import UnitKind
 from zoea.model.enums import Role
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage
@@ -53,7 +53,7 @@ LIMITS = st.fixed_dictionaries(
 )
 
 
-def plans(story: Story, limits: dict[str, object]) -> list[tuple[Frozen, TurnRecord, Plan]]:
+def plans(story: Story, limits: dict[str, object]) -> list[tuple[FrozenTurn, TurnRecord, Plan]]:
     """The plan at each moment at which there is one."""
     frozen = story.recorder.frozen(**limits)
     out = []
@@ -69,7 +69,7 @@ def plans(story: Story, limits: dict[str, object]) -> list[tuple[Frozen, TurnRec
 def test_i1_no_request_exceeds_its_budget(story: Story, limits: dict[str, object]) -> None:
     for frozen, _, plan in plans(story, limits):
         tokens = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
-        assert tokens == plan.tokens <= limit(frozen).tokens <= frozen.max_tokens
+        assert tokens == plan.tokens <= request_limit(frozen).tokens <= frozen.max_tokens
         assert sum(len(message.content) for message in plan.messages) <= frozen.max_chars
 
 
@@ -97,16 +97,16 @@ def test_i1_a_turn_is_refused_only_where_its_shortest_form_does_not_fit(
         order = next((pack for pack in packs(frozen, answers) if pack.id == "order"), None)
         shown = [message for message in order.full if isinstance(message, RequestMessage)] if order else []
         least = 10 + frozen.tools_tokens + sum(map(message_tokens, shown)) + shortest(frozen, answers)
-        assert least * frozen.calibration + len(story.recorder.memories) > limit(frozen).tokens
+        assert least * frozen.calibration + len(story.recorder.memories) > request_limit(frozen).tokens
 
 
-def shortest(frozen: Frozen, answers: Mapping[Need, Answer]) -> int:
+def shortest(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> int:
     """Base tokens of the turn with all that may be shortened as short as it can be."""
     units, _ = turn_units(frozen, answers)
     slices = [unit for unit in units if unit.kind is UnitKind.SLICE]
     total = 0
     for place, unit in enumerate(units):
-        whole = [message_tokens(show(memory, FULL)) for memory in unit.memories] or [len(unit.text) // 4 + 6]
+        whole = [message_tokens(render_memory(memory, FULL)) for memory in unit.memories] or [len(unit.text) // 4 + 6]
         is_kept = any("login" in call.name for memory in unit.memories for call in memory.calls)
         if unit.kind is UnitKind.SLICE and unit is slices[-1] and not is_kept:
             total += whole[0] + sum(min(one, 112) for one in whole[1:])
@@ -117,7 +117,7 @@ def shortest(frozen: Frozen, answers: Mapping[Need, Answer]) -> int:
     return total
 
 
-def refusal_of(frozen: Frozen, answers: Mapping[Need, Answer]) -> PlanError | None:
+def refusal_of(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> PlanError | None:
     try:
         plan_turn(frozen, answers)
     except PlanError as error:
@@ -205,8 +205,8 @@ def test_i5_what_was_compacted_stays_so_and_only_gets_shorter(story: Story, limi
         for before in earlier.decisions:
             now_decision = later.decision(before.id)
             assert now_decision is not None
-            if before.status is Status.SKIPPED and has_answers(record):
-                assert now_decision.status is Status.SKIPPED
+            if before.status is PackStatus.SKIPPED and has_answers(record):
+                assert now_decision.status is PackStatus.SKIPPED
 
 
 def has_answers(record: TurnRecord) -> bool:
@@ -237,7 +237,7 @@ def test_i7_every_memory_of_the_turn_is_verbatim_or_reported(story: Story, limit
             assert verbatim != (memory.id in reported)
         assert {decision.id for decision in plan.decisions} >= {"system", "history", "situation", "turn", "tools"}
         for decision in plan.decisions:
-            if decision.status is Status.SKIPPED and decision.wanted_tokens:
+            if decision.status is PackStatus.SKIPPED and decision.wanted_tokens:
                 assert decision.setting
         if frozen.is_nudged:
             assert plan.decision("order") is not None
@@ -281,7 +281,7 @@ def test_under_no_pressure_nothing_is_touched_but_results_over_their_limit(
         assert all(step.kind in left_out for step in plan.steps)
 
 
-def units_of(story: Story, frozen: Frozen, record: TurnRecord) -> int:
+def units_of(story: Story, frozen: FrozenTurn, record: TurnRecord) -> int:
     units, _ = turn_units(frozen, {**story.at(0, frozen), TurnSoFar(frozen.turn_id): record})
     return len(units)
 
@@ -290,11 +290,11 @@ def units_of(story: Story, frozen: Frozen, record: TurnRecord) -> int:
 def test_a_compaction_frees_headroom_where_it_can(story: Story, limits: dict[str, object]) -> None:
     made = plans(story, limits)
     for (frozen, before, earlier), (_, record, later) in itertools.pairwise(made):
-        if extends(earlier, later) or later.tokens <= limit(frozen).tokens * HEADROOM:
+        if extends(earlier, later) or later.tokens <= request_limit(frozen).tokens * HEADROOM:
             continue
         if not has_answers(before):
             continue
         if units_of(story, frozen, record) > units_of(story, frozen, before) + 1:
             continue  # what came after the compaction may have used the headroom again
         optional = [one for one in later.decisions if one.id in ("history", "said", "situation")]
-        assert all(one.status is Status.SKIPPED for one in optional)
+        assert all(one.status is PackStatus.SKIPPED for one in optional)

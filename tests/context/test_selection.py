@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.context import Counter, Pack, Plan, Priority, Reason, Status, Variant, plan
+from zoea.context import Counter, Pack, PackStatus, Plan, Priority, Reason, Variant, plan
 from zoea.model.errors import SettingsError
 
 MARK = "\n\n[Context truncated to fit limit]\n"
@@ -80,14 +80,14 @@ def test_a_required_pack_stays_full_where_its_compact_form_is_larger() -> None:
 def test_an_optional_pack_is_compact_where_only_that_fits() -> None:
     result = plan([Pack("a", "s", "high", "x" * 400, compact="x" * 40)], max_tokens=60)
     (decision,) = result.decisions
-    assert (decision.status, decision.variant, decision.reason) == (Status.INCLUDED, Variant.COMPACT, Reason.BUDGET)
+    assert (decision.status, decision.variant, decision.reason) == (PackStatus.INCLUDED, Variant.COMPACT, Reason.BUDGET)
     assert decision.setting == "max_tokens = 100"
 
 
 @pytest.mark.parametrize("compact", [None, "", "x" * 300])
 def test_an_optional_pack_is_skipped_where_no_form_fits(compact: str | None) -> None:
     (decision,) = plan([Pack("a", "s", "high", "x" * 400, compact)], max_tokens=60).decisions
-    assert (decision.status, decision.variant, decision.reason) == (Status.SKIPPED, None, Reason.BUDGET)
+    assert (decision.status, decision.variant, decision.reason) == (PackStatus.SKIPPED, None, Reason.BUDGET)
     assert (decision.chars, decision.tokens, decision.wanted_tokens) == (0, 0, 100)
 
 
@@ -100,7 +100,7 @@ def test_a_skipped_pack_does_not_stop_later_smaller_ones() -> None:
 def test_a_pack_with_nothing_in_either_form_is_skipped_as_empty(priority: Priority) -> None:
     for compact in (None, "", ()):
         (decision,) = plan([Pack("a", "s", priority, "", compact)]).decisions
-        assert (decision.status, decision.reason) == (Status.SKIPPED, Reason.EMPTY)
+        assert (decision.status, decision.reason) == (PackStatus.SKIPPED, Reason.EMPTY)
 
 
 def test_the_named_setting_would_have_kept_the_pack() -> None:
@@ -214,7 +214,7 @@ class TestGuard:
         packs = [Pack("a", "s", "required", "a" * 100), Pack("b", "s", "required", "b" * 200, preserve=True)]
         result = plan(packs, max_chars=150)
         assert result.text == "b" * (150 - len(MARK)) + MARK
-        assert all(one.reason is Reason.MAX_CHARS and one.status is Status.INCLUDED for one in result.decisions)
+        assert all(one.reason is Reason.MAX_CHARS and one.status is PackStatus.INCLUDED for one in result.decisions)
 
     def test_a_pack_that_is_compact_because_of_the_budget_keeps_that_reason(self) -> None:
         packs = [Pack("a", "s", "high", "x" * 400, "x" * 40), Pack("b", "s", "low", "y" * 80, "y")]
@@ -249,6 +249,6 @@ def test_any_packs_give_a_plan_that_keeps_its_own_books(packs: list[Pack], max_t
     assert optional <= max(0, max_tokens - required) or result.truncation.applied
     for pack, one in zip(packs, result.decisions, strict=True):
         if one.priority is Priority.REQUIRED and (pack.full or pack.compact):
-            assert one.status is Status.INCLUDED
-        assert (one.status is Status.SKIPPED) == (one.variant is None)
+            assert one.status is PackStatus.INCLUDED
+        assert (one.status is PackStatus.SKIPPED) == (one.variant is None)
         assert bool(one.setting) == (one.reason in (Reason.BUDGET, Reason.MAX_CHARS))

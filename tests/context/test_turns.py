@@ -10,10 +10,10 @@ from tests.context.sample_histories import NUDGE, Asked, Recorder
 from zoea.context import (
     LastAnswer,
     LatestSlice,
+    PackStatus,
     Plan,
     Reason,
     StandingOrder,
-    Status,
     TurnRecord,
     TurnSoFar,
     Variant,
@@ -447,6 +447,6 @@ def test_tool_schemas_are_counted_and_are_no_message() -> None:
     plan = worked_example().plan(tools_tokens=300, calibration=1.5)
     decision = plan.decision("tools")
     assert decision is not None
-    assert (decision.tokens, decision.status) == (450, Status.INCLUDED)
+    assert (decision.tokens, decision.status) == (450, PackStatus.INCLUDED)
     assert len(plan.messages) == 8
     assert plan.budget.final_tokens == sum(one.tokens for one in plan.decisions)

@@ -24,7 +24,16 @@ from zoea.llm.provider_config import ProviderConfig, ToolMode
 from zoea.llm.registry import make_openai
 from zoea.model.enums import Finish, Role
 from zoea.model.ports import Provider
-from zoea.model.request import Answer, Delta, Held, ModelRequest, RequestCall, RequestMessage, StreamItem, ToolSpec
+from zoea.model.request import (
+    Answer,
+    Delta,
+    ModelRequest,
+    RequestCall,
+    RequestHeld,
+    RequestMessage,
+    StreamItem,
+    ToolSpec,
+)
 from zoea.process.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
@@ -245,7 +254,7 @@ async def test_a_model_ends_with_the_swarm_that_is_killed(shelf: LocalModels) ->
 async def test_the_embedded_provider_loads_the_model_when_it_is_wanted(embedded: EmbeddedProvider) -> None:
     assert [model.context_window for model in await embedded.models()] == [None]
     streamed = await items(embedded, asked("Use the tool mine now: 3 gold.", tools=TOOLS))
-    assert streamed[0] == Held("loading smollm2")
+    assert streamed[0] == RequestHeld("loading smollm2")
     answer = streamed[-1]
     assert isinstance(answer, Answer)
     valid_call(answer)

@@ -29,7 +29,7 @@ from zoea.model.errors import ProviderError, ZoeaError
 from zoea.model.request import ModelRequest
 from zoea.model.values import Lagged, MysisView, Receipt, Recipients
 from zoea.process.clock import SystemClock, SystemIds
-from zoea.settings import Settings, Templates, from_text
+from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store, WriterConnection
 from zoea.swarm import Commander, life
 from zoea.swarm.life import Lasting
@@ -258,7 +258,7 @@ async def main(path: Path, seed: int, mode: str) -> None:
     store = await ToldStore.open(path, clock_now=clock.now)
     toolbox = Toolbox(
         [UpstreamConfig("peer", server=server(chance))],
-        policies=lambda body: ToolPolicy(ask_destructive=from_text(body).tools.ask_destructive),
+        policies=lambda body: ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive),
         logs=path.parent,
     )
     toolbox.open()

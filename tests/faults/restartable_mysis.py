@@ -20,7 +20,7 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.settings import Settings, Templates, from_text
+from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store, WriterConnection, open_reader
 from zoea.swarm import Commander
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
@@ -163,7 +163,7 @@ async def _house(
 
     toolbox = Toolbox(
         [UpstreamConfig("peer", server=_server(ran))],
-        policies=lambda body: ToolPolicy(ask_destructive=from_text(body).tools.ask_destructive),
+        policies=lambda body: ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive),
         logs=folder,
     )
     toolbox.open()

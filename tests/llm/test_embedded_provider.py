@@ -25,7 +25,16 @@ from zoea.llm.provider_config import ProviderConfig, ToolMode
 from zoea.model.enums import ErrorClass, Role
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
-from zoea.model.request import Answer, Held, ModelInfo, ModelRequest, RequestMessage, Sent, StreamItem, ToolSpec
+from zoea.model.request import (
+    Answer,
+    ModelInfo,
+    ModelRequest,
+    RequestHeld,
+    RequestMessage,
+    RequestSent,
+    StreamItem,
+    ToolSpec,
+)
 from zoea.process.clock import SystemClock
 
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
@@ -116,8 +125,8 @@ async def test_the_first_request_is_held_while_the_model_loads_and_later_ones_ar
     embedded: EmbeddedProvider,
 ) -> None:
     first, second = await items(embedded, asked()), await items(embedded, asked())
-    assert first[:2] == [Held("loading tiny"), Sent()]
-    assert Held("loading tiny") not in second
+    assert first[:2] == [RequestHeld("loading tiny"), RequestSent()]
+    assert RequestHeld("loading tiny") not in second
     assert isinstance(second[-1], Answer)
     assert second[-1].text == "Hello from the model."
 

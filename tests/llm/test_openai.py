@@ -22,7 +22,7 @@ from zoea.llm.transport.cached_json import FAILED_FOR_US, UNLISTED_FOR_US
 from zoea.llm.transport.http_client import broken
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, AnswerCall, Delta, Held, ModelInfo, Sent
+from zoea.model.request import Answer, AnswerCall, Delta, ModelInfo, RequestHeld, RequestSent
 from zoea.model.values import Usage
 
 LOOK = Call("scan", '{"sector": "ä7"}', "call_x")
@@ -602,9 +602,9 @@ async def test_an_overloaded_server_with_a_time_closes_the_gate(status: int) -> 
         assert caught.value.retry_after == 0.3
         server.outage(0)
         found = await items(source)
-        assert isinstance(found[0], Held)
+        assert isinstance(found[0], RequestHeld)
         assert found[0].until is not None
-        assert found.index(Sent()) == sum(isinstance(item, Held) for item in found)
+        assert found.index(RequestSent()) == sum(isinstance(item, RequestHeld) for item in found)
         assert isinstance(found[-1], Answer)
         await source.close()
 

@@ -17,7 +17,7 @@ from zoea.llm.transport.backoff import RETRIES, backoff
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
-from zoea.model.request import Answer, Held
+from zoea.model.request import Answer, RequestHeld
 
 MYSES = 500
 CONCURRENCY = 32
@@ -35,7 +35,7 @@ async def persist(source: Provider, clock: LoopClock, seen: list[int]) -> int:
             await clock.sleep_until(clock.now() + round(wait * 1e6))
             continue
         assert isinstance(found[-1], Answer)
-        seen.append(sum(isinstance(item, Held) for item in found))
+        seen.append(sum(isinstance(item, RequestHeld) for item in found))
         return attempt
     raise AssertionError("unreachable")
 

@@ -17,7 +17,14 @@ from zoea.model.enums import Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
 from zoea.queries import swarm_search
-from zoea.queries.swarm_search import Spot, SwarmSearcher, SwarmSearchHit, SwarmSearchQuery, parse_moment, parse_search
+from zoea.queries.swarm_search import (
+    HitPlace,
+    SwarmSearcher,
+    SwarmSearchHit,
+    SwarmSearchQuery,
+    parse_moment,
+    parse_search,
+)
 from zoea.settings import Settings
 from zoea.store import WriterConnection
 from zoea.store.database_file import open_reader
@@ -55,17 +62,17 @@ def marked(hit: SwarmSearchHit) -> str:
 @pytest.mark.parametrize(
     ("typed", "spot", "role", "mark"),
     [
-        ("osprey", Spot.REASONING, Role.ASSISTANT, "Osprey"),
-        ("two holds", Spot.CONTENT, Role.ASSISTANT, "two holds"),
-        ("100% [/]", Spot.CONTENT, Role.ASSISTANT, "100% [/]"),
-        ("漢字", Spot.CONTENT, Role.ASSISTANT, "漢字"),
-        ("survey", Spot.CONTENT, Role.USER, "Survey"),
-        ("look did", Spot.CONTENT, Role.TOOL, "look did"),
-        ('{"text', Spot.CALL, Role.ASSISTANT, '{"text'),
+        ("osprey", HitPlace.REASONING, Role.ASSISTANT, "Osprey"),
+        ("two holds", HitPlace.CONTENT, Role.ASSISTANT, "two holds"),
+        ("100% [/]", HitPlace.CONTENT, Role.ASSISTANT, "100% [/]"),
+        ("漢字", HitPlace.CONTENT, Role.ASSISTANT, "漢字"),
+        ("survey", HitPlace.CONTENT, Role.USER, "Survey"),
+        ("look did", HitPlace.CONTENT, Role.TOOL, "look did"),
+        ('{"text', HitPlace.CALL, Role.ASSISTANT, '{"text'),
     ],
 )
 async def test_words_are_found_wherever_they_stand(
-    database: Path, typed: str, spot: Spot, role: Role, mark: str
+    database: Path, typed: str, spot: HitPlace, role: Role, mark: str
 ) -> None:
     hits = found(database, typed)
     assert {(hit.spot, hit.role, marked(hit)) for hit in hits} == {(spot, role, mark)}

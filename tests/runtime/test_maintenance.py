@@ -18,7 +18,7 @@ from zoea.runtime import maintenance
 from zoea.runtime.maintenance import apply_retention, run_maintenance
 from zoea.settings.paths import Places, places
 from zoea.store import Store, retention
-from zoea.store.retention import Keep, Removed
+from zoea.store.retention import RemovedCounts, RetentionRule
 from zoea.store.search import fts_index
 
 CLOCK = SystemClock()
@@ -56,7 +56,7 @@ async def test_the_owner_lets_go_what_the_rule_says_and_merges_when_nobody_write
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
-    async with run_maintenance(store, CLOCK, Keep(days=1)):
+    async with run_maintenance(store, CLOCK, RetentionRule(days=1)):
         await until(store, "SELECT count(*) FROM memory", 100)
         await until(store, "SELECT count(DISTINCT segid) FROM memory_exact_idx", 1)
     (row,) = await store.read("SELECT sum(turns), sum(memories), max(who) FROM removal")
@@ -79,7 +79,7 @@ async def test_without_a_rule_nothing_is_removed_and_indexes_are_merged(
 
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(fts_index, "merge", merge)
-    async with run_maintenance(store, CLOCK, Keep()), asyncio.timeout(30):
+    async with run_maintenance(store, CLOCK, RetentionRule()), asyncio.timeout(30):
         await merged.wait()
     assert (await store.read("SELECT count(*) FROM memory"))[0][0] == 200
 
@@ -94,28 +94,30 @@ async def test_a_full_disk_does_not_end_the_care(store: Store, monkeypatch: pyte
         raise StoreFull("no space")
 
     monkeypatch.setattr(maintenance, "_merge", fails)
-    async with run_maintenance(store, CLOCK, Keep()), asyncio.timeout(30):
+    async with run_maintenance(store, CLOCK, RetentionRule()), asyncio.timeout(30):
         while tried < 3:  # noqa: ASYNC110  counted by the task that is looked at
             await asyncio.sleep(0.01)
 
 
 async def test_what_is_let_go_goes_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "TURNS", 10)
-    removed = await apply_retention(store, Keep(memories=1), who="a test")
+    removed = await apply_retention(store, RetentionRule(memories=1), who="a test")
     assert (removed.turns, removed.memories) == (26, 100)
     assert (await store.read("SELECT count(*) FROM removal"))[0][0] == 3
-    assert (await apply_retention(store, Keep(memories=1))).turns == 0
+    assert (await apply_retention(store, RetentionRule(memories=1))).turns == 0
 
 
 async def test_what_was_removed_before_a_kill_leaves_the_indexes_afterwards(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
-    keep = Keep(memories=1)
-    removed = await store.write(lambda connection: retention.forget(connection, 1, keep, now=CLOCK.now(), who="a test"))
+    keep = RetentionRule(memories=1)
+    removed = await store.write(
+        lambda connection: retention.remove_turns(connection, 1, keep, now=CLOCK.now(), who="a test")
+    )
     assert removed.memories == 100
     # Killed here; whoever comes next has no rule any more.
-    async with run_maintenance(store, CLOCK, Keep()):
+    async with run_maintenance(store, CLOCK, RetentionRule()):
         await until(store, f"SELECT count(*) FROM ({retention.IS_UNMERGED})", 0)
     assert (await store.read("SELECT count(DISTINCT segid) FROM memory_exact_idx"))[0][0] == 1
 
@@ -124,10 +126,10 @@ async def test_what_no_turn_ever_took_goes_by_its_age_alone_and_is_written_down(
     said = "INSERT INTO message(content, sender_kind, kind, created_at) VALUES (?, 'commander', 'broadcast', ?)"
     await store.write(lambda connection: connection.execute(said, ("old", 1)))
     await store.write(lambda connection: connection.execute(said, ("young", CLOCK.now())))
-    assert await apply_retention(store, Keep(memories=1000)) == Removed()
-    assert (await apply_retention(store, Keep(days=100_000))) == Removed()
+    assert await apply_retention(store, RetentionRule(memories=1000)) == RemovedCounts()
+    assert (await apply_retention(store, RetentionRule(days=100_000))) == RemovedCounts()
     assert (await store.read("SELECT count(*) FROM message"))[0][0] == 2
-    await apply_retention(store, Keep(days=10_000), who="a test")
+    await apply_retention(store, RetentionRule(days=10_000), who="a test")
     assert [row["content"] for row in await store.read("SELECT content FROM message")] == ["young"]
     (row,) = await store.read("SELECT who, why, turns, memories, characters FROM removal WHERE mysis_id IS NULL")
     assert tuple(row) == ("a test", "keep 10000 days", 0, 0, 3)

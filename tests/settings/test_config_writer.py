@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
-from zoea.settings.config_writer import path_of, set_keys
+from zoea.settings.config_writer import parse_key, set_keys
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.layers import load
 from zoea.settings.paths import places
-from zoea.settings.reference import sample
+from zoea.settings.reference import render_sample
 
 OLD = """\
 # mine
@@ -50,9 +50,9 @@ def test_only_the_key_meant_changes(file: Path) -> None:
 
 
 def test_a_key_of_the_sample_file_is_set_where_its_comment_stands(file: Path) -> None:
-    file.write_text(sample())
+    file.write_text(render_sample())
     set_keys(file, {"world.seed": 7, "tui.theme": "tide", "loop.volatile": ("a", "b")})
-    lines = sample().replace("#seed = 1", "seed = 7").replace('#theme = "nova"', 'theme = "tide"')
+    lines = render_sample().replace("#seed = 1", "seed = 7").replace('#theme = "nova"', 'theme = "tide"')
     assert [line for line in file.read_text().splitlines() if line not in lines.splitlines()] == [
         'volatile = ["a", "b"]'
     ]
@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["a b", "", "a = 1\nb"])
 def test_what_is_no_key_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        path_of(key)
+        parse_key(key)
 
 
 def test_keys_of_actions_may_be_written_with_or_without_quotes() -> None:
@@ -159,7 +159,7 @@ def test_whatever_is_written_is_read_back(tmp_path_factory: pytest.TempPathFacto
     found = tomllib.loads(file.read_text())
     for key, value in values.items():
         node: Any = found
-        for part in path_of(key):
+        for part in parse_key(key):
             node = node.get(part) if isinstance(node, dict) else None
         assert node == value
     assert "# not more" in file.read_text() or values.get("swarm.max_myses", 0) is None

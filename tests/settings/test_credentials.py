@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
 from zoea.settings.credentials import CredentialMissing, Credentials, _parse, _text
-from zoea.settings.private_file import write_closed
+from zoea.settings.private_file import write_private
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_ours_and_leaves_nothing_b
         Credentials(tmp_path / "data" / "credentials.toml").set("a", "1")
     (tmp_path / "folder" / "inner").mkdir(parents=True)
     with pytest.raises(SettingsError, match="cannot be written"):
-        write_closed(tmp_path / "folder", "x")
+        write_private(tmp_path / "folder", "x")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["cwd", "data", "folder", "home"]
 
 

@@ -10,8 +10,8 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.settings.document import MAX_BYTES, parse_document, read_document, statements
-from zoea.settings.key_paths import Layer, Origin, leaves
+from zoea.settings.document import MAX_BYTES, parse_document, read_document, split_statements
+from zoea.settings.key_paths import Layer, Origin, iterate_leaves
 
 HERE = Origin(Layer.USER, "c.toml")
 
@@ -54,15 +54,15 @@ def test_whatever_a_file_holds_its_lines_name_exactly_its_keys(tree: dict[str, o
     assert document.problems == ()
     assert document.tree == tree
     lines = text.split("\n")
-    for path, _ in leaves(tree):
+    for path, _ in iterate_leaves(tree):
         assert lines[document.lines[path] - 1].strip()
-    named = {path for path, _ in leaves(tree)} | {(key,) for key in tree}
+    named = {path for path, _ in iterate_leaves(tree)} | {(key,) for key in tree}
     assert set(document.lines) == named
 
 
 @given(_texts)
 def test_statements_end_for_any_text(text: str) -> None:
-    cut = list(statements(text))
+    cut = list(split_statements(text))
     assert all(text[start:].startswith(statement) for start, statement in cut)
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as strength
 from hypothesis import strategies as st
 
-from zoea.settings.early_settings import Early, early
+from zoea.settings.early_settings import EarlySettings, read_early_settings
 from zoea.settings.layers import load
 from zoea.settings.paths import Places
 
@@ -37,7 +37,7 @@ def test_it_agrees_with_the_settings_in_all_layers(
         for name, value in environment.items()
     }
     tui = load(Places(tmp_path, config, tmp_path), project_dir=here, env=env).settings.tui
-    found = early(config, env, here)
+    found = read_early_settings(config, env, here)
     assert (found.theme or "nova", found.reduced_motion, found.bell) == (tui.theme, tui.reduced_motion, tui.bell)
     assert dict(found.keys) == tui.keys
 
@@ -48,9 +48,9 @@ def test_it_agrees_with_the_settings_in_all_layers(
 )
 def test_what_is_wrong_is_left_to_the_validated_reading(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text)
-    assert early(tmp_path, {"ZOEA_TUI__KEYS": "{"}, tmp_path) == Early("", False, True, {})
+    assert read_early_settings(tmp_path, {"ZOEA_TUI__KEYS": "{"}, tmp_path) == EarlySettings("", False, True, {})
 
 
 def test_action_ids_may_be_written_as_tables(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[tui.keys]\nswarm.hold = 'f5'\n")
-    assert early(tmp_path, {}, tmp_path).keys == {"swarm.hold": "f5"}
+    assert read_early_settings(tmp_path, {}, tmp_path).keys == {"swarm.hold": "f5"}

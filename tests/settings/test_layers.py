@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
-from zoea.settings.key_paths import Layer, SettingsInvalid, Source, leaves, look, merged
-from zoea.settings.layers import Loaded, environment, load, problems
+from zoea.settings.key_paths import Layer, LayerValues, SettingsInvalid, get_value, iterate_leaves, merge_trees
+from zoea.settings.layers import LoadedSettings, check_settings, load, read_environment
 from zoea.settings.paths import places
 
 USER, PROJECT = "user", "project"
@@ -19,7 +19,7 @@ USER, PROJECT = "user", "project"
 
 def loaded(
     user: str = "", project: str = "", env: dict[str, str] | None = None, overrides: dict[str, Any] | None = None
-) -> Loaded:
+) -> LoadedSettings:
     where = places(configured=False)
     where.make_config()
     where.config_file.write_text(user)
@@ -159,7 +159,7 @@ def test_environment_variables_are_matched_to_known_names_without_case() -> None
 
 def test_an_empty_variable_is_unset_and_foreign_ones_are_left_alone() -> None:
     env = {"ZOEA_SWARM__MAX_MYSES": "", "ZOEA_DATA_DIR": "/x", "ZOEA_SOAK": "1", "PATH": "/bin", "SWARM__X": "1"}
-    assert environment(env, {}) == []
+    assert read_environment(env, {}) == []
 
 
 def test_a_wrong_variable_is_named() -> None:
@@ -219,7 +219,7 @@ def test_the_check_lists_settings_and_templates_together() -> None:
     where.config_file.write_text("[swarm]\nmax_myses = 0")
     where.templates.mkdir()
     (where.templates / "bad.toml").write_text("promt = 'x'")
-    assert [(one.key, one.origin.line, one.nearest) for one in problems(where)] == [
+    assert [(one.key, one.origin.line, one.nearest) for one in check_settings(where)] == [
         ("swarm.max_myses", 2, ""),
         ("promt", 1, "prompt"),
     ]
@@ -235,11 +235,11 @@ _trees = st.recursive(
 def test_laying_layers_over_each_other_is_associative_and_the_highest_wins(
     one: dict[str, Any], two: dict[str, Any], three: dict[str, Any]
 ) -> None:
-    both = merged(merged(one, two), three)
-    for path, value in leaves(three):
-        assert look(both, path) == value
+    both = merge_trees(merge_trees(one, two), three)
+    for path, value in iterate_leaves(three):
+        assert get_value(both, path) == value
     if _same_shape(one, two, three):
-        assert both == merged(one, merged(two, three))
+        assert both == merge_trees(one, merge_trees(two, three))
 
 
 def _same_shape(*trees: dict[str, Any]) -> bool:
@@ -258,4 +258,4 @@ def _same_shape(*trees: dict[str, Any]) -> bool:
 
 
 def test_a_source_never_shows_its_values() -> None:
-    assert "sk-x" not in repr(Source(Layer.USER, {"a": "sk-x"}))
+    assert "sk-x" not in repr(LayerValues(Layer.USER, {"a": "sk-x"}))

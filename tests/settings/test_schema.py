@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
-from zoea.settings.fields import lowest, seconds
-from zoea.settings.key_paths import look
-from zoea.settings.problems import TABLES, fields_at
-from zoea.settings.schema import Settings, disagreements
+from zoea.settings.fields import lowest_bound, parse_seconds
+from zoea.settings.key_paths import get_value
+from zoea.settings.problems import TABLES, model_at
+from zoea.settings.schema import Settings, find_conflicts
 from zoea.settings.template import Template
 
 
@@ -70,18 +70,18 @@ from zoea.settings.template import Template
     ],
 )
 def test_the_defaults_are_those_of_the_specification(key: str, value: Any) -> None:
-    assert look(Settings().model_dump(), tuple(key.split("."))) == value
+    assert get_value(Settings().model_dump(), tuple(key.split("."))) == value
 
 
 def test_the_defaults_agree_with_each_other() -> None:
-    assert disagreements(Settings()) == []
+    assert find_conflicts(Settings()) == []
 
 
 @pytest.mark.parametrize("model", [Settings, Template])
 def test_every_field_has_a_title_and_a_description_for_forms(model: type[BaseModel]) -> None:
     for name, field in model.model_fields.items():
         assert field.title, name
-        section = TABLES.get(name) or fields_at(model, (name,))
+        section = TABLES.get(name) or model_at(model, (name,))
         if section is None:
             assert field.description, name
             continue
@@ -96,7 +96,7 @@ def test_every_field_has_a_title_and_a_description_for_forms(model: type[BaseMod
     [("30s", 30), ("2m", 120), ("1h30m", 5400), ("500ms", 0.5), ("1.5 h", 5400), (7, 7), ("7", 7), ("1d", 86400)],
 )
 def test_durations_are_written_as_people_write_them(written: Any, meant: float) -> None:
-    assert seconds(written) == pytest.approx(meant)
+    assert parse_seconds(written) == pytest.approx(meant)
     assert Settings.model_validate({"nudge": {"idle_interval": written}}).nudge.idle_interval == pytest.approx(meant)
 
 
@@ -188,7 +188,7 @@ def test_thinking_is_a_flag_a_number_or_a_word(written: Any, meant: Any) -> None
     ],
 )
 def test_what_disagrees_is_named(tree: dict[str, Any], key: str) -> None:
-    assert [".".join(path) for path, _ in disagreements(Settings.model_validate(tree))] == [key]
+    assert [".".join(path) for path, _ in find_conflicts(Settings.model_validate(tree))] == [key]
 
 
 def test_a_type_of_provider_works_without_configuration() -> None:
@@ -223,7 +223,7 @@ def test_an_upstream_s_own_limits_go_over_the_defaults() -> None:
 
 @given(st.dictionaries(st.text(max_size=3), st.none() | st.integers(1, 100), min_size=1))
 def test_the_lowest_bound_wins_and_none_is_above_all(values: dict[str, int | None]) -> None:
-    who, what = lowest(values)
+    who, what = lowest_bound(values)
     assert values[who] == what
     bounds = [value for value in values.values() if value is not None]
     assert what == (min(bounds) if bounds else None)

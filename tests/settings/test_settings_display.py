@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.settings.layers import Loaded, load
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import places
-from zoea.settings.reference import reference, sample
-from zoea.settings.schema import Settings, disagreements
-from zoea.settings.settings_display import HIDDEN, printable, rows, safe, toml
+from zoea.settings.reference import render_reference, render_sample
+from zoea.settings.schema import Settings, find_conflicts
+from zoea.settings.settings_display import HIDDEN, escape_unprintable, format_toml, hide_secrets, list_settings
 
 ROOT = Path(__file__).parents[2]
 SECRET = "sk-very-secret-0123456789"
@@ -38,7 +38,7 @@ headers = {{ C = "{SECRET}" }}
 """
 
 
-def loaded(user: str = USER) -> Loaded:
+def loaded(user: str = USER) -> LoadedSettings:
     where = places(configured=False)
     where.make_config()
     where.config_file.write_text(user)
@@ -46,7 +46,7 @@ def loaded(user: str = USER) -> Loaded:
 
 
 def test_no_secret_is_shown() -> None:
-    shown = "\n".join(f"{row.key} {row.text} {row.value!r}" for row in rows(loaded()))
+    shown = "\n".join(f"{row.key} {row.text} {row.value!r}" for row in list_settings(loaded()))
     assert SECRET not in shown
     assert HIDDEN in shown
 
@@ -60,7 +60,7 @@ def test_no_secret_is_in_a_repr() -> None:
 
 
 def test_references_and_harmless_values_are_shown() -> None:
-    shown = {row.key: row.text for row in rows(loaded())}
+    shown = {row.key: row.text for row in list_settings(loaded())}
     assert shown["provider.a.api_key"] == '"env:KEY"'
     assert shown["provider.a.headers.X"] == '"env:X"'
     assert shown["provider.a.options.top_k"] == "3"
@@ -74,17 +74,17 @@ def test_references_and_harmless_values_are_shown() -> None:
 
 
 def test_an_address_that_cannot_be_read_is_hidden() -> None:
-    assert safe(("provider", "x", "base_url"), "http://[::1") == HIDDEN
+    assert hide_secrets(("provider", "x", "base_url"), "http://[::1") == HIDDEN
 
 
 @given(st.text())
 def test_nothing_shown_can_steer_a_terminal(text: str) -> None:
-    assert printable(text).isprintable()
+    assert escape_unprintable(text).isprintable()
 
 
 @pytest.mark.parametrize("value", [True, 3, 2.5, "a\x1b[31m", ("a", "b"), ["x"], {}])
 def test_a_value_is_shown_as_one_line_of_toml(value: Any) -> None:
-    assert "\n" not in toml(value)
+    assert "\n" not in format_toml(value)
 
 
 def _uncommented(text: str) -> str:
@@ -92,20 +92,20 @@ def _uncommented(text: str) -> str:
 
 
 def test_the_sample_as_written_changes_nothing() -> None:
-    assert Settings.model_validate(tomllib.loads(sample())) == Settings()
+    assert Settings.model_validate(tomllib.loads(render_sample())) == Settings()
 
 
 def test_every_key_of_the_sample_is_valid_once_its_mark_is_removed() -> None:
-    found = Settings.model_validate(tomllib.loads(_uncommented(sample())))
+    found = Settings.model_validate(tomllib.loads(_uncommented(render_sample())))
     assert found.model_copy(update={"provider": {}, "upstream": {}}) == Settings()
     assert set(found.provider) == {"local", "claude"}
     assert set(found.upstream) == {"git", "shared-world"}
-    assert disagreements(found) == []
+    assert find_conflicts(found) == []
 
 
 def test_the_checked_in_reference_is_fresh() -> None:
     page = ROOT / "documentation" / "reference" / "settings.md"
-    assert page.read_text() == reference(), (
+    assert page.read_text() == render_reference(), (
         "run: python -m zoea.settings.reference > documentation/reference/settings.md"
     )
 
@@ -114,11 +114,11 @@ def test_the_reference_is_written_by_its_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "zoea.settings.reference"], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout == reference()
+    assert done.stdout == render_reference()
 
 
 def test_the_reference_names_every_section_and_the_keys_that_need_trust() -> None:
-    page = reference()
+    page = render_reference()
     for name in Settings.model_fields:
         assert f"[{name}" in page or f"`{name}`" in page
     assert "| `command` | text |" in page

@@ -15,7 +15,7 @@ from zoea.settings.key_paths import Layer, SettingsInvalid
 from zoea.settings.layers import load
 from zoea.settings.paths import places
 from zoea.settings.schema import Settings
-from zoea.settings.template import Template, effective, from_text
+from zoea.settings.template import Template, effective_settings, parse_template
 from zoea.settings.template_library import SHIPPED, Level, Templates
 from zoea.settings.trust import Trust
 
@@ -61,13 +61,13 @@ def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
 def test_a_shipped_template_agrees_with_the_default_settings(name: str) -> None:
     template = Templates().get(name)
     assert template.title
-    assert effective(Settings(), template).context.strategy == "turns"
+    assert effective_settings(Settings(), template).context.strategy == "turns"
 
 
 @pytest.mark.parametrize("name", ["reef", "miner", "scout", "trader"])
 def test_the_templates_of_reef_are_nudged_fast_and_without_bound(name: str) -> None:
     template = Templates().get(name)
-    settings = effective(Settings(), template)
+    settings = effective_settings(Settings(), template)
     assert settings.nudge.max_per_hour == 0
     assert settings.nudge.idle_interval == 2
     assert template.opening
@@ -166,7 +166,7 @@ def test_the_text_of_a_template_gives_the_same_template_back(library: Templates,
         '[budget]\nmysis = "none"\nswarm_per_day = 5\n[loop]\nexempt = "a,b"\n[tools]\nask = ["*"]\n'
     )
     template = library.get("full")
-    again = from_text(template.text)
+    again = parse_template(template.text)
     assert again == template
     assert again.hash == template.hash
     assert again.overrides() == template.overrides()
@@ -184,7 +184,7 @@ def test_the_text_of_a_template_gives_the_same_template_back(library: Templates,
     )
 )
 def test_identity_is_the_text(template: Template) -> None:
-    again = from_text(template.text)
+    again = parse_template(template.text)
     assert again.text == template.text
     assert again.hash == template.hash
     assert len(template.hash) == 32
@@ -204,19 +204,19 @@ def test_a_text_of_a_later_zoea_is_read_as_far_as_it_is_known() -> None:
     plain = json.loads(Templates().get("miner").text)
     plain["hologram"] = True
     plain["nudge"]["colour"] = "red"
-    assert from_text(json.dumps(plain)) == Templates().get("miner")
+    assert parse_template(json.dumps(plain)) == Templates().get("miner")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"zoea_template": 1, "run": "x"}', "[" * 9000])
 def test_what_is_no_template_is_refused(text: str) -> None:
     with pytest.raises(TemplateError):
-        from_text(text)
+        parse_template(text)
 
 
 def test_a_template_s_sections_go_over_the_settings() -> None:
     settings = Settings.model_validate({"nudge": {"idle_interval": 9, "wait_interval": 8}, "turn": {"timeout": 7}})
     template = Template.model_validate({"name": "x", "nudge": {"idle_interval": 1}, "strategy": "turns"})
-    found = effective(settings, template)
+    found = effective_settings(settings, template)
     assert (found.nudge.idle_interval, found.nudge.wait_interval, found.turn.timeout) == (1, 8, 7)
 
 
@@ -236,7 +236,7 @@ def test_a_template_s_sections_go_over_the_settings() -> None:
 def test_of_a_budget_the_lower_of_settings_and_template_holds(
     settings: dict[str, Any], template: dict[str, Any], holds: int | None
 ) -> None:
-    merged = effective(
+    merged = effective_settings(
         Settings.model_validate({"budget": settings}), Template.model_validate({"name": "x", "budget": template})
     )
     assert merged.budget.background == holds
@@ -245,14 +245,15 @@ def test_of_a_budget_the_lower_of_settings_and_template_holds(
 def test_enforcement_is_the_template_s_word() -> None:
     template = Template.model_validate({"name": "x", "budget": {"enforcement": "hard"}})
     assert (
-        effective(Settings.model_validate({"budget": {"enforcement": "soft"}}), template).budget.enforcement == "hard"
+        effective_settings(Settings.model_validate({"budget": {"enforcement": "soft"}}), template).budget.enforcement
+        == "hard"
     )
 
 
 def test_a_template_that_does_not_agree_with_the_settings_is_an_error() -> None:
     template = Template.model_validate({"name": "x", "budget": {"token_budget_per_task": 10_000}})
     with pytest.raises(TemplateError, match=r"budget\.token_budget_per_task"):
-        effective(Settings(), template)
+        effective_settings(Settings(), template)
 
 
 def test_a_project_s_template_that_changes_nothing_dangerous_needs_no_trust(library: Templates, project: Path) -> None:

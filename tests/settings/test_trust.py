@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zoea.model.errors import TrustError
-from zoea.settings.layers import Loaded, load
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places, places
 from zoea.settings.trust import Trust
 
@@ -57,7 +57,7 @@ def where() -> Places:
     return found
 
 
-def trusted(where: Places) -> Loaded:
+def trusted(where: Places) -> LoadedSettings:
     Trust(where.trusted).add(Path("zoea.toml"), Path("zoea.toml").read_bytes())
     return load(where, env={})
 

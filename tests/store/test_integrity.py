@@ -12,9 +12,9 @@ import pytest
 from tests.store.sample_memories import broadcast, check_indexes, database, remember, turn
 from zoea.store import retention
 from zoea.store.blobs import put_blob
-from zoea.store.integrity import Finding, checkup, unused_files
-from zoea.store.retention import Keep, Removed, forget, sweep
-from zoea.store.search import Query, fts_index, search_memories
+from zoea.store.integrity import IntegrityFinding, inspect_database, unused_files
+from zoea.store.retention import RemovedCounts, RetentionRule, remove_turns, remove_unused
+from zoea.store.search import MemoryQuery, fts_index, search_memories
 
 DAY = 86_400 * 1_000_000
 
@@ -31,7 +31,7 @@ def db(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def problems(db: sqlite3.Connection, path: Path, *, whole: bool = True) -> list[str]:
-    return [f.name for f in checkup(db, path.parent, whole=whole, say=lambda what: None) if f.problem]
+    return [f.name for f in inspect_database(db, path.parent, whole=whole, say=lambda what: None) if f.problem]
 
 
 class TestCheckup:
@@ -39,8 +39,8 @@ class TestCheckup:
         remember(db, "iron ore", calls=[("mine", "{}")])
         put_blob(db, b"small")
         said: list[str] = []
-        found = list(checkup(db, path.parent, whole=True, say=said.append))
-        assert found == [Finding(f.name, "", f.hint) for f in found]
+        found = list(inspect_database(db, path.parent, whole=True, say=said.append))
+        assert found == [IntegrityFinding(f.name, "", f.hint) for f in found]
         assert len(said) == 4
         assert problems(db, path, whole=False) == []
 
@@ -50,7 +50,7 @@ class TestCheckup:
             db.execute(f"DROP TRIGGER {name}_search_insert")
         remember(db, "lost ore", calls=[("mine", "lost")])
         broadcast(db, "lost words")
-        assert fts_index.damaged(db) == list(fts_index.INDEXES)
+        assert fts_index.find_damaged(db) == list(fts_index.INDEXES)
         assert problems(db, path) == ["search"]
         assert problems(db, path, whole=False) == ["search (a sample)"]
         done: list[tuple[int, int]] = []
@@ -70,12 +70,12 @@ class TestCheckup:
         check_indexes(db)
 
     def test_an_empty_database_lacks_nothing(self, db: sqlite3.Connection) -> None:
-        assert fts_index.missing(db, 10, seed=1) == 0
+        assert fts_index.count_missing(db, 10, seed=1) == 0
 
     def test_an_index_that_cannot_be_read_is_an_error(self, db: sqlite3.Connection) -> None:
         db.execute("DROP TABLE memory_words")
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
-            fts_index.damaged(db)
+            fts_index.find_damaged(db)
 
     def test_references_and_files_that_are_gone_are_named(self, db: sqlite3.Connection, path: Path) -> None:
         put_blob(db, bytes(range(256)) * 5_000)
@@ -141,50 +141,50 @@ class TestRetention:
         return [row[0] for row in db.execute("SELECT content FROM memory WHERE mysis_id = 1 AND role = 'user'")]
 
     def test_what_is_old_goes_in_whole_turns_and_is_written_down(self, told: sqlite3.Connection) -> None:
-        removed = forget(told, 1, Keep(days=3), now=6 * DAY, who="a test")
-        assert removed == Removed(turns=3 + 1, memories=9, characters=3 * (7 + 8 + 8 + 6 + 7))
+        removed = remove_turns(told, 1, RetentionRule(days=3), now=6 * DAY, who="a test")
+        assert removed == RemovedCounts(turns=3 + 1, memories=9, characters=3 * (7 + 8 + 8 + 6 + 7))
         assert self.days(told) == ["order 3", "order 4", "order 5"]
         row = told.execute("SELECT kind, who, why, mysis_id, turns, memories, created_at FROM removal").fetchone()
         assert row == ("keep", "a test", "keep 3 days", 1, 4, 9, 6 * DAY)
-        sweep(told, Keep(days=3), now=6 * DAY, who="a test")
+        remove_unused(told, RetentionRule(days=3), now=6 * DAY, who="a test")
         assert told.execute("SELECT count(*) FROM message").fetchone() == (3,)
         assert told.execute("SELECT count(*) FROM blob").fetchone() == (3,)
         assert told.execute("PRAGMA foreign_key_check").fetchall() == []
         check_indexes(told)
-        assert search_memories(told, Query("answer 2")).hits == ()
-        assert forget(told, 1, Keep(days=3), now=6 * DAY, who="a test") == Removed()
+        assert search_memories(told, MemoryQuery("answer 2")).hits == ()
+        assert remove_turns(told, 1, RetentionRule(days=3), now=6 * DAY, who="a test") == RemovedCounts()
 
     def test_so_many_memories_stay_and_no_turn_is_cut(self, told: sqlite3.Connection) -> None:
-        forget(told, 1, Keep(memories=7), now=6 * DAY, who="a test")
+        remove_turns(told, 1, RetentionRule(memories=7), now=6 * DAY, who="a test")
         assert self.days(told) == ["order 3", "order 4", "order 5"]
         assert told.execute("SELECT count(*) FROM memory WHERE mysis_id = 1").fetchone() == (9,)
         assert told.execute("SELECT why FROM removal").fetchone() == ("keep 7 memories",)
 
     def test_both_rules_together_remove_what_either_lets_go(self, told: sqlite3.Connection) -> None:
-        forget(told, 1, Keep(days=5, memories=6), now=6 * DAY, who="a test")
+        remove_turns(told, 1, RetentionRule(days=5, memories=6), now=6 * DAY, who="a test")
         assert self.days(told) == ["order 4", "order 5"]
 
     def test_the_newest_memories_and_the_standing_order_always_stay(self, told: sqlite3.Connection) -> None:
         for number in range(3):  # nudged turns without any order, long after
             turn_id = turn(told, 1, at=(20 + number) * DAY)
             remember(told, f"nudged {number}", at=(20 + number) * DAY, turn_id=turn_id)
-        forget(told, 1, Keep(days=1, memories=1), now=90 * DAY, who="a test")
+        remove_turns(told, 1, RetentionRule(days=1, memories=1), now=90 * DAY, who="a test")
         left = [row[0] for row in told.execute("SELECT content FROM memory WHERE mysis_id = 1 ORDER BY id")]
         assert left == ["order 5", "answer 5", "result 5", "nudged 1", "nudged 2"]
 
     def test_an_open_turn_stays(self, told: sqlite3.Connection) -> None:
         told.execute("UPDATE turn SET outcome = NULL, ended_at = NULL WHERE mysis_id = 1 AND number = 2")
-        forget(told, 1, Keep(days=1), now=90 * DAY, who="a test")
+        remove_turns(told, 1, RetentionRule(days=1), now=90 * DAY, who="a test")
         assert self.days(told)[0] == "order 0"
 
     def test_steps_are_bounded(self, told: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(retention, "TURNS", 2)
-        assert forget(told, 1, Keep(days=1), now=90 * DAY, who="a test").turns == 2
+        assert remove_turns(told, 1, RetentionRule(days=1), now=90 * DAY, who="a test").turns == 2
 
     def test_without_a_rule_nothing_goes(self, told: sqlite3.Connection) -> None:
-        assert Keep().is_everything
-        assert forget(told, 1, Keep(), now=90 * DAY, who="a test") == Removed()
-        assert forget(told, 2, Keep(days=1), now=90 * DAY, who="a test") == Removed()
+        assert RetentionRule().is_everything
+        assert remove_turns(told, 1, RetentionRule(), now=90 * DAY, who="a test") == RemovedCounts()
+        assert remove_turns(told, 2, RetentionRule(days=1), now=90 * DAY, who="a test") == RemovedCounts()
 
     def test_no_row_that_goes_is_looked_for_in_a_whole_table(self, told: sqlite3.Connection) -> None:
         goes = {

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.search import ABSENT, COMMON, GOALS, RARE, TALKER, Words, build, sizes
-from zoea.store.search import Column, Query, search_memories
+from zoea.store.search import MemoryQuery, SearchColumn, search_memories
 
 pytestmark = pytest.mark.timeout(300)  # ten seconds of CPU, on a machine that may have others to serve
 
 MEMORIES = 100_000
 _TEXTS = {
-    Column.CONTENT: "{fold}(m.content)",
-    Column.REASONING: "{fold}(m.reasoning)",
-    Column.ANY: "{fold}(m.content || char(10) || m.reasoning)",
+    SearchColumn.CONTENT: "{fold}(m.content)",
+    SearchColumn.REASONING: "{fold}(m.reasoning)",
+    SearchColumn.ANY: "{fold}(m.content || char(10) || m.reasoning)",
 }
 """No word that is asked for has a newline."""
 _CALL = """m.role = 'assistant' AND EXISTS (SELECT 1 FROM tool_call k
@@ -35,11 +35,11 @@ def many(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     path.unlink()  # a hundred megabytes
 
 
-def scan(connection: sqlite3.Connection, query: Query) -> list[int]:
+def scan(connection: sqlite3.Connection, query: MemoryQuery) -> list[int]:
     """What a plain scan finds, newest first."""
     fold = "lower" if query.fold else ""
     truth = f"instr({_TEXTS[query.column]}, :words) > 0"
-    if query.column is not Column.REASONING:
+    if query.column is not SearchColumn.REASONING:
         truth = f"{truth} OR {_CALL}"
     whose = "" if query.mysis_ids is None else f"m.mysis_id = {query.mysis_ids[0]} AND"
     sql = f"SELECT m.id FROM memory m WHERE {whose} ({truth}) ORDER BY m.id DESC LIMIT :most".replace("{fold}", fold)
@@ -63,11 +63,11 @@ def test_every_search_gives_the_answer_of_a_scan_from_an_index_smaller_than_the_
     ]
     for text in texts:
         for query in (
-            Query(text),
-            Query(text, mysis_ids=(TALKER,)),
-            Query(text, column=Column.REASONING),
-            Query(text, column=Column.ANY, fold=True, limit=50),
+            MemoryQuery(text),
+            MemoryQuery(text, mysis_ids=(TALKER,)),
+            MemoryQuery(text, column=SearchColumn.REASONING),
+            MemoryQuery(text, column=SearchColumn.ANY, fold=True, limit=50),
         ):
             assert [hit.memory_id for hit in search_memories(many, query).hits] == scan(many, query), query
-    assert len(search_memories(many, Query(RARE)).hits) == 12
+    assert len(search_memories(many, MemoryQuery(RARE)).hits) == 12
     assert sizes(many) <= GOALS["index_share"]

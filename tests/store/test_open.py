@@ -18,8 +18,8 @@ from tests.store.conftest import SettableClock
 from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing
 from zoea.store import Store, open_reader
 from zoea.store.database_file import APPLICATION_ID, newest_version, require_sqlite
-from zoea.store.migrate import migrate, statements
-from zoea.store.sqlite_errors import translate, translated
+from zoea.store.migrate import migrate, split_statements
+from zoea.store.sqlite_errors import translate_error, translate_errors
 
 
 def mode(path: Path) -> int:
@@ -334,7 +334,7 @@ def test_statements_end_where_sqlite_says_they_end() -> None:
         "-- a; comment\nCREATE TABLE t (x TEXT DEFAULT 'a;b'); INSERT INTO t VALUES (1);\n"
         "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END;\nSELECT 3"
     )
-    ends = [part.strip()[-6:] for part in statements(script)]
+    ends = [part.strip()[-6:] for part in split_statements(script)]
     assert ends == ["a;b');", "S (1);", "; END;", "LECT 3"]
 
 
@@ -438,7 +438,7 @@ def test_each_kind_of_sqlite_error_has_its_own_translation() -> None:
         sqlite3.SQLITE_ERROR: StoreError,
     }
     for code, kind in kinds.items():
-        assert type(translate(error(code))) is kind
-    assert translate(error(sqlite3.SQLITE_CORRUPT)).hint
-    with pytest.raises(StoreError, match="MemoryError"), translated():
+        assert type(translate_error(error(code))) is kind
+    assert translate_error(error(sqlite3.SQLITE_CORRUPT)).hint
+    with pytest.raises(StoreError, match="MemoryError"), translate_errors():
         raise MemoryError

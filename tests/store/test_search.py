@@ -19,17 +19,17 @@ from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
 from zoea.store.search import (
     BroadcastQuery,
-    Column,
-    Match,
-    Query,
-    Spot,
+    HitPlace,
+    MatchMode,
+    MemoryQuery,
+    SearchColumn,
     fts_terms,
     memory_search,
     search_broadcasts,
     search_memories,
 )
 from zoea.store.search.fts_index import catch_up
-from zoea.store.search.fts_terms import owner_text
+from zoea.store.search.fts_terms import encode_owner
 from zoea.store.store import Store
 from zoea.store.writer_connection import WriterConnection
 from zoea.text import clean
@@ -44,7 +44,7 @@ ALPHABETS = (
     "e\u0301a\u0308\u200d\u200bn\u0303",  # combining marks and what has no width
     "\U0001f680\U0001f468\u200d\U0001f467\U0001f1e9\U0001f1ea",
     "\0\ud800\udfff\ue000\ufffd\ufffe\uffffab",
-    owner_text(1) + owner_text(2) + "a",  # as if the text were an owner's mark
+    encode_owner(1) + encode_owner(2) + "a",  # as if the text were an owner's mark
 )
 TEXT = st.one_of(*(st.text(alphabet, max_size=30) for alphabet in ALPHABETS))
 LONG = st.lists(TEXT, max_size=4).map("".join)
@@ -77,7 +77,7 @@ def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(memory_search, "LOOKED", 10)  # the newest rows suffice for some pages, and not for others
 
 
-def found(connection: sqlite3.Connection, query: Query) -> list[int]:
+def found(connection: sqlite3.Connection, query: MemoryQuery) -> list[int]:
     return [hit.memory_id for hit in search_memories(connection, query).hits]
 
 
@@ -100,29 +100,29 @@ def test_the_index_answers_as_a_plain_scan_does(
             start = data.draw(st.integers(0, max(0, len(said) - 1)))
             cut = said[start : start + data.draw(st.integers(1, 50))]
             text = data.draw(st.sampled_from((cut, cut.swapcase(), cut + "a", data.draw(TEXT)))) or "a"
-            column, fold = data.draw(st.sampled_from(Column)), data.draw(st.booleans())
+            column, fold = data.draw(st.sampled_from(SearchColumn)), data.draw(st.booleans())
             owner = data.draw(st.sampled_from(((1,), (2,), (1, 2), None)))
             limit = data.draw(st.sampled_from((1, 2, 100)))
-            query = Query(text, column=column, fold=fold, mysis_ids=owner, limit=limit)
+            query = MemoryQuery(text, column=column, fold=fold, mysis_ids=owner, limit=limit)
             assert found(connection, query) == scan(stored, query)[:limit], query
 
 
-def scan(stored: dict[int, tuple[int, list[str], str]], query: Query) -> list[int]:
+def scan(stored: dict[int, tuple[int, list[str], str]], query: MemoryQuery) -> list[int]:
     """What the specification says is found, newest first."""
 
     hits = []
     for memory_id, (mysis, texts, thought) in stored.items():
         searched = {
-            Column.CONTENT: texts,
-            Column.REASONING: [thought],
-            Column.ANY: [*texts, thought],
+            SearchColumn.CONTENT: texts,
+            SearchColumn.REASONING: [thought],
+            SearchColumn.ANY: [*texts, thought],
         }[query.column]
         if (query.mysis_ids is None or mysis in query.mysis_ids) and any(holds(t, query) for t in searched):
             hits.append(memory_id)
     return hits[::-1]
 
 
-def holds(text: str, query: Query | BroadcastQuery) -> bool:
+def holds(text: str, query: MemoryQuery | BroadcastQuery) -> bool:
     def same(text: str) -> str:
         return "".join(each.lower() if each.isascii() else each for each in text) if query.fold else text
 
@@ -134,7 +134,7 @@ class TestExact:
     def test_pages_follow_each_other_without_gap_or_double(self, db: sqlite3.Connection) -> None:
         for number in range(25):
             remember(db, f"iron ore {number}", mysis=1 + number % 2, calls=[("mine", '{"what": "iron ore"}')] * 2)
-        query, seen = Query("iron ore", limit=4), list[int]()
+        query, seen = MemoryQuery("iron ore", limit=4), list[int]()
         while True:
             page = search_memories(db, query)
             seen += [hit.memory_id for hit in page.hits]
@@ -147,7 +147,7 @@ class TestExact:
         first = remember(db, "ore", role="user", source="direct", at=10)
         second = remember(db, "ore", role="tool", source="tool", at=20)
         third = remember(db, "ore", mysis=2, at=30)
-        base = Query("ore")
+        base = MemoryQuery("ore")
         assert found(db, base) == [third, second, first]
         assert found(db, replace(base, role=Role.USER)) == [first]
         assert found(db, replace(base, source=Source.TOOL)) == [second]
@@ -161,16 +161,16 @@ class TestExact:
 
     def test_a_hit_shows_where_it_is(self, db: sqlite3.Connection) -> None:
         remember(db, "the Iron ore", reasoning="find ore", calls=[("look", "{}"), ("mine", '{"what": "gold"}')])
-        [hit] = search_memories(db, Query("ore", max_chars=100)).hits
-        assert (hit.spot, hit.excerpt.text, hit.excerpt.marks) == (Spot.CONTENT, "the Iron ore", ((9, 3),))
+        [hit] = search_memories(db, MemoryQuery("ore", max_chars=100)).hits
+        assert (hit.spot, hit.excerpt.text, hit.excerpt.marks) == (HitPlace.CONTENT, "the Iron ore", ((9, 3),))
         assert not hit.excerpt.is_cut
-        [hit] = search_memories(db, Query("gold")).hits
-        assert (hit.spot, hit.tool, hit.excerpt.text) == (Spot.CALL, "mine", 'mine({"what": "gold"})')
+        [hit] = search_memories(db, MemoryQuery("gold")).hits
+        assert (hit.spot, hit.tool, hit.excerpt.text) == (HitPlace.CALL, "mine", 'mine({"what": "gold"})')
         assert (hit.call_id, hit.content.text, hit.content.marks) == (2, "the Iron ore", ())
-        [hit] = search_memories(db, Query("ore", column=Column.REASONING)).hits
-        assert (hit.spot, hit.excerpt.text, hit.excerpt.marks) == (Spot.REASONING, "find ore", ((5, 3),))
-        [hit] = search_memories(db, Query("find", column=Column.ANY)).hits
-        assert hit.spot is Spot.REASONING
+        [hit] = search_memories(db, MemoryQuery("ore", column=SearchColumn.REASONING)).hits
+        assert (hit.spot, hit.excerpt.text, hit.excerpt.marks) == (HitPlace.REASONING, "find ore", ((5, 3),))
+        [hit] = search_memories(db, MemoryQuery("find", column=SearchColumn.ANY)).hits
+        assert hit.spot is HitPlace.REASONING
         assert (hit.mysis, hit.turn_number, hit.role, hit.source) == ("m1", 1, Role.ASSISTANT, Source.LLM)
 
     def test_a_prompt_says_who_spoke_and_a_result_which_call_it_answers(self, db: sqlite3.Connection) -> None:
@@ -180,18 +180,18 @@ class TestExact:
         remember(db, "", calls=[("mine", "{}")])
         result = remember(db, "3 ore", role="tool", source="tool")
         db.execute("UPDATE tool_call SET result_memory_id = ?", (result,))
-        answered, spoken = search_memories(db, Query("ore")).hits
+        answered, spoken = search_memories(db, MemoryQuery("ore")).hits
         assert (answered.tool, answered.call_id, answered.sender_kind) == ("mine", 1, None)
         assert (spoken.sender_kind, spoken.sender) == (SenderKind.MYSIS, "m2")
 
     def test_a_long_text_is_cut_around_its_hit(self, db: sqlite3.Connection) -> None:
         remember(db, "a" * 3_000 + "needle" + "b" * 3_000)
-        [hit] = search_memories(db, Query("needle", max_chars=200)).hits
+        [hit] = search_memories(db, MemoryQuery("needle", max_chars=200)).hits
         excerpt = hit.excerpt
         assert excerpt.is_cut
         assert (len(excerpt.text), excerpt.start, excerpt.total) == (200, 2_950, 6_006)
         assert excerpt.marks == ((50, 6),)
-        [hit] = search_memories(db, Query("b" * 300, max_chars=100)).hits
+        [hit] = search_memories(db, MemoryQuery("b" * 300, max_chars=100)).hits
         assert hit.excerpt.text == "b" * 100
         assert hit.excerpt.marks == ()
 
@@ -203,8 +203,8 @@ class TestExact:
         db.execute("UPDATE tool_call SET arguments = 'silver' WHERE memory_id = ?", (first,))
         db.execute("UPDATE message SET content = 'stay'")
         catch_up(db)
-        assert found(db, Query("silver")) == found(db, Query("gone")) == [first]
-        assert found(db, Query("ore", column=Column.ANY)) == [second]
+        assert found(db, MemoryQuery("silver")) == found(db, MemoryQuery("gone")) == [first]
+        assert found(db, MemoryQuery("ore", column=SearchColumn.ANY)) == [second]
         check_indexes(db)
         db.execute("DELETE FROM tool_call")
         db.execute("DELETE FROM memory")
@@ -218,16 +218,16 @@ class TestExact:
         monkeypatch.setattr(memory_search, "SCANNED", 10)
         for number in range(25):
             remember(db, "xy" if number == 0 else "other", mysis=1 + number % 2)
-        page = search_memories(db, Query("xy"))
+        page = search_memories(db, MemoryQuery("xy"))
         assert page.hits == ()
         assert "newest 10 memories" in page.note
         assert page.before_id == 16
-        page = search_memories(db, Query("xy", before_id=16))
+        page = search_memories(db, MemoryQuery("xy", before_id=16))
         assert (page.hits, page.before_id) == ((), 6)
-        page = search_memories(db, Query("xy", before_id=6))
+        page = search_memories(db, MemoryQuery("xy", before_id=6))
         assert [hit.memory_id for hit in page.hits] == [1]
         assert (page.before_id, page.note) == (None, "")
-        assert search_memories(db, Query("xy", mysis_ids=(1,))).before_id == 6
+        assert search_memories(db, MemoryQuery("xy", mysis_ids=(1,))).before_id == 6
 
 
 class TestRanked:
@@ -235,32 +235,32 @@ class TestRanked:
         weak = remember(db, "ore among many other words that say nothing at all about what is looked for here")
         strong = remember(db, "Ore, ORE and more óre")
         call = remember(db, "", mysis=2, calls=[("mine", '{"what": "ore"}')])
-        ids = [hit.memory_id for hit in search_memories(db, Query("oré", match=Match.RANKED)).hits]
+        ids = [hit.memory_id for hit in search_memories(db, MemoryQuery("oré", match=MatchMode.RANKED)).hits]
         assert ids[0] == strong
         assert sorted(ids) == [weak, strong, call]
-        assert found(db, Query("ore", match=Match.RANKED, mysis_ids=(2,))) == [call]
+        assert found(db, MemoryQuery("ore", match=MatchMode.RANKED, mysis_ids=(2,))) == [call]
 
     def test_equals_are_told_by_time(self, db: sqlite3.Connection) -> None:
         ids = [remember(db, "the same ore") for _ in range(3)]
-        assert found(db, Query("ore", match=Match.RANKED)) == ids[::-1]
+        assert found(db, MemoryQuery("ore", match=MatchMode.RANKED)) == ids[::-1]
 
     def test_columns_are_apart(self, db: sqlite3.Connection) -> None:
         said, thought = remember(db, "ore"), remember(db, "", reasoning="ore")
-        assert found(db, Query("ore", match=Match.RANKED)) == [said]
-        assert found(db, Query("ore", match=Match.RANKED, column=Column.REASONING)) == [thought]
-        assert set(found(db, Query("ore", match=Match.RANKED, column=Column.ANY))) == {said, thought}
+        assert found(db, MemoryQuery("ore", match=MatchMode.RANKED)) == [said]
+        assert found(db, MemoryQuery("ore", match=MatchMode.RANKED, column=SearchColumn.REASONING)) == [thought]
+        assert set(found(db, MemoryQuery("ore", match=MatchMode.RANKED, column=SearchColumn.ANY))) == {said, thought}
 
     def test_some_of_the_words_do_where_none_has_all(self, db: sqlite3.Connection) -> None:
         both, one = remember(db, "iron ore"), remember(db, "iron")
-        assert found(db, Query("ore iron", match=Match.RANKED)) == [both]
-        page = search_memories(db, Query("iron platinum", match=Match.RANKED))
+        assert found(db, MemoryQuery("ore iron", match=MatchMode.RANKED)) == [both]
+        page = search_memories(db, MemoryQuery("iron platinum", match=MatchMode.RANKED))
         assert {hit.memory_id for hit in page.hits} == {both, one}
         assert "some of them" in page.note
-        assert search_memories(db, Query("platinum", match=Match.RANKED)).hits == ()
+        assert search_memories(db, MemoryQuery("platinum", match=MatchMode.RANKED)).hits == ()
 
     def test_a_query_without_words_says_so(self, db: sqlite3.Connection) -> None:
-        assert search_memories(db, Query("%_*", match=Match.RANKED)).note == memory_search.NO_WORDS
-        assert search_broadcasts(db, BroadcastQuery("%_*", match=Match.RANKED)).note == memory_search.NO_WORDS
+        assert search_memories(db, MemoryQuery("%_*", match=MatchMode.RANKED)).note == memory_search.NO_WORDS
+        assert search_broadcasts(db, BroadcastQuery("%_*", match=MatchMode.RANKED)).note == memory_search.NO_WORDS
 
     def test_it_chooses_among_the_newest_matches_and_says_so(
         self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
@@ -268,14 +268,14 @@ class TestRanked:
         monkeypatch.setattr(memory_search, "RANKED", 3)
         for _ in range(5):
             remember(db, "ore")
-        page = search_memories(db, Query("ore", match=Match.RANKED))
+        page = search_memories(db, MemoryQuery("ore", match=MatchMode.RANKED))
         assert [hit.memory_id for hit in page.hits] == [5, 4, 3]
         assert "there are older ones" in page.note
-        assert "; " in search_memories(db, Query("ore gold", match=Match.RANKED)).note
+        assert "; " in search_memories(db, MemoryQuery("ore gold", match=MatchMode.RANKED)).note
 
     def test_the_marks_are_on_the_words(self, db: sqlite3.Connection) -> None:
         remember(db, "ore and More ORE")
-        [hit] = search_memories(db, Query("ore", match=Match.RANKED)).hits
+        [hit] = search_memories(db, MemoryQuery("ore", match=MatchMode.RANKED)).hits
         assert hit.excerpt.marks == ((0, 3), (13, 3))
 
 
@@ -310,7 +310,7 @@ class TestBroadcasts:
     def test_ranked_by_words(self, db: sqlite3.Connection) -> None:
         weak = broadcast(db, "iron is among many words here, which say little")
         strong = broadcast(db, "IRON iron")
-        hits = search_broadcasts(db, BroadcastQuery("Iron", match=Match.RANKED)).hits
+        hits = search_broadcasts(db, BroadcastQuery("Iron", match=MatchMode.RANKED)).hits
         assert [hit.message_id for hit in hits] == [strong, weak]
         assert hits[0].excerpt.marks == ((0, 4), (5, 4))
 
@@ -320,13 +320,13 @@ class TestBroadcasts:
         monkeypatch.setattr("zoea.store.search.broadcast_search.RANKED", 3)
         best = broadcast(db, "ore")
         later = [broadcast(db, "ore among other words, say I") for _ in range(4)]
-        page = search_broadcasts(db, BroadcastQuery("ore", match=Match.RANKED))
+        page = search_broadcasts(db, BroadcastQuery("ore", match=MatchMode.RANKED))
         assert [hit.message_id for hit in page.hits] == later[:0:-1]
         assert page.note == "chosen from the newest 3 matches, there are older ones"
-        page = search_broadcasts(db, BroadcastQuery("platinum ORE", match=Match.RANKED, before_id=later[0]))
+        page = search_broadcasts(db, BroadcastQuery("platinum ORE", match=MatchMode.RANKED, before_id=later[0]))
         assert [hit.message_id for hit in page.hits] == [best]
         assert page.note == "no broadcast has all of these words; these have some of them"
-        assert search_broadcasts(db, BroadcastQuery("platinum", match=Match.RANKED)).hits == ()
+        assert search_broadcasts(db, BroadcastQuery("platinum", match=MatchMode.RANKED)).hits == ()
 
     def test_a_short_query_stops_far_down_and_says_so(
         self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
@@ -370,7 +370,7 @@ class TestBroadcasts:
     ],
 )
 def test_a_wrong_query_names_what_is_wrong(arguments: dict[str, int | str], message: str) -> None:
-    for make in (Query, BroadcastQuery):
+    for make in (MemoryQuery, BroadcastQuery):
         with pytest.raises(UsageError, match=message):
             make(**arguments)  # type: ignore[arg-type]  # wrong on purpose
 
@@ -392,9 +392,9 @@ def test_existing_memories_are_indexed_when_the_database_is_brought_up_to_date(t
             migrate(connection, path, say=said.append)
         assert said == ["Making memories searchable: 1 of 2", "Making memories searchable: 2 of 2"]
         check_indexes(connection)
-        assert found(connection, Query("iron")) == [2, 1]
-        assert found(connection, Query("gold")) == [1]
-        assert found(connection, Query("IRON", match=Match.RANKED, mysis_ids=(2,))) == [2]
+        assert found(connection, MemoryQuery("iron")) == [2, 1]
+        assert found(connection, MemoryQuery("gold")) == [1]
+        assert found(connection, MemoryQuery("IRON", match=MatchMode.RANKED, mysis_ids=(2,))) == [2]
         assert len(search_broadcasts(connection, BroadcastQuery("iron")).hits) == 1
 
 
@@ -420,8 +420,8 @@ class TestIndexing:
         assert [tuple(row) for row in await store.read("SELECT count(*) FROM unindexed")] == [(0,)]
         await store.close()
         with closing(sqlite3.connect(path)) as connection:
-            assert len(found(connection, Query("copper"))) == 1
-            assert found(connection, Query("silver")) == []
+            assert len(found(connection, MemoryQuery("copper"))) == 1
+            assert found(connection, MemoryQuery("silver")) == []
             check_indexes(connection)
 
     async def test_what_another_connection_wrote_is_found_once_the_store_is_open(self, tmp_path: Path) -> None:
@@ -436,7 +436,7 @@ class TestIndexing:
         store = await Store.open(path, clock_now=lambda: 1)
         await store.close()
         with closing(sqlite3.connect(path)) as connection:
-            assert len(found(connection, Query("another word"))) == 1
+            assert len(found(connection, MemoryQuery("another word"))) == 1
             check_indexes(connection)
 
 
@@ -453,18 +453,18 @@ class TestChoosingTerms:
 
     def test_the_rarest_are_asked_for_and_others_only_while_they_help(self, many: sqlite3.Connection) -> None:
         asked = ['"iro"', '"ron"', '"sil"', '"ilv"']
-        assert fts_terms.narrowed(many, "memory_exact", asked, 60) == ['"ilv"', '"sil"']
+        assert fts_terms.choose_rare_terms(many, "memory_exact", asked, 60) == ['"ilv"', '"sil"']
 
     def test_one_that_hardly_any_row_has_is_enough(self, many: sqlite3.Connection) -> None:
-        assert fts_terms.narrowed(many, "memory_exact", ['"iro"', '"old"', '"sil"'], 60) == ['"old"']
+        assert fts_terms.choose_rare_terms(many, "memory_exact", ['"iro"', '"old"', '"sil"'], 60) == ['"old"']
 
     def test_all_are_asked_for_where_rows_are_few(
         self, many: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(fts_terms, "LARGE", 61)
-        assert fts_terms.narrowed(many, "memory_exact", ['"iro"', '"sil"'], 60) == ['"iro"', '"sil"']
+        assert fts_terms.choose_rare_terms(many, "memory_exact", ['"iro"', '"sil"'], 60) == ['"iro"', '"sil"']
         in_any_case = ['("IRO" OR "iro")', '("SIL" OR "sil")']
-        assert fts_terms.narrowed(many, "memory_exact", in_any_case, 60, fold=True) == in_any_case[1:]
+        assert fts_terms.choose_rare_terms(many, "memory_exact", in_any_case, 60, fold=True) == in_any_case[1:]
 
     @pytest.mark.usefixtures("always_indexed")
     def test_for_what_is_frequent_the_newest_rows_are_looked_at_first(
@@ -472,25 +472,25 @@ class TestChoosingTerms:
     ) -> None:
         asked: list[str] = []
         many.set_trace_callback(asked.append)
-        assert found(many, Query("iron", mysis_ids=(1,), limit=3)) == [60, 59, 58]
+        assert found(many, MemoryQuery("iron", mysis_ids=(1,), limit=3)) == [60, 59, 58]
         assert not any("f.memory_exact MATCH" in sql for sql in asked)
-        assert found(many, Query("iron", column=Column.ANY, fold=True, limit=3)) == [60, 59, 58]
+        assert found(many, MemoryQuery("iron", column=SearchColumn.ANY, fold=True, limit=3)) == [60, 59, 58]
         assert not any("f.memory_exact MATCH" in sql for sql in asked)
         monkeypatch.setattr(memory_search, "LOOKED", 8)  # where the page is not full then, the index is asked
-        assert found(many, Query("iron", limit=3, before_id=8)) == [7, 6, 5]
+        assert found(many, MemoryQuery("iron", limit=3, before_id=8)) == [7, 6, 5]
         many.set_trace_callback(None)
 
     @pytest.mark.usefixtures("always_indexed")
     def test_what_is_found_is_the_same(self, many: sqlite3.Connection) -> None:
-        assert found(many, Query("silver iron")) == [51, 41, 31, 21, 11, 1]
-        assert found(many, Query("silver iron", mysis_ids=(2,))) == []
-        assert found(many, Query("SILVER iron", column=Column.ANY, fold=True)) == [51, 41, 31, 21, 11, 1]
+        assert found(many, MemoryQuery("silver iron")) == [51, 41, 31, 21, 11, 1]
+        assert found(many, MemoryQuery("silver iron", mysis_ids=(2,))) == []
+        assert found(many, MemoryQuery("SILVER iron", column=SearchColumn.ANY, fold=True)) == [51, 41, 31, 21, 11, 1]
 
     @pytest.mark.usefixtures("always_indexed")
     def test_in_any_case_the_rarest_are_asked_for_as_well(self, many: sqlite3.Connection) -> None:
         asked: list[str] = []
         many.set_trace_callback(asked.append)
-        assert found(many, Query("the gold iron", column=Column.ANY, fold=True)) == []
+        assert found(many, MemoryQuery("the gold iron", column=SearchColumn.ANY, fold=True)) == []
         many.set_trace_callback(None)
         (proposed,) = [sql for sql in asked if "f.memory_exact MATCH" in sql]
         terms = proposed.partition("MATCH")[2].partition("f.rowid")[0]

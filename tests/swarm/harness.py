@@ -22,7 +22,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.runtime.running_swarm import RunningSwarm
-from zoea.settings import Settings, Templates, from_text
+from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
 from zoea.swarm import Commander
 from zoea.tools import AccountKeeper, Toolbox, ToolPolicy, UpstreamConfig
@@ -210,7 +210,7 @@ async def swarm(
     peer = peer or Peer()
     toolbox = Toolbox(
         [UpstreamConfig("peer", server=peer.server()), *upstreams],
-        policies=lambda body: policy or ToolPolicy(ask_destructive=from_text(body).tools.ask_destructive),
+        policies=lambda body: policy or ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive),
         logs=folder,
         accounts=accounts,
     )

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 
 from tests.swarm.turn_simulator import Planned, Rows
-from zoea.context import Plan, TurnRecord, TurnSoFar, encode, limit, plan_turn, rebuild, request_tokens
+from zoea.context import Plan, TurnRecord, TurnSoFar, encode, plan_turn, rebuild, request_limit, request_tokens
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
@@ -42,7 +42,7 @@ def one_memories(one: Planned) -> dict[int, Memory]:
 def fits_its_budget(one: Planned) -> None:
     frozen = one.frozen
     tokens = request_tokens(one.plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
-    assert tokens == one.plan.tokens <= limit(frozen).tokens <= frozen.max_tokens
+    assert tokens == one.plan.tokens <= request_limit(frozen).tokens <= frozen.max_tokens
 
 
 def is_whole(messages: Sequence[RequestMessage]) -> None:

@@ -12,7 +12,7 @@ from tests.faults import database_checker
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, Held, ModelRequest, Sent
+from zoea.model.request import Answer, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Usage
 from zoea.settings import Settings
 from zoea.swarm.persistence.restore import NEVER_RAN
@@ -190,7 +190,7 @@ async def test_a_call_in_flight_all_through_a_long_hold_is_waited_for_afterwards
 
 
 async def test_what_the_provider_kept_back_when_the_hold_came_is_not_sent_and_not_paid_for(tmp_path: Path) -> None:
-    busy = (Held("2 requests are under way"), Sent(), Answer(text="done"))
+    busy = (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     async with swarm(tmp_path, lambda _: busy) as s:
         at_the_gate = s.provider.block()
         await s.commander.create("alpha", start=False)
@@ -210,7 +210,9 @@ async def test_what_the_provider_kept_back_when_the_hold_came_is_not_sent_and_no
 
 
 async def test_what_was_sent_when_the_hold_came_is_answered(tmp_path: Path) -> None:
-    async with swarm(tmp_path, lambda _: (Held("2 requests are under way"), Sent(), Answer(text="done"))) as s:
+    async with swarm(
+        tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
+    ) as s:
         on_its_way = s.provider.block(after=2)
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
@@ -224,7 +226,9 @@ async def test_what_was_sent_when_the_hold_came_is_answered(tmp_path: Path) -> N
 
 
 async def test_a_request_that_meets_a_full_provider_on_hold_waits_for_the_lift_instead(tmp_path: Path) -> None:
-    async with swarm(tmp_path, lambda _: (Held("2 requests are under way"), Sent(), Answer(text="done"))) as s:
+    async with swarm(
+        tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
+    ) as s:
         before = s.provider.block(after=0)
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
@@ -238,7 +242,9 @@ async def test_a_request_that_meets_a_full_provider_on_hold_waits_for_the_lift_i
 
 
 async def test_a_stop_while_the_provider_keeps_a_request_back_costs_nothing(tmp_path: Path) -> None:
-    async with swarm(tmp_path, lambda _: (Held("2 requests are under way"), Sent(), Answer(text="done"))) as s:
+    async with swarm(
+        tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
+    ) as s:
         at_the_gate = s.provider.block()
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")

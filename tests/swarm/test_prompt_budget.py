@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
-from zoea.context import Frozen
+from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, MessageKind, Role, SenderKind
 from zoea.model.request import Answer
 from zoea.model.values import Delivery, Sender
@@ -25,10 +25,10 @@ def delivery(text: str, sender: Sender = Sender()) -> Delivery:
 
 
 def test_the_room_is_half_of_what_the_prompt_and_the_tools_leave() -> None:
-    frozen = Frozen(1, 1, 1, system="x" * 400, tools_tokens=900, max_tokens=3000)
+    frozen = FrozenTurn(1, 1, 1, system="x" * 400, tools_tokens=900, max_tokens=3000)
     assert prompt_budget.for_prompts(frozen) == 1000
-    assert prompt_budget.for_prompts(Frozen(1, 1, 1, tools_tokens=900, max_tokens=3000, calibration=1.5)) == 550
-    assert prompt_budget.for_prompts(Frozen(1, 1, 1, tools_tokens=9000, max_tokens=3000)) == 0
+    assert prompt_budget.for_prompts(FrozenTurn(1, 1, 1, tools_tokens=900, max_tokens=3000, calibration=1.5)) == 550
+    assert prompt_budget.for_prompts(FrozenTurn(1, 1, 1, tools_tokens=9000, max_tokens=3000)) == 0
 
 
 @pytest.mark.parametrize(

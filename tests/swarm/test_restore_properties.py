@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.context.sample_histories import HOSTILE, texts
 from tests.swarm.invariants import check_requests
 from tests.swarm.turn_simulator import ASKING, Rows, Run, answered, prepared
-from zoea.context import Frozen
+from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome, Role
 from zoea.model.request import Answer, RequestMessage, ToolResult
 from zoea.model.values import Failure
@@ -138,7 +138,7 @@ def only_one_that_is_too_long(script: list[Iteration]) -> list[Iteration]:
 
 SCRIPTS = st.lists(ITERATIONS, max_size=3).map(only_one_that_is_too_long)
 FROZEN = st.builds(
-    Frozen,
+    FrozenTurn,
     mysis_id=st.just(1),
     turn_id=st.just(0),
     turn_number=st.just(0),
@@ -169,7 +169,7 @@ def sent(run: Run) -> list[tuple[RequestMessage, ...]]:
 @pytest.mark.timeout(300)
 @given(SCRIPTS, st.lists(texts(3000), min_size=1, max_size=5), st.booleans(), FROZEN, st.booleans())
 def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
-    script: list[Iteration], results: list[str], denies: bool, frozen: Frozen, nudged: bool
+    script: list[Iteration], results: list[str], denies: bool, frozen: FrozenTurn, nudged: bool
 ) -> None:
     world = World(script, results, denies)
     cuts: list[Cut] = []
@@ -219,7 +219,7 @@ def shape(messages: Sequence[RequestMessage]) -> list[tuple[object, ...]]:
 
 def test_what_was_never_sent_and_what_was_on_the_wire_are_told_apart() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
     run.begin()
     run.give(answered(rows.now, "", prepared("act", '{"n": 1}'), prepared("act", '{"n": 2}')))
@@ -233,7 +233,7 @@ def test_what_was_never_sent_and_what_was_on_the_wire_are_told_apart() -> None:
 
 def test_what_a_hold_kept_back_was_never_sent() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
     run.begin()
     run.on_hold = True
@@ -245,7 +245,7 @@ def test_what_a_hold_kept_back_was_never_sent() -> None:
 
 def test_a_request_that_a_hold_kept_back_is_given_back_and_counts_as_no_attempt() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now, rest_until=r.rows.now + SECOND))
     run.begin()
     run.give(t.Now(rows.now + SECOND))
@@ -267,7 +267,7 @@ def test_a_request_that_a_hold_kept_back_is_given_back_and_counts_as_no_attempt(
 
 def test_an_approval_that_nobody_answered_is_asked_again() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
     run.begin()
     [tool] = ASKING
@@ -280,7 +280,7 @@ def test_an_approval_that_nobody_answered_is_asked_again() -> None:
 
 def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s", max_tokens=1000))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s", max_tokens=1000))
     cuts: list[Rows] = []
     run = Run.opened(
         rows,
@@ -298,7 +298,7 @@ def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() 
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_retries_go_on_counting_where_they_were(attempts: int) -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
     run.begin()
     for _ in range(attempts):
@@ -310,7 +310,7 @@ def test_retries_go_on_counting_where_they_were(attempts: int) -> None:
 
 def test_an_empty_answer_is_retried_once_however_often_zoea_restarts() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
     run.begin()
     run.give(t.Answered(rows.now, Answer()))
@@ -322,7 +322,7 @@ def test_an_empty_answer_is_retried_once_however_often_zoea_restarts() -> None:
 
 def test_a_cut_off_answer_behind_the_loop_warning_does_not_end_the_turn() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
     run.begin()
     for number in (1, 2, 3):
@@ -337,7 +337,7 @@ def test_a_cut_off_answer_behind_the_loop_warning_does_not_end_the_turn() -> Non
 def in_circles(calls: str) -> list[Run]:
     """A turn that makes these calls, a letter each, all with the same result: as it was, and cut after every row."""
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     rules = TurnRules(max_iterations=99)
     cuts: list[Rows] = []
     run = Run.opened(
@@ -387,7 +387,7 @@ def test_a_turn_ends_in_a_loop_only_if_a_note_warned_of_it_however_often_zoea_re
 
 def test_a_note_that_was_stored_is_not_written_twice() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0, system="s"))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     cuts: list[Rows] = []
     run = Run.opened(
         rows,

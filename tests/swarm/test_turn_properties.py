@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.context.sample_histories import HOSTILE, texts
 from tests.swarm.invariants import check_requests
 from tests.swarm.turn_simulator import TOOLS, Planned, Rows, Run, TurnRow, answered, prepared
-from zoea.context import Frozen
+from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, ToolCall
@@ -23,7 +23,7 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import step
 
 FROZEN = st.builds(
-    Frozen,
+    FrozenTurn,
     mysis_id=st.just(1),
     turn_id=st.just(0),
     turn_number=st.just(0),
@@ -70,7 +70,7 @@ ODD_TIMES = st.sampled_from((0, 1, SECOND, 25 * SECOND, HOUR, -SECOND, -HOUR))
 class Outside:
     """Everything beyond the machine, drawn from `data`."""
 
-    def __init__(self, data: st.DataObject, frozen: Frozen, rules: TurnRules) -> None:
+    def __init__(self, data: st.DataObject, frozen: FrozenTurn, rules: TurnRules) -> None:
         self.data = data
         self.frozen = frozen
         self.rules = rules
@@ -252,7 +252,7 @@ class Outside:
 
 @pytest.mark.timeout(300)
 @given(st.data(), FROZEN, RULES)
-def test_any_life_of_turns_keeps_every_invariant(data: st.DataObject, frozen: Frozen, rules: TurnRules) -> None:
+def test_any_life_of_turns_keeps_every_invariant(data: st.DataObject, frozen: FrozenTurn, rules: TurnRules) -> None:
     outside = Outside(data, frozen, rules)
     outside.live(data.draw(st.integers(1, 4), "turns"))
     check_requests(outside.planned, outside.rows)
@@ -260,7 +260,7 @@ def test_any_life_of_turns_keeps_every_invariant(data: st.DataObject, frozen: Fr
 
 @given(st.data(), FROZEN, RULES)
 def test_a_turn_never_asks_its_model_more_often_than_its_limits_allow(
-    data: st.DataObject, frozen: Frozen, rules: TurnRules
+    data: st.DataObject, frozen: FrozenTurn, rules: TurnRules
 ) -> None:
     outside = Outside(data, frozen, rules)
     outside.live(1)
@@ -273,7 +273,7 @@ def test_a_turn_never_asks_its_model_more_often_than_its_limits_allow(
 
 def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
     run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
     run.begin()
     run.give(answered(rows.now, "", prepared("look", "{}"), prepared("get_map", "{}"), prepared("act", "{}")))
@@ -289,7 +289,7 @@ def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> N
 
 def test_a_hold_that_is_on_again_before_it_is_told_keeps_back_what_it_kept_back() -> None:
     rows = Rows()
-    row = rows.open_turn((rows.arrive("go"),), 0, Frozen(1, 0, 0))
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
     run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
     run.on_hold = True
     run.begin()

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from zoea.context import Answer as NeedAnswer
 from zoea.context import (
-    Frozen,
+    FrozenTurn,
     LastAnswer,
     LatestSlice,
     Need,
@@ -28,6 +27,7 @@ from zoea.context import (
     needs,
     plan_turn,
 )
+from zoea.context import NeedAnswer as NeedAnswer
 from zoea.model.enums import CallState, ErrorClass, OpenedBy, Outcome, Role, Source
 from zoea.model.errors import PlanError
 from zoea.model.request import Answer, AnswerCall, ToolResult
@@ -62,7 +62,7 @@ class TurnRow:
 
     id: int
     number: int
-    frozen: Frozen
+    frozen: FrozenTurn
     notes: list[Note] = field(default_factory=list)
     outcome: Outcome | None = None
     broke_off: Outcome | None = None
@@ -119,7 +119,7 @@ class Rows:
         own = [self.memory(one.id) for one in self.memories.values() if one.turn_id == turn_id]
         return tuple(sorted(own, key=lambda one: one.seq))
 
-    def open_turn(self, deliveries: tuple[int, ...], nudge_level: int, frozen: Frozen) -> TurnRow:
+    def open_turn(self, deliveries: tuple[int, ...], nudge_level: int, frozen: FrozenTurn) -> TurnRow:
         assert all(row.outcome is not None for row in self.turns.values()), "one open turn, by construction"
         number = len(self.turns) + 1
         nudged = not deliveries
@@ -281,7 +281,7 @@ class Rows:
             row.broke_off = op.outcome
         return t.Stored(self.now, (*memories, *partial), calls)
 
-    def answers(self, frozen: Frozen) -> dict[Need, NeedAnswer]:
+    def answers(self, frozen: FrozenTurn) -> dict[Need, NeedAnswer]:
         """What the store answers to the needs of a turn."""
         return {need: self._answer_of(need) for need in needs(frozen)}
 
@@ -308,7 +308,7 @@ class Rows:
 class Planned:
     """A request as it was planned, and from what."""
 
-    frozen: Frozen
+    frozen: FrozenTurn
     answers: dict[Need, NeedAnswer]
     plan: Plan
 

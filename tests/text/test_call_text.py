@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from zoea.text.call_text import MOST_CHARS, spoken, spoken_arguments
+from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,19 @@ from zoea.text.call_text import MOST_CHARS, spoken, spoken_arguments
     ],
 )
 def test_a_call_is_said_as_people_write_it(arguments: str, said: str) -> None:
-    assert spoken("sell", arguments) == said
+    assert format_call("sell", arguments) == said
 
 
 def test_what_zoea_fills_in_is_left_out() -> None:
-    assert spoken("sell", '{"session_id": "‹account›", "n": 1}', hidden="‹account›") == "sell(n=1)"
-    assert spoken("scan", '{"session_id": "‹account›"}', hidden="‹account›") == "scan()"
+    assert format_call("sell", '{"session_id": "‹account›", "n": 1}', hidden="‹account›") == "sell(n=1)"
+    assert format_call("scan", '{"session_id": "‹account›"}', hidden="‹account›") == "scan()"
 
 
 def test_what_is_long_is_cut_and_says_so() -> None:
-    assert spoken_arguments(json.dumps({"text": "x" * 99}), more=">") == f'text="{"x" * 59}>'
-    assert spoken_arguments(json.dumps({f"k{n}": n for n in range(999)})).endswith("…")
-    assert spoken_arguments("x" * 200_000) == "x" * MOST_CHARS + "…"
+    assert format_arguments(json.dumps({"text": "x" * 99}), more=">") == f'text="{"x" * 59}>'
+    assert format_arguments(json.dumps({f"k{n}": n for n in range(999)})).endswith("…")
+    assert format_arguments("x" * 200_000) == "x" * MOST_CHARS + "…"
 
 
 def test_an_escape_sequence_in_a_name_does_nothing() -> None:
-    assert "\x1b" not in spoken("se\x1b[2Jll", "{}")
+    assert "\x1b" not in format_call("se\x1b[2Jll", "{}")

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from zoea.text.redact import all_kinds, secrets
-from zoea.text.redact.json_redaction import within, within_text
+from zoea.text.redact import redact_all, redact_secrets
+from zoea.text.redact.json_redaction import redact_json, redact_json_text
 
 KEY = "sk-ant-abc123DEF456ghi789"
 
@@ -25,14 +25,14 @@ KEY = "sk-ant-abc123DEF456ghi789"
     ],
 )
 def test_strings_go_by_themselves_and_by_the_name_they_are_given_to(given: object, expected: object) -> None:
-    assert within(given, all_kinds) == expected
+    assert redact_json(given, redact_all) == expected
 
 
 def test_text_that_has_nothing_to_take_out_stays_as_it_was() -> None:
-    assert within_text('{ "a":1 }', secrets) == '{ "a":1 }'
-    assert json.loads(within_text('{"password":123456, "a": "b"}', secrets)) == {
+    assert redact_json_text('{ "a":1 }', redact_secrets) == '{ "a":1 }'
+    assert json.loads(redact_json_text('{"password":123456, "a": "b"}', redact_secrets)) == {
         "password": "[REDACTED_PASSWORD]",
         "a": "b",
     }
-    assert within_text(f"no json {KEY}", secrets) == "no json [REDACTED_API_KEY]"
-    assert within_text(f'{"[" * 5000}"{KEY}"', secrets).endswith('"[REDACTED_API_KEY]"')
+    assert redact_json_text(f"no json {KEY}", redact_secrets) == "no json [REDACTED_API_KEY]"
+    assert redact_json_text(f'{"[" * 5000}"{KEY}"', redact_secrets).endswith('"[REDACTED_API_KEY]"')

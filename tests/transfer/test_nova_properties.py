@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.fakes.memory_store import NOW, memory_store
 from tests.fakes.nova import ALPHA, BETA
 from tests.transfer.sample_exports import taken, without_ids, written
-from zoea.context.slices import UnitKind, read
+from zoea.context.units import UnitKind, read_units
 from zoea.settings import Settings, Template
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import row_values
@@ -120,7 +120,7 @@ def test_every_word_of_a_story_is_there_paired_and_survives_export(story: list[N
     assert [one.id for one in memories if one.calls or one.role != "tool"] == sorted(
         one.id for one in memories if one.calls or one.role != "tool"
     )
-    units, left_out = read(memories)
+    units, left_out = read_units(memories)
     assert not left_out  # every call has its result, every result its call
     assert len([one for one in units if one.kind is UnitKind.SLICE]) == len([one for one in memories if one.calls])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from zoea.context import Budget, Decision, Plan, Priority, Reason, Status, Step, StepKind, Truncation, Variant
+from zoea.context import Budget, Decision, PackStatus, Plan, PlanStep, Priority, Reason, StepKind, Truncation, Variant
 from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Native, Usage
@@ -49,12 +49,12 @@ REQUEST = StoredRequest(
     has_plan=True,
 )
 
-KEPT = Decision("turn", "turn", Priority.REQUIRED, Status.INCLUDED, Variant.FULL, Reason.REQUIRED, 400, 100)
+KEPT = Decision("turn", "turn", Priority.REQUIRED, PackStatus.INCLUDED, Variant.FULL, Reason.REQUIRED, 400, 100)
 COMPACT = Decision(
     "history",
     "history",
     Priority.HIGH,
-    Status.INCLUDED,
+    PackStatus.INCLUDED,
     Variant.COMPACT,
     Reason.BUDGET,
     40,
@@ -63,14 +63,14 @@ COMPACT = Decision(
     wanted_tokens=900,
     setting="budget.token_budget_per_agent = 2000",
 )
-OUT = Decision("said", "said", Priority.LOW, Status.SKIPPED, None, Reason.BUDGET, wanted_tokens=3_000)
-EMPTY = Decision("situation", "situation", Priority.LOW, Status.SKIPPED, None, Reason.EMPTY)
+OUT = Decision("said", "said", Priority.LOW, PackStatus.SKIPPED, None, Reason.BUDGET, wanted_tokens=3_000)
+EMPTY = Decision("situation", "situation", Priority.LOW, PackStatus.SKIPPED, None, Reason.EMPTY)
 PLAN = Plan(
     decisions=(KEPT, COMPACT, OUT, EMPTY),
     budget=Budget(1_000, 0, 25, 1_025),
     truncation=Truncation(False, 0, 0),
     messages=(),
-    steps=(Step(StepKind.CUT, 12, 182_000, 4_000),),
+    steps=(PlanStep(StepKind.CUT, 12, 182_000, 4_000),),
 )
 
 

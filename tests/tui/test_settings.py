@@ -13,7 +13,7 @@ import pytest
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.settings import Settings, load
-from zoea.settings.layers import Loaded
+from zoea.settings.layers import LoadedSettings
 from zoea.settings.paths import Places
 from zoea.tui.dialogs.key_capture import Capturing
 from zoea.tui.screens.help import Help
@@ -76,7 +76,7 @@ def on_disk(folder: Path) -> dict[str, Any]:
     return tomllib.loads((folder / "config" / "config.toml").read_text())
 
 
-def loaded(folder: Path) -> Loaded:
+def loaded(folder: Path) -> LoadedSettings:
     config = folder / "config"
     config.mkdir(exist_ok=True)
     return load(Places(folder, config, folder), env={})

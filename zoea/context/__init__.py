@@ -6,20 +6,20 @@
 
 from __future__ import annotations
 
-from zoea.context.explain import done, explain, explain_data, why
-from zoea.context.frozen_turn import PLAN_VERSION, Frozen, Limit, limit
+from zoea.context.explain import describe_reason, describe_step, explain, explain_data
+from zoea.context.frozen_turn import PLAN_VERSION, FrozenTurn, Limit, request_limit
 from zoea.context.measure import MESSAGE_FRAME, Counter, message_tokens, request_tokens
-from zoea.context.needs import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnRecord, TurnSoFar
+from zoea.context.needs import LastAnswer, LatestSlice, Need, NeedAnswer, Note, StandingOrder, TurnRecord, TurnSoFar
 from zoea.context.plan_record import encode, memories_of, rebuild
 from zoea.context.plan_values import (
     Budget,
     Decision,
     Pack,
+    PackStatus,
     Plan,
+    PlanStep,
     Priority,
     Reason,
-    Status,
-    Step,
     StepKind,
     Truncation,
     Variant,
@@ -33,34 +33,34 @@ __all__ = [
     "MESSAGE_FRAME",
     "PLAN_VERSION",
     "STRATEGIES",
-    "Answer",
     "Budget",
     "Counter",
     "Decision",
-    "Frozen",
+    "FrozenTurn",
     "LastAnswer",
     "LatestSlice",
     "Limit",
     "Need",
+    "NeedAnswer",
     "Note",
     "Pack",
+    "PackStatus",
     "Plan",
+    "PlanStep",
     "Priority",
     "Reason",
     "StandingOrder",
-    "Status",
-    "Step",
     "StepKind",
     "Strategy",
     "Truncation",
     "TurnRecord",
     "TurnSoFar",
     "Variant",
-    "done",
+    "describe_reason",
+    "describe_step",
     "encode",
     "explain",
     "explain_data",
-    "limit",
     "memories_of",
     "message_tokens",
     "needs",
@@ -68,6 +68,6 @@ __all__ = [
     "plan",
     "plan_turn",
     "rebuild",
+    "request_limit",
     "request_tokens",
-    "why",
 ]

@@ -1,6 +1,6 @@
 """A pack on its way into a request: measured, then decided, then maybe cut.
 
-Selection, guard and the turn's replay all work on these; `assemble` makes the plan of them.
+Selection, guard and the turn's replay all work on these; `build_plan` makes the plan of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,18 @@ from dataclasses import dataclass, field
 
 from zoea.context.forms import Form
 from zoea.context.measure import Counter, TextCounter, message_chars
-from zoea.context.plan_values import Body, Budget, Decision, Pack, Plan, Priority, Reason, Status, Truncation, Variant
+from zoea.context.plan_values import (
+    Body,
+    Budget,
+    Decision,
+    Pack,
+    PackStatus,
+    Plan,
+    Priority,
+    Reason,
+    Truncation,
+    Variant,
+)
 from zoea.model.enums import Role
 from zoea.model.errors import SettingsError
 from zoea.model.request import RequestMessage
@@ -25,10 +36,10 @@ class Size:
     tokens: int
 
 
-NOTHING = Size(0, 0)
+NO_SIZE = Size(0, 0)
 
 
-class Scale:
+class PackMeter:
     """Measures packs with one counter.
 
     A counter of texts sees of messages only their text; a `Counter` sees all that a request carries.
@@ -42,7 +53,7 @@ class Scale:
 
     def body(self, body: Body | None) -> Size:
         if not body:
-            return NOTHING
+            return NO_SIZE
         if isinstance(body, str):
             if self._whole is not None:
                 return Size(len(body), self._whole.message(as_message(body, "")))
@@ -60,7 +71,7 @@ class Scale:
 
 
 @dataclass(slots=True)
-class Choice:
+class Candidate:
     """What is decided of one pack so far. `body` is what goes in, `size` its measure, `forms` how it was made."""
 
     pack: Pack
@@ -68,11 +79,11 @@ class Choice:
     priority: Priority
     full: Size
     compact: Size
-    status: Status = Status.SKIPPED
+    status: PackStatus = PackStatus.SKIPPED
     variant: Variant | None = None
     reason: Reason = Reason.BUDGET
     body: Body = ""
-    size: Size = NOTHING
+    size: Size = NO_SIZE
     forms: Mapping[int, Form] = field(default_factory=dict)
     truncated: bool = False
     setting: str = ""
@@ -86,15 +97,15 @@ class Choice:
         return bool(self.pack.compact)
 
     def take(self, variant: Variant, reason: Reason) -> None:
-        self.status, self.variant, self.reason = Status.INCLUDED, variant, reason
+        self.status, self.variant, self.reason = PackStatus.INCLUDED, variant, reason
         if variant is Variant.FULL:
             self.body, self.size, self.forms = self.pack.full, self.full, self.pack.full_forms
         else:
             self.body, self.size, self.forms = self.pack.compact or "", self.compact, self.pack.compact_forms
 
     def skip(self, reason: Reason) -> None:
-        self.status, self.variant, self.reason = Status.SKIPPED, None, reason
-        self.body, self.size, self.forms = "", NOTHING, {}
+        self.status, self.variant, self.reason = PackStatus.SKIPPED, None, reason
+        self.body, self.size, self.forms = "", NO_SIZE, {}
 
     def cut_to(self, body: Body, size: Size, reason: Reason) -> None:
         """Take a body that was cut as such: its messages are no forms of memories any more."""
@@ -117,7 +128,7 @@ class Choice:
         )
 
 
-def prepare(packs: Sequence[Pack], scale: Scale) -> list[Choice]:
+def measure_packs(packs: Sequence[Pack], scale: PackMeter) -> list[Candidate]:
     """Every pack measured, in declaration order, nothing chosen yet."""
     choices = []
     for index, pack in enumerate(packs):
@@ -128,22 +139,22 @@ def prepare(packs: Sequence[Pack], scale: Scale) -> list[Choice]:
             raise SettingsError(
                 f"The pack {pack.id} has the priority {pack.priority!r}.", hint=f"Use one of {allowed}."
             ) from None
-        compact = scale.body(pack.compact) if pack.compact else NOTHING
-        choices.append(Choice(pack, index, priority, scale.pack(pack), compact))
+        compact = scale.body(pack.compact) if pack.compact else NO_SIZE
+        choices.append(Candidate(pack, index, priority, scale.pack(pack), compact))
     return choices
 
 
-def in_order_of_choice(choices: Sequence[Choice]) -> list[Choice]:
+def sort_by_priority(choices: Sequence[Candidate]) -> list[Candidate]:
     """Rule 1: by priority, then by declaration."""
     return sorted(choices, key=lambda one: (_RANK[one.priority], one.index))
 
 
-def assemble(choices: Sequence[Choice], max_tokens: int, truncation: Truncation) -> Plan:
+def build_plan(choices: Sequence[Candidate], max_tokens: int, truncation: Truncation) -> Plan:
     """The plan of decided choices, in declaration order."""
     messages: list[RequestMessage] = []
     forms: dict[int, Form] = {}
     for choice in choices:
-        if choice.status is Status.SKIPPED or not choice.body:
+        if choice.status is PackStatus.SKIPPED or not choice.body:
             continue
         if isinstance(choice.body, str):
             messages.append(as_message(choice.body, choice.pack.section))

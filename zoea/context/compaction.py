@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, folded, lines
-from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, show
-from zoea.context.frozen_turn import Frozen
+from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, fold_slice, join_folds
+from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, render_memory
+from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.measure import Counter, message_chars
-from zoea.context.plan_values import Step, StepKind
-from zoea.context.slices import Unit, UnitKind
+from zoea.context.plan_values import PlanStep, StepKind
 from zoea.context.turn_packs import first_form
+from zoea.context.units import Unit, UnitKind
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, ToolCall
@@ -34,7 +34,7 @@ LAST_RUNG = 400
 """Characters that results keep once nothing is left to fold."""
 
 
-class TurnState:
+class CompactedTurn:
     """The turn's units, each memory with the form it has now. Grows by `add`, shrinks by `relieve`.
 
     `total` is the cost in calibrated tokens; where slices are folded it is an
@@ -42,7 +42,7 @@ class TurnState:
     it would be without compaction.
     """
 
-    def __init__(self, frozen: Frozen) -> None:
+    def __init__(self, frozen: FrozenTurn) -> None:
         self._frozen = frozen
         self._counter = Counter(frozen.calibration)
         self._units: list[Unit] = []
@@ -137,7 +137,7 @@ class TurnState:
                 self._set(index, place, Form(FormKind.CUT, keep))
 
     def _set(self, index: int, place: int, form: Form) -> None:
-        shown = show(self._units[index].memories[place], form)
+        shown = render_memory(self._units[index].memories[place], form)
         cost = self._counter.message(shown)
         if cost < self._costs[index][place]:
             self.total += cost - self._costs[index][place]
@@ -152,8 +152,8 @@ class TurnState:
                 return
             if not self._is_foldable(index):
                 continue
-            answer, *results = [show(memory, FULL) for memory in unit.memories]
-            text = lines(answer, results, identifier_chars)
+            answer, *results = [render_memory(memory, FULL) for memory in unit.memories]
+            text = fold_slice(answer, results, identifier_chars)
             cost = self._counter.message(_stand_in([text]))
             if cost < sum(self._costs[index]):
                 self.total += cost - sum(self._costs[index])
@@ -186,22 +186,22 @@ class TurnState:
                 forms[memory.id] = form
         return tuple(out), forms
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PlanStep]:
         """Every memory of the turn that is not verbatim in the request, in conversation order."""
-        out: list[Step] = []
+        out: list[PlanStep] = []
         for index, unit in enumerate(self._units):
             if fold := self._folds[index]:
                 out += [_folded_step(memory, fold if place == 0 else "") for place, memory in enumerate(unit.memories)]
                 continue
             for memory, form in zip(unit.memories, self._forms[index], strict=True):
                 if form != FULL:
-                    out.append(step(memory, form, self._frozen.max_result_chars, "turn"))
+                    out.append(build_step(memory, form, self._frozen.max_result_chars, "turn"))
         return out
 
 
-def step(memory: Memory, form: Form, max_result_chars: int, pack: str) -> Step:
+def build_step(memory: Memory, form: Form, max_result_chars: int, pack: str) -> PlanStep:
     """The report on one memory that stands in another form than verbatim."""
-    full, shown = show(memory, FULL), show(memory, form)
+    full, shown = render_memory(memory, FULL), render_memory(memory, form)
     match form.kind:
         case FormKind.SUPERSEDED:
             kind = StepKind.SUPERSEDED
@@ -213,7 +213,7 @@ def step(memory: Memory, form: Form, max_result_chars: int, pack: str) -> Step:
             kind = StepKind.REASONING
         case _:
             kind = StepKind.CUT
-    return Step(kind, memory.id, own_chars(full), own_chars(shown), pack)
+    return PlanStep(kind, memory.id, own_chars(full), own_chars(shown), pack)
 
 
 def own_chars(message: RequestMessage) -> int:
@@ -221,12 +221,12 @@ def own_chars(message: RequestMessage) -> int:
     return len(message.content) if message.role is Role.TOOL else message_chars(message)
 
 
-def _folded_step(memory: Memory, fold: str) -> Step:
-    return Step(StepKind.FOLDED, memory.id, own_chars(show(memory, FULL)), len(fold))
+def _folded_step(memory: Memory, fold: str) -> PlanStep:
+    return PlanStep(StepKind.FOLDED, memory.id, own_chars(render_memory(memory, FULL)), len(fold))
 
 
 def _stand_in(parts: list[str]) -> RequestMessage:
-    return RequestMessage(Role.ASSISTANT, folded(parts))
+    return RequestMessage(Role.ASSISTANT, join_folds(parts))
 
 
 def _identity(call: ToolCall) -> object:

@@ -32,7 +32,7 @@ _WORD_GROUP = 4
 _LONGEST = 80
 
 
-def identifiers(text: str) -> list[str]:
+def find_identifiers(text: str) -> list[str]:
     """Values that look like identifiers, once each, in order.
 
     They are values of `id`, `*_id`, `*Id`, `key`, `token`, `ref`, `hash`; words of letters and digits;
@@ -55,19 +55,19 @@ def _is_mixed(word: str) -> bool:
     return any(one.isdigit() for one in word) and any(one.isalpha() for one in word)
 
 
-def lines(answer: RequestMessage, results: Sequence[RequestMessage], identifier_chars: int) -> str:
+def fold_slice(answer: RequestMessage, results: Sequence[RequestMessage], identifier_chars: int) -> str:
     """What remains of one slice (or of an answer without calls): its text, then a line for each call."""
     out = []
     if answer.content.strip():
         out.append(f"said: {head(' '.join(answer.content.split()), TEXT_CHARS)}")
     for call, result in zip(answer.calls, results, strict=True):
         line = f"{call.name}({head(call.arguments, ARGUMENT_CHARS)}) {'error' if result.is_error else 'ok'}"
-        known = head(", ".join(identifiers(result.content)), identifier_chars)
+        known = head(", ".join(find_identifiers(result.content)), identifier_chars)
         out.append(f"{line}: {known}" if known else line)
     return "\n".join(out)
 
 
-def folded(parts: Sequence[str]) -> str:
+def join_folds(parts: Sequence[str]) -> str:
     """The text of the assistant message that stands for a run of folded slices."""
     return "(earlier in this turn: " + "\n".join(part for part in parts if part) + ")"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zoea.context.plan_values import Decision, Plan, Reason, Status, Step, StepKind, Variant
+from zoea.context.plan_values import Decision, PackStatus, Plan, PlanStep, Reason, StepKind, Variant
 
 _WHY = {
     Reason.REQUIRED: "must be there",
@@ -27,12 +27,12 @@ _DONE = {
 }
 
 
-def why(reason: Reason) -> str:
+def describe_reason(reason: Reason) -> str:
     """A decision's reason in words."""
     return _WHY[reason]
 
 
-def done(kind: StepKind) -> str:
+def describe_step(kind: StepKind) -> str:
     """What was done to a memory, in words."""
     return _DONE[kind]
 
@@ -84,8 +84,8 @@ def explain_data(plan: Plan) -> dict[str, Any]:
 
 def _decision_line(decision: Decision) -> str:
     size = f"{decision.tokens:>8,} tokens"
-    reason = why(decision.reason)
-    if decision.status is Status.SKIPPED:
+    reason = describe_reason(decision.reason)
+    if decision.status is PackStatus.SKIPPED:
         wanted = f", {decision.wanted_tokens:,} tokens" if decision.wanted_tokens else ""
         return f"  {decision.id:<12}{'left out':<9}{'':>15}  {reason}{wanted}"
     form = "compact" if decision.variant is Variant.COMPACT else "full"
@@ -93,6 +93,6 @@ def _decision_line(decision: Decision) -> str:
     return f"  {decision.id:<12}{form:<9}{size}  {reason}{cut}"
 
 
-def _step_line(step: Step) -> str:
+def _step_line(step: PlanStep) -> str:
     size = f"{step.before_chars:,} to {step.after_chars:,} characters"
-    return f"  {step.pack} memory {step.memory_id}: {done(step.kind)} ({size})"
+    return f"  {step.pack} memory {step.memory_id}: {describe_step(step.kind)} ({size})"

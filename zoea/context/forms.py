@@ -47,7 +47,7 @@ REPLACED = Form(FormKind.SUPERSEDED)
 ORDER = Form(FormKind.ORDER)
 
 
-def show(memory: Memory, form: Form) -> RequestMessage:
+def render_memory(memory: Memory, form: Form) -> RequestMessage:
     """The message that a memory becomes in a form."""
     match memory.role:
         case Role.TOOL:
@@ -104,15 +104,15 @@ def _prompt(memory: Memory, form: Form) -> RequestMessage:
     content = f"{memory.label}\n{memory.content}" if memory.label else memory.content
     if form.kind is FormKind.ORDER:
         title = f"standing order, given in turn {memory.turn_number}"
-        return RequestMessage(Role.USER, data(title, content), memory_id=memory.id)
+        return RequestMessage(Role.USER, data_block(title, content), memory_id=memory.id)
     return RequestMessage(Role.USER, content, memory.source, memory_id=memory.id)
 
 
-def data(title: str, text: str) -> str:
+def data_block(title: str, text: str) -> str:
     """A text of Zoea's own making: its first line says that what follows is data and what it is."""
     return f"[data: {title}]\n{text}"
 
 
-def note(text: str) -> RequestMessage:
+def note_message(text: str) -> RequestMessage:
     """A user message that exists in no memory: nudge, warning, situation."""
     return RequestMessage(Role.USER, text, Source.SYSTEM)

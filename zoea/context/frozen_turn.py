@@ -19,7 +19,7 @@ PLAN_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class FrozenTurn:
     """The inputs of a turn's plans.
 
     `system` is the template's prompt; its JSON holds only `template_hash` (hex).
@@ -58,9 +58,9 @@ class Frozen:
     def is_nudged(self) -> bool:
         return self.opened_by is OpenedBy.NUDGE
 
-    def tightened(self, share: float) -> Frozen:
+    def tightened(self, share: float) -> FrozenTurn:
         """The same turn under a share of its budget: what follows a provider's context-length error (0.75)."""
-        return replace(self, max_tokens=max(1, int(limit(self).tokens * share)))
+        return replace(self, max_tokens=max(1, int(request_limit(self).tokens * share)))
 
     def to_json(self) -> str:
         """JSON without the prompt's text; `from_json` gets that handed back."""
@@ -68,7 +68,7 @@ class Frozen:
         return json.dumps(values, ensure_ascii=False, sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str, *, system: str) -> Frozen:
+    def from_json(cls, text: str, *, system: str) -> FrozenTurn:
         """The value that `to_json` wrote.
 
         Raises:
@@ -102,7 +102,7 @@ class Limit:
     setting: str
 
 
-def limit(frozen: Frozen) -> Limit:
+def request_limit(frozen: FrozenTurn) -> Limit:
     """The effective budget: the least of budget, window without the answer, and what max_chars can hold.
 
     A message never costs fewer tokens than a quarter of its characters, so the
@@ -115,7 +115,7 @@ def limit(frozen: Frozen) -> Limit:
     return min(limits, key=lambda one: one.tokens)
 
 
-def raised(bound: Limit, frozen: Frozen, tokens: int) -> int:
+def raised_setting(bound: Limit, frozen: FrozenTurn, tokens: int) -> int:
     """The value of the binding setting at which a request may take `tokens`."""
     match bound.setting:
         case "context_window":

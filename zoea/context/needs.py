@@ -64,4 +64,4 @@ class TurnRecord:
     notes: tuple[Note, ...] = ()
 
 
-Answer = tuple[Memory, ...] | TurnRecord
+NeedAnswer = tuple[Memory, ...] | TurnRecord

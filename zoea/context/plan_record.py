@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from zoea.context.forms import FORMS_VERSION, Form, FormKind, show
+from zoea.context.forms import FORMS_VERSION, Form, FormKind, render_memory
 from zoea.context.plan_values import Plan
 from zoea.model.enums import Role, Source
 from zoea.model.errors import PlanError
@@ -82,7 +82,7 @@ def _decode_message(entry: Mapping[str, Any], memories: Mapping[int, Memory]) ->
                 f"Memory {entry['m']}, which the request held, is gone.",
                 hint="It was purged; the request's numbers are still there.",
             )
-        return show(memory, Form(FormKind(entry["f"]), entry.get("k", 0)))
+        return render_memory(memory, Form(FormKind(entry["f"]), entry.get("k", 0)))
     native = entry.get("native")
     return RequestMessage(
         Role(entry["role"]),

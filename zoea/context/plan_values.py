@@ -27,7 +27,7 @@ class Priority(StrEnum):
     LOW = "low"
 
 
-class Status(StrEnum):
+class PackStatus(StrEnum):
     INCLUDED = "included"
     SKIPPED = "skipped"
 
@@ -80,7 +80,7 @@ class Decision:
     id: str
     section: str
     priority: Priority
-    status: Status
+    status: PackStatus
     variant: Variant | None
     reason: Reason
     chars: int = 0
@@ -120,7 +120,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One memory that a request does not hold verbatim, and what it holds instead. Sizes in characters."""
 
     kind: StepKind
@@ -182,7 +182,7 @@ class Plan:
     budget: Budget
     truncation: Truncation
     messages: tuple[RequestMessage, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
     forms: Mapping[int, Form] = field(default_factory=dict)
 
     @property

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zoea.context.candidates import Choice, Scale, assemble, in_order_of_choice, prepare
-from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, LEAST, cut_end, cut_text, folded, lines
+from zoea.context.candidates import Candidate, PackMeter, build_plan, measure_packs, sort_by_priority
+from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, LEAST, cut_end, cut_text, fold_slice, join_folds
 from zoea.context.measure import TextCounter
-from zoea.context.plan_values import Pack, Plan, Priority, Reason, Status, Truncation, Variant
+from zoea.context.plan_values import Pack, PackStatus, Plan, Priority, Reason, Truncation, Variant
 from zoea.model.enums import Role
 from zoea.model.errors import SettingsError
 from zoea.model.request import RequestMessage
@@ -24,16 +24,16 @@ DEFAULT_MAX_TOKENS = 100_000
 DEFAULT_MAX_CHARS = 500_000
 
 
-def choose(choices: Sequence[Choice], max_tokens: int, taken: int = 0) -> None:
+def choose_packs(choices: Sequence[Candidate], max_tokens: int, taken: int = 0) -> None:
     """Rules 1 to 4: decide each pack under the budget, of which `taken` is spent already."""
-    for choice in in_order_of_choice(choices):
+    for choice in sort_by_priority(choices):
         _decide(choice, max_tokens - taken)
         if choice.reason is Reason.BUDGET:
             choice.setting = f"max_tokens = {taken + choice.full.tokens}"
         taken += choice.size.tokens
 
 
-def _decide(choice: Choice, remaining: int) -> None:
+def _decide(choice: Candidate, remaining: int) -> None:
     full, compact = choice.full.tokens, choice.compact.tokens
     if not choice.pack.full and not choice.has_compact and choice.pack.counted is None:
         choice.skip(Reason.EMPTY)
@@ -70,11 +70,11 @@ def plan(
     """
     budget = parse_limit(max_tokens, "max_tokens", DEFAULT_MAX_TOKENS)
     most_chars = parse_limit(max_chars, "max_chars", DEFAULT_MAX_CHARS)
-    scale = Scale(count)
-    choices = prepare(packs, scale)
-    choose(choices, budget)
-    truncation = guard(choices, most_chars, scale)
-    return assemble(choices, budget, truncation)
+    scale = PackMeter(count)
+    choices = measure_packs(packs, scale)
+    choose_packs(choices, budget)
+    truncation = enforce_max_chars(choices, most_chars, scale)
+    return build_plan(choices, budget, truncation)
 
 
 def parse_limit(value: object, name: str, default: int) -> int:
@@ -102,7 +102,9 @@ def parse_limit(value: object, name: str, default: int) -> int:
     return number or default
 
 
-def shrink(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scale) -> tuple[RequestMessage, ...]:
+def shrink_messages(
+    messages: tuple[RequestMessage, ...], max_chars: int, scale: PackMeter
+) -> tuple[RequestMessage, ...]:
     """The messages in at most `max_chars` characters where that can be, else as short as they get.
 
     User and system messages, texts and calls of unfolded slices stay as they are.
@@ -119,12 +121,12 @@ def shrink(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scale) -
     return _fold(tuple(out), max_chars, scale)
 
 
-def _fold(messages: tuple[RequestMessage, ...], max_chars: int, scale: Scale) -> tuple[RequestMessage, ...]:
+def _fold(messages: tuple[RequestMessage, ...], max_chars: int, scale: PackMeter) -> tuple[RequestMessage, ...]:
     """Fold complete slices, oldest first, never the last, until the rest fits."""
     while scale.body(messages).chars > max_chars:
         spans = _slices(messages)
         for start, end in spans[:-1]:
-            text = folded([lines(messages[start], messages[start + 1 : end], FEW_IDENTIFIER_CHARS)])
+            text = join_folds([fold_slice(messages[start], messages[start + 1 : end], FEW_IDENTIFIER_CHARS)])
             stand_in = RequestMessage(Role.ASSISTANT, text)
             shorter = (*messages[:start], stand_in, *messages[end:])
             if scale.body(shorter).chars < scale.body(messages).chars:
@@ -148,13 +150,13 @@ def _slices(messages: Sequence[RequestMessage]) -> list[tuple[int, int]]:
 _LOWEST_FIRST = {priority: -rank for rank, priority in enumerate(Priority)}
 
 
-def guard(choices: Sequence[Choice], max_chars: int, scale: Scale) -> Truncation:
+def enforce_max_chars(choices: Sequence[Candidate], max_chars: int, scale: PackMeter) -> Truncation:
     """Make the chosen packs fit, where their total exceeds `max_chars`."""
     before = _total(choices)
     if before <= max_chars:
         return Truncation(False, before, before)
     optional = sorted(
-        (one for one in choices if not one.is_required and one.status is Status.INCLUDED),
+        (one for one in choices if not one.is_required and one.status is PackStatus.INCLUDED),
         key=lambda one: (_LOWEST_FIRST[one.priority], -one.index),
     )
     for choice in optional:
@@ -169,27 +171,27 @@ def guard(choices: Sequence[Choice], max_chars: int, scale: Scale) -> Truncation
         choice.skip(Reason.MAX_CHARS)
         choice.setting = f"max_chars = {before}"
     required = sorted(
-        (one for one in choices if one.is_required and one.status is Status.INCLUDED and one.pack.counted is None),
+        (one for one in choices if one.is_required and one.status is PackStatus.INCLUDED and one.pack.counted is None),
         key=lambda one: (one.pack.preserve, -one.size.chars, -one.index),
     )
     for choice in required:
         excess = _total(choices) - max_chars
         if excess <= 0:
             break
-        if cut(choice, choice.size.chars - excess, Reason.MAX_CHARS, scale):
+        if cut_candidate(choice, choice.size.chars - excess, Reason.MAX_CHARS, scale):
             choice.setting = f"max_chars = {before}"
     return Truncation(True, before, _total(choices))
 
 
-def cut(choice: Choice, keep: int, reason: Reason, scale: Scale) -> bool:
+def cut_candidate(choice: Candidate, keep: int, reason: Reason, scale: PackMeter) -> bool:
     """Cut what a choice holds to `keep` characters: texts at their end, messages as messages. False if it stays."""
     body = choice.body
-    short = cut_end(body, max(keep, 0)) if isinstance(body, str) else shrink(body, max(keep, 0), scale)
+    short = cut_end(body, max(keep, 0)) if isinstance(body, str) else shrink_messages(body, max(keep, 0), scale)
     if short == body:
         return False
     choice.cut_to(short, scale.body(short), reason)
     return True
 
 
-def _total(choices: Sequence[Choice]) -> int:
+def _total(choices: Sequence[Candidate]) -> int:
     return sum(choice.size.chars for choice in choices if choice.pack.counted is None)

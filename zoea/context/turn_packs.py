@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zoea.context.forms import FULL, Form, FormKind, note, show
-from zoea.context.frozen_turn import Frozen
-from zoea.context.needs import Answer, Need, TurnRecord, TurnSoFar
+from zoea.context.forms import FULL, Form, FormKind, note_message, render_memory
+from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.needs import Need, NeedAnswer, TurnRecord, TurnSoFar
 from zoea.context.plan_values import Pack, Priority
-from zoea.context.slices import LeftOut, Unit, UnitKind, read, with_notes, without_last_answer
+from zoea.context.units import OmittedMemory, Unit, UnitKind, drop_last_answer, insert_notes, read_units
 from zoea.model.enums import Role
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
 
 
-def turn_units(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[list[Unit], list[LeftOut]]:
+def turn_units(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[list[Unit], list[OmittedMemory]]:
     """The turn's parts in order (a nudge first where one opened it, notes where Zoea put them), and what is no part.
 
     Raises:
@@ -23,8 +23,8 @@ def turn_units(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[list[Uni
     """
     answer = answers[TurnSoFar(frozen.turn_id)]
     record = answer if isinstance(answer, TurnRecord) else TurnRecord(answer)
-    units, left_out = read(record.memories)
-    units, trailing = without_last_answer(with_notes(units, record.notes))
+    units, left_out = read_units(record.memories)
+    units, trailing = drop_last_answer(insert_notes(units, record.notes))
     if frozen.is_nudged:
         units.insert(0, Unit(UnitKind.NOTE, -1, -1, text=frozen.nudge_text))
     elif not any(unit.kind is UnitKind.PROMPT for unit in units):
@@ -35,20 +35,20 @@ def turn_units(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[list[Uni
     return units, left_out + trailing
 
 
-def turn_pack(frozen: Frozen, units: list[Unit]) -> Pack:
+def turn_pack(frozen: FrozenTurn, units: list[Unit]) -> Pack:
     """The current turn, complete: the last pack of messages."""
     messages: list[RequestMessage] = []
     forms: dict[int, Form] = {}
     for unit in units:
         if not unit.memories:
-            messages.append(note(unit.text))
+            messages.append(note_message(unit.text))
         for memory in unit.memories:
             forms[memory.id] = first_form(memory, frozen.max_result_chars)
-            messages.append(show(memory, forms[memory.id]))
+            messages.append(render_memory(memory, forms[memory.id]))
     return Pack("turn", "turn", Priority.REQUIRED, tuple(messages), preserve=True, full_forms=forms)
 
 
-def tools_pack(frozen: Frozen) -> Pack:
+def tools_pack(frozen: FrozenTurn) -> Pack:
     """The tool schemas: counted, shown to the person, no message."""
     return Pack("tools", "tools", Priority.REQUIRED, (), preserve=True, counted=frozen.tools_tokens)
 

@@ -24,7 +24,7 @@ from tomlkit.exceptions import TOMLKitError
 from zoea.mcp_server.tokens import TokenScope
 from zoea.model.errors import SettingsError, UsageError
 from zoea.settings.paths import DEFAULT_WORKSPACE
-from zoea.settings.private_file import write_closed
+from zoea.settings.private_file import write_private
 
 NAME = "zoea"
 
@@ -128,7 +128,7 @@ def write(client: KnownClient, made: Mapping[str, Any], home: Path, now: float) 
     before = _read(file)
     after = (_into_toml if client.is_toml else _into_json)(file, before or "", client.table, made)
     backup = _backup(file, now) if before is not None else None
-    write_closed(file, after)
+    write_private(file, after)
     return WrittenConfig(file, backup)
 
 

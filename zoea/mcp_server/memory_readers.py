@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from zoea.model.errors import StoreError
 from zoea.store.database_file import open_reader
-from zoea.store.sqlite_errors import translated
+from zoea.store.sqlite_errors import translate_errors
 
 READERS = 4
 DEADLINE_S = 10.0
@@ -49,7 +49,7 @@ class _Reader:
     def _ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._connection is None:
             self._connection = open_reader(self._database)
-        with translated():
+        with translate_errors():
             return work(self._connection)
 
     def close(self) -> None:

@@ -13,12 +13,12 @@ from zoea.model.errors import UsageError
 from zoea.store.search import (
     BroadcastHit,
     BroadcastQuery,
-    Column,
-    Hit,
-    Match,
-    Query,
-    Spot,
-    fitted,
+    HitPlace,
+    MatchMode,
+    MemoryHit,
+    MemoryQuery,
+    SearchColumn,
+    fit_hit,
     search_broadcasts,
     search_memories,
 )
@@ -27,9 +27,9 @@ from zoea.tools.builtin.answer_size import called, size, within
 from zoea.tools.builtin.tool_arguments import Fields
 
 NO_HIT = {
-    Match.EXACT: "Nothing contains exactly this text. The search is case-sensitive: try a shorter or different part, "
-    "or match ranked.",
-    Match.RANKED: "Nothing holds these words. Try fewer or other words.",
+    MatchMode.EXACT: "Nothing contains exactly this text. The search is case-sensitive: try a shorter or different "
+    "part, or match ranked.",
+    MatchMode.RANKED: "Nothing holds these words. Try fewer or other words.",
 }
 
 
@@ -40,24 +40,24 @@ class Searching:
         self._readers = readers
 
     async def messages(self, fields: Fields, client: McpClient) -> dict[str, Any]:
-        return await self._memories(fields, Column.CONTENT)
+        return await self._memories(fields, SearchColumn.CONTENT)
 
     async def reasoning(self, fields: Fields, client: McpClient) -> dict[str, Any]:
-        return await self._memories(fields, Column.REASONING)
+        return await self._memories(fields, SearchColumn.REASONING)
 
     async def broadcasts(self, fields: Fields, client: McpClient) -> dict[str, Any]:
         query = BroadcastQuery(**_asked(fields))
         fields.no_more()
         page = await self._readers.ask(partial(search_broadcasts, query=query))
-        rows = [_said(fitted(hit, lambda one: _fits(_said(one)))) for hit in page.hits]
+        rows = [_said(fit_hit(hit, lambda one: _fits(_said(one)))) for hit in page.hits]
         return _answer(rows, query.match, page.before_id, page.note)
 
-    async def _memories(self, fields: Fields, column: Column) -> dict[str, Any]:
+    async def _memories(self, fields: Fields, column: SearchColumn) -> dict[str, Any]:
         asked = _asked(fields)
         mysis = fields.whole("mysis_id", 1, None)
         role, source = fields.choice("role", schemas.ROLES), fields.choice("source", schemas.SOURCES)
         fields.no_more()
-        query = Query(
+        query = MemoryQuery(
             **asked,
             column=column,
             mysis_ids=None if mysis is None else (mysis,),
@@ -65,7 +65,7 @@ class Searching:
             source=Source(source) if source else None,
         )
         page = await self._readers.ask(partial(search_memories, query=query))
-        rows = [_found(fitted(hit, lambda one: _fits(_found(one)))) for hit in page.hits]
+        rows = [_found(fit_hit(hit, lambda one: _fits(_found(one)))) for hit in page.hits]
         return _answer(rows, query.match, page.before_id, page.note)
 
 
@@ -78,7 +78,7 @@ def _asked(fields: Fields) -> dict[str, Any]:
         raise UsageError(f"query must have at most {schemas.MAX_QUERY} characters, not {len(text)}")
     return {
         "text": text,
-        "match": Match(fields.choice("match", schemas.MATCHES, Match.EXACT.value)),
+        "match": MatchMode(fields.choice("match", schemas.MATCHES, MatchMode.EXACT.value)),
         "since": fields.moment("since"),
         "until": fields.moment("until"),
         "before_id": fields.whole("before_id", 1, None),
@@ -87,7 +87,7 @@ def _asked(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _found(hit: Hit) -> dict[str, Any]:
+def _found(hit: MemoryHit) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": hit.memory_id,
         "mysis_id": hit.mysis_id,
@@ -98,7 +98,7 @@ def _found(hit: Hit) -> dict[str, Any]:
         "content": hit.content.text,
         "is_cut": hit.content.is_cut or hit.excerpt.is_cut,
     }
-    if hit.spot is not Spot.CONTENT:
+    if hit.spot is not HitPlace.CONTENT:
         row[hit.spot.value] = hit.excerpt.text
     if hit.position is not None:
         row["position"] = hit.position
@@ -125,13 +125,13 @@ def _fits(row: dict[str, Any]) -> bool:
     return size(row) + 2 <= schemas.ROOM
 
 
-def _answer(rows: list[dict[str, Any]], match: Match, before: int | None, note: str) -> dict[str, Any]:
+def _answer(rows: list[dict[str, Any]], match: MatchMode, before: int | None, note: str) -> dict[str, Any]:
     """The page as an object; what does not fit is counted, and found again by `next_before_id`."""
     kept = within(rows, schemas.ROOM)
     answer: dict[str, Any] = {"results": kept}
     hints = [note] if note else []
     left = len(rows) - len(kept)
-    if left and match is Match.RANKED:
+    if left and match is MatchMode.RANKED:
         hints.append(f"{left} more did not fit: give a smaller max_chars")
     elif left:
         before = kept[-1]["id"]

@@ -10,12 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ModelInfo, ModelRequest, StreamItem, ToolResult
-from zoea.model.values import (
-    DeskFound,
-    DeskSearch,
-    MysisView,
-    Receipt,
-)
+from zoea.model.values import DeskFound, DeskSearch, MysisView, Receipt
 
 
 class Timer(Protocol):

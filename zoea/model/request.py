@@ -104,7 +104,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RequestHeld:
     """The provider's gate makes this request wait; counts for no deadline. `until` is µs UTC."""
 
     reason: str
@@ -112,8 +112,8 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A request that was `Held` goes out now: from here on it is in flight, and a hold lets it go on."""
+class RequestSent:
+    """A request that was `RequestHeld` goes out now: from here on it is in flight, and a hold lets it go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Answer:
         return not self.text.strip() and not self.calls
 
 
-StreamItem = Delta | Held | Sent | Answer
+StreamItem = Delta | RequestHeld | RequestSent | Answer
 
 
 @dataclass(frozen=True, slots=True)

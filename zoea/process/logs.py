@@ -31,7 +31,7 @@ class RedactingFormatter(logging.Formatter):
         text = super().format(record)
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        return redact.secrets(text)
+        return redact.redact_secrets(text)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from zoea.model.errors import StoreError
 from zoea.store.database_file import open_reader
-from zoea.store.search import Column, Query, matching_ids
+from zoea.store.search import MemoryQuery, SearchColumn, matching_ids
 from zoea.text import clean
 
 LIMIT = 1000
@@ -70,7 +70,7 @@ class ConversationFinder:
         words = clean(words)
         if not words.strip():
             return FindResult(words)
-        query = Query(words, column=Column.ANY, fold=words == words.lower(), mysis_ids=(mysis_id,))
+        query = MemoryQuery(words, column=SearchColumn.ANY, fold=words == words.lower(), mysis_ids=(mysis_id,))
         places = _PLACES.format(fold="lower" if query.fold else "")
         with closing(open_reader(self._database)) as reader:
             with self._lock:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event
-from zoea.text.call_text import spoken, spoken_arguments
+from zoea.text.call_text import format_arguments, format_call
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Events that another line already says."""
@@ -110,7 +110,7 @@ def is_trouble(event: Event) -> bool:
 
 def approval_line(asked: ApprovalView) -> str:
     """What is asked, on one line: the question itself, or the call that waits."""
-    return approval_question(asked) or spoken(asked.tool, asked.arguments, hidden=MASK)
+    return approval_question(asked) or format_call(asked.tool, asked.arguments, hidden=MASK)
 
 
 def approval_phrase(asked: ApprovalView) -> str:
@@ -118,8 +118,8 @@ def approval_phrase(asked: ApprovalView) -> str:
     if question := approval_question(asked):
         return f"asks: {question}"
     if asked.kind == "budget":
-        return f"asks to {asked.tool}: {spoken_arguments(asked.arguments)}"
-    return f"asks to run {spoken(asked.tool, asked.arguments, hidden=MASK)}"
+        return f"asks to {asked.tool}: {format_arguments(asked.arguments)}"
+    return f"asks to run {format_call(asked.tool, asked.arguments, hidden=MASK)}"
 
 
 def approval_question(asked: ApprovalView) -> str:

@@ -20,11 +20,11 @@ from zoea.context import (
     Budget,
     Counter,
     Decision,
+    PackStatus,
     Plan,
+    PlanStep,
     Priority,
     Reason,
-    Status,
-    Step,
     StepKind,
     Truncation,
     Variant,
@@ -250,7 +250,7 @@ def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> P
         budget=Budget(**encoded["budget"]),
         truncation=Truncation(applied=False, before_chars=0, after_chars=0),
         messages=messages,
-        steps=tuple(Step(**{**entry, "kind": StepKind(entry["kind"])}) for entry in encoded["steps"]),
+        steps=tuple(PlanStep(**{**entry, "kind": StepKind(entry["kind"])}) for entry in encoded["steps"]),
     )
 
 
@@ -258,7 +258,7 @@ def _decision(entry: Mapping[str, Any]) -> Decision:
     variant = entry["variant"]
     known = {
         "priority": Priority(entry["priority"]),
-        "status": Status(entry["status"]),
+        "status": PackStatus(entry["status"]),
         "variant": Variant(variant) if variant is not None else None,
         "reason": Reason(entry["reason"]),
     }

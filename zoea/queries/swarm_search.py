@@ -20,12 +20,12 @@ from zoea.model.enums import Role, SenderKind
 from zoea.model.errors import StoreError
 from zoea.store import search as recall
 from zoea.store.database_file import open_reader
-from zoea.store.search import Column, Query, Spot, search_memories
+from zoea.store.search import HitPlace, MemoryQuery, SearchColumn, search_memories
 from zoea.text import clean
 
 __all__ = [
     "PAGE",
-    "Spot",
+    "HitPlace",
     "SwarmSearchHit",
     "SwarmSearchPage",
     "SwarmSearchQuery",
@@ -100,7 +100,7 @@ class SwarmSearchHit:
     is_deleted: bool
     turn_number: int
     role: Role
-    spot: Spot
+    spot: HitPlace
     at: int
     text: str
     start: int
@@ -229,9 +229,9 @@ def is_any_case(words: str) -> bool:
 
 
 def _found(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> SwarmSearchPage:
-    query = Query(
+    query = MemoryQuery(
         wish.words,
-        column=Column.ANY,
+        column=SearchColumn.ANY,
         fold=is_any_case(wish.words),
         mysis_ids=_owners(reader, wish),
         since=wish.since,
@@ -245,7 +245,7 @@ def _found(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> S
     return SwarmSearchPage(tuple(map(_hit, page.hits)), page.before_id, page.note)
 
 
-def _hit(found: recall.Hit) -> SwarmSearchHit:
+def _hit(found: recall.MemoryHit) -> SwarmSearchHit:
     excerpt = found.excerpt
     lead = "…" if excerpt.start else ""
     (start, length), *_ = excerpt.marks or ((0, 0),)
@@ -307,7 +307,7 @@ def _row(row: sqlite3.Row) -> SwarmSearchHit:
         is_deleted=row["deleted_at"] is not None,
         turn_number=row["turn_number"],
         role=Role(row["role"]),
-        spot=Spot.CONTENT,
+        spot=HitPlace.CONTENT,
         at=row["created_at"],
         text=row["text"] + ("…" if row["total"] > _AROUND else ""),
         start=0,

@@ -26,10 +26,10 @@ from zoea.runtime.owner import close_within
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.running_swarm import RunningSwarm
 from zoea.runtime.upstream_set import build_policies, build_upstreams, world_upstream
-from zoea.settings import Credentials, Loaded, load
+from zoea.settings import Credentials, LoadedSettings, load
 from zoea.settings.paths import Places
 from zoea.store import Store
-from zoea.store.retention import Keep
+from zoea.store.retention import RetentionRule
 from zoea.swarm import Commander
 from zoea.tools import Toolbox
 
@@ -100,7 +100,7 @@ async def running_swarm(
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:
             door.open_soon()
-        keep = Keep(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
+        keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
         stack.enter_context(tuned_gc())
         yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door))
@@ -116,7 +116,7 @@ async def _settle(store: Store, credentials: Credentials) -> None:
         log.warning("the myses' accounts cannot be read: %s", problem)
 
 
-def _toolbox(loaded: Loaded, places: Places, wishes: SwarmOptions) -> Toolbox:
+def _toolbox(loaded: LoadedSettings, places: Places, wishes: SwarmOptions) -> Toolbox:
     credentials = Credentials(places.credentials)
     upstreams = build_upstreams(loaded.settings, credentials)
     # A workspace that has the world keeps it: its myses would stand there without tools.

@@ -21,10 +21,10 @@ from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places
 from zoea.store import Store, WriterConnection
 from zoea.store.database_file import open_reader
-from zoea.store.integrity import Finding, checkup, unused_files
-from zoea.store.retention import IS_UNMERGED, Keep, Removed, forget, merged, sweep
+from zoea.store.integrity import IntegrityFinding, inspect_database, unused_files
+from zoea.store.retention import IS_UNMERGED, RemovedCounts, RetentionRule, mark_merged, remove_turns, remove_unused
 from zoea.store.search import fts_index
-from zoea.store.sqlite_errors import translated
+from zoea.store.sqlite_errors import translate_errors
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 
 @asynccontextmanager
-async def run_maintenance(store: Store, clock: Clock, keep: Keep) -> AsyncIterator[None]:
+async def run_maintenance(store: Store, clock: Clock, keep: RetentionRule) -> AsyncIterator[None]:
     """Look after the database until the block is left."""
     task = asyncio.create_task(_look_after(store, clock, keep), name="upkeep")
     try:
@@ -49,7 +49,7 @@ async def run_maintenance(store: Store, clock: Clock, keep: Keep) -> AsyncIterat
             await task
 
 
-async def _look_after(store: Store, clock: Clock, keep: Keep) -> None:
+async def _look_after(store: Store, clock: Clock, keep: RetentionRule) -> None:
     seen, kept_at = store.stats.ops, 0
     while True:
         await clock.sleep_until(clock.now() + SECONDS * 1_000_000)
@@ -72,19 +72,19 @@ async def _merge(store: Store) -> None:
         expected += 1
 
 
-async def apply_retention(store: Store, keep: Keep, *, who: str = "memory.keep") -> Removed:
+async def apply_retention(store: Store, keep: RetentionRule, *, who: str = "memory.keep") -> RemovedCounts:
     """Remove what the rule lets go, in steps between which others write; what that was. Raises StoreError."""
-    total = Removed()
+    total = RemovedCounts()
     for row in await store.read("SELECT id FROM mysis ORDER BY id"):
         mysis_id: int = row["id"]
 
-        def step(connection: WriterConnection, mysis_id: int = mysis_id) -> Removed:
-            return forget(connection, mysis_id, keep, now=connection.now(), who=who)
+        def step(connection: WriterConnection, mysis_id: int = mysis_id) -> RemovedCounts:
+            return remove_turns(connection, mysis_id, keep, now=connection.now(), who=who)
 
         while (removed := await store.write(step)).turns:
             total += removed
     # Also where nothing went now: messages grow old by themselves, and an earlier process may have been killed here.
-    total += await store.write(lambda connection: sweep(connection, keep, now=connection.now(), who=who))
+    total += await store.write(lambda connection: remove_unused(connection, keep, now=connection.now(), who=who))
     await _merge_removed(store)
     if total.characters:
         log.info(
@@ -100,22 +100,22 @@ async def _merge_removed(store: Store) -> None:
     await store.write(lambda connection: fts_index.merge(connection, PAGES, whole=True))
     while await store.write(lambda connection: fts_index.merge(connection, PAGES)):
         continue
-    await store.write(merged)
+    await store.write(mark_merged)
 
 
-def check_database(places: Places, say: Say) -> Iterator[Finding]:
+def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
     """Look at the whole database; beside a running swarm, at what can be read. Raises StoreError."""
     try:
-        with _alone(places) as connection, translated():
-            yield from checkup(connection, places.data, whole=True, say=say)
+        with _alone(places) as connection, translate_errors():
+            yield from inspect_database(connection, places.data, whole=True, say=say)
     except WorkspaceHeld:
-        with closing(open_reader(places.database)) as reader, translated():
-            yield from checkup(reader, places.data, whole=False, say=say)
+        with closing(open_reader(places.database)) as reader, translate_errors():
+            yield from inspect_database(reader, places.data, whole=False, say=say)
 
 
 def rebuild_indexes(places: Places, say: Say) -> None:
     """Make the search indexes anew. Raises WorkspaceHeld where a swarm runs, and StoreError."""
-    with _alone(places) as connection, translated():
+    with _alone(places) as connection, translate_errors():
 
         def progress(done: int, total: int) -> None:
             if done == total or done % 20_000 == 0:
@@ -137,7 +137,7 @@ class VacuumResult:
 
 def vacuum(places: Places, say: Say) -> VacuumResult:
     """Give back the room of what was removed. Raises WorkspaceHeld where a swarm runs, and StoreError."""
-    with _alone(places) as connection, translated():
+    with _alone(places) as connection, translate_errors():
         before = places.database.stat().st_size
         say("Merging the indexes")
         _optimize(connection)
@@ -152,7 +152,7 @@ def vacuum(places: Places, say: Say) -> VacuumResult:
 
 def _optimize(connection: sqlite3.Connection) -> None:
     fts_index.optimize(connection)
-    merged(connection)
+    mark_merged(connection)
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _alone(places: Places) -> Iterator[sqlite3.Connection]:
     open_reader(places.database).close()  # there is one, of this version
     lock = OwnerLock(places.data, places.socket, since=SystemClock().now())
     with lock, closing(sqlite3.connect(places.database, isolation_level=None)) as connection:
-        with translated(), connection:
+        with translate_errors(), connection:
             connection.execute("BEGIN IMMEDIATE")
             fts_index.catch_up(connection)
         yield connection

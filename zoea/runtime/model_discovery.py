@@ -32,7 +32,7 @@ from zoea.llm.registry import Maker, make
 from zoea.llm.transport.http_client import is_loopback
 from zoea.model.ports import Clock, Provider
 from zoea.process.clock import SystemClock
-from zoea.settings import Credentials, Loaded, Settings, load
+from zoea.settings import Credentials, LoadedSettings, Settings, load
 from zoea.settings.endpoints import ProviderSettings, ProviderType
 from zoea.settings.paths import Places
 
@@ -60,7 +60,7 @@ class ModelSources:
     whose key the environment holds; `config` the person's file where there is one.
     """
 
-    loaded: Loaded
+    loaded: LoadedSettings
     config: Path | None
     providers: tuple[tuple[str, str, str], ...]
     keys: tuple[Key, ...]
@@ -77,7 +77,7 @@ def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> Mo
     )
 
 
-async def find_servers(loaded: Loaded, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
+async def find_servers(loaded: LoadedSettings, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
     """The model servers of this machine, each as soon as it has answered. Reaches no further than this machine."""
     if not loaded.settings.swarm.discover:
         return
@@ -92,7 +92,7 @@ async def find_servers(loaded: Loaded, ports: Sequence[Port] = PORTS) -> AsyncIt
             task.cancel()
 
 
-def build_discovery(loaded: Loaded, ports: Sequence[Port]) -> Discovery:
+def build_discovery(loaded: LoadedSettings, ports: Sequence[Port]) -> Discovery:
     """Everything that these settings, this machine and this environment offer. Nothing is connected yet."""
     shelf = LocalModels(loaded.places.data / "models")
     clock = SystemClock()

@@ -11,7 +11,7 @@ from typing import Any
 
 from zoea.model.errors import MysisMissing, SettingsError, StoreError, UsageError
 from zoea.queries.broadcasts import read_inherited_broadcast
-from zoea.settings import Settings, Templates, from_text, load
+from zoea.settings import Settings, Templates, load, parse_template
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 from zoea.settings.template import OVERRIDES
@@ -134,7 +134,7 @@ def read_configuration(places: Places | None, database: Path, mysis_ids: Sequenc
 
 
 def _own(body: str) -> dict[str, Any]:
-    overrides = from_text(body).overrides()
+    overrides = parse_template(body).overrides()
     return {f"{section}.{key}": value for section, values in overrides.items() for key, value in values.items()}
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 from pydantic import SecretStr
 
-from zoea.settings import Credentials, Settings, Template, from_text
+from zoea.settings import Credentials, Settings, Template, parse_template
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.settings.paths import Places
 from zoea.tools import LoginTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
@@ -56,7 +56,7 @@ def build_policies(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], Too
 
     @cache
     def policy(body: str) -> ToolPolicy:
-        return build_policy(from_text(body), names)
+        return build_policy(parse_template(body), names)
 
     return policy
 

@@ -12,41 +12,41 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zoea.settings.credentials import Credentials
     from zoea.settings.key_paths import Layer, Origin
-    from zoea.settings.layers import Loaded, load
+    from zoea.settings.layers import LoadedSettings, load
     from zoea.settings.paths import Places, places
     from zoea.settings.schema import Settings
-    from zoea.settings.template import Template, effective, from_text
+    from zoea.settings.template import Template, effective_settings, parse_template
     from zoea.settings.template_library import Templates
     from zoea.settings.trust import Trust
 
 __all__ = [
     "Credentials",
     "Layer",
-    "Loaded",
+    "LoadedSettings",
     "Origin",
     "Places",
     "Settings",
     "Template",
     "Templates",
     "Trust",
-    "effective",
-    "from_text",
+    "effective_settings",
     "load",
+    "parse_template",
     "places",
 ]
 
 _HOMES = {
     "Credentials": "credentials",
     "Layer": "key_paths",
-    "Loaded": "layers",
+    "LoadedSettings": "layers",
     "Origin": "key_paths",
     "Places": "paths",
     "Settings": "schema",
     "Template": "template",
     "Templates": "template_library",
     "Trust": "trust",
-    "effective": "template",
-    "from_text": "template",
+    "effective_settings": "template",
+    "parse_template": "template",
     "load": "layers",
     "places": "paths",
 }

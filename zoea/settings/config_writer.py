@@ -16,11 +16,11 @@ from tomlkit.container import Container
 from tomlkit.items import Table
 
 from zoea.settings.document import parse_document, read_document
-from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted, look
-from zoea.settings.private_file import one_at_a_time, write_closed
-from zoea.settings.problems import problems_of
+from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, format_key, get_value
+from zoea.settings.private_file import lock_file, write_private
+from zoea.settings.problems import find_problems
 from zoea.settings.schema import Settings
-from zoea.settings.settings_display import toml
+from zoea.settings.settings_display import format_toml
 
 _HEADER = re.compile(r"^\s*\[", re.MULTILINE)
 
@@ -40,21 +40,21 @@ def set_keys(file: Path, values: Mapping[str, Any]) -> None:
         SettingsError: where it cannot be written.
     """
     file = file.resolve()
-    with one_at_a_time(file):
+    with lock_file(file):
         before = read_document(file, Layer.USER)
         if before.problems:
             raise SettingsInvalid(before.problems)
         text = before.raw.decode("utf-8-sig").replace("\r\n", "\n")
-        paths = {path_of(key): value for key, value in values.items()}
+        paths = {parse_key(key): value for key, value in values.items()}
         for path, value in paths.items():
             text = _removed(text, path) if value is None else _set(text, path, value)
         if problems := _wrong(text, file, tuple(paths)):
             raise SettingsInvalid(problems)
         if text != before.raw.decode("utf-8-sig"):
-            write_closed(file, text)
+            write_private(file, text)
 
 
-def path_of(key: str) -> KeyPath:
+def parse_key(key: str) -> KeyPath:
     """`tui.keys."swarm.hold"` -> ("tui", "keys", "swarm.hold"). Raises ValueError for no key."""
     node: Any = tomllib.loads(f"{key} = 0")
     path: list[str] = []
@@ -68,7 +68,7 @@ def path_of(key: str) -> KeyPath:
 
 def _set(text: str, path: KeyPath, value: Any) -> str:
     for changed in _uncommented(text, path, value):
-        if look(_tree(changed), path) == _plain(value) and look(_tree(text), path) is None:
+        if get_value(_tree(changed), path) == _plain(value) and get_value(_tree(text), path) is None:
             return changed
     document = tomlkit.parse(text)
     node: Container | Table = document
@@ -85,16 +85,16 @@ def _uncommented(text: str, path: KeyPath, value: Any) -> list[str]:
     section, key = path[:-1], path[-1]
     start = 0
     if section:
-        header = re.search(rf"^\s*\[\s*{re.escape(dotted(section))}\s*\][^\n]*$", text, re.MULTILINE)
+        header = re.search(rf"^\s*\[\s*{re.escape(format_key(section))}\s*\][^\n]*$", text, re.MULTILINE)
         if header is None:
             return []
         start = header.end()
     after = _HEADER.search(text, start)
     end = after.start() if after else len(text)
-    comment = re.compile(rf"^#\s?{re.escape(dotted((key,)))}[ \t]*=[^\n]*$", re.MULTILINE).search(text, start, end)
+    comment = re.compile(rf"^#\s?{re.escape(format_key((key,)))}[ \t]*=[^\n]*$", re.MULTILINE).search(text, start, end)
     if comment is None:
         return []
-    return [f"{text[: comment.start()]}{dotted((key,))} = {toml(_plain(value))}{text[comment.end() :]}"]
+    return [f"{text[: comment.start()]}{format_key((key,))} = {format_toml(_plain(value))}{text[comment.end() :]}"]
 
 
 def _removed(text: str, path: KeyPath) -> str:
@@ -115,10 +115,10 @@ def _wrong(text: str, file: Path, paths: tuple[KeyPath, ...]) -> list[Problem]:
     if document.problems:
         return list(document.problems)
     origins = {path: Origin(Layer.USER, str(file), line) for path, line in document.lines.items()}
-    ours = {dotted(path) for path in paths}
+    ours = {format_key(path) for path in paths}
     return [
         problem
-        for problem in problems_of(Settings, document.tree, origins, partial=True)
+        for problem in find_problems(Settings, document.tree, origins, partial=True)
         if any(problem.key == key or problem.key.startswith(f"{key}.") for key in ours)
     ]
 

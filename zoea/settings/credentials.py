@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from zoea.model.errors import SettingsError
 from zoea.settings.endpoints import REFERENCE
-from zoea.settings.private_file import one_at_a_time, write_closed
+from zoea.settings.private_file import lock_file, write_private
 
 KEYRING_SERVICE = "zoea"
 
@@ -186,7 +186,7 @@ class _Change:
     def __init__(self, file: Path, read: Any) -> None:
         self._file = file
         self._read = read
-        self._lock = one_at_a_time(file)
+        self._lock = lock_file(file)
         self._before: dict[str, str] = {}
         self._values: dict[str, str] = {}
 
@@ -204,7 +204,7 @@ class _Change:
         try:
             if kind is None and self._values != self._before:
                 lines = (f"{_text(name)} = {_text(value)}\n" for name, value in sorted(self._values.items()))
-                write_closed(self._file, _HEAD + "".join(lines))
+                write_private(self._file, _HEAD + "".join(lines))
         finally:
             self._lock.__exit__(None, None, None)
 

@@ -105,7 +105,7 @@ def _depth(tree: Any) -> int:
     return depth
 
 
-def statements(text: str) -> Iterator[tuple[int, str]]:
+def split_statements(text: str) -> Iterator[tuple[int, str]]:
     """Each statement of a valid TOML text with its first line, from 1."""
     start, depth, mode = 0, 0, ""
     position = 0
@@ -139,7 +139,7 @@ def _lines(text: str) -> dict[KeyPath, int]:
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
     line, counted = 1, 0
-    for start, statement in statements(text):
+    for start, statement in split_statements(text):
         line += text.count("\n", counted, start)
         counted = start
         found = tomllib.loads(statement)

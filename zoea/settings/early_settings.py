@@ -17,7 +17,7 @@ _LARGEST = 1_000_000
 _YES = ("1", "true", "yes", "on")
 
 
-class Early(NamedTuple):
+class EarlySettings(NamedTuple):
     """The `[tui]` settings of all layers, as far as they can be used."""
 
     theme: str = ""
@@ -26,7 +26,7 @@ class Early(NamedTuple):
     keys: Mapping[str, str] = {}
 
 
-def early(config: Path, env: Mapping[str, str], start: Path | None = None) -> Early:
+def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None = None) -> EarlySettings:
     """Read the user's file, the nearest project file from `start` upward, and the environment."""
     here = (start or Path.cwd()).absolute()
     project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
@@ -40,7 +40,7 @@ def early(config: Path, env: Mapping[str, str], start: Path | None = None) -> Ea
         keys = _keys(said.pop("keys"))  # tables of files join; a variable is one text, which holds alone
     table |= said
     theme, calm, bell = table.get("theme"), table.get("reduced_motion"), table.get("bell")
-    return Early(
+    return EarlySettings(
         theme if isinstance(theme, str) else "",
         calm if isinstance(calm, bool) else False,
         bell if isinstance(bell, bool) else True,

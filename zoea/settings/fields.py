@@ -25,12 +25,12 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
 
 
-def item(default: Any, title: str, description: str, *, source: str = "Zoea", **limits: Any) -> Any:
+def setting(default: Any, title: str, description: str, *, source: str = "Zoea", **limits: Any) -> Any:
     """A field that a form and the reference can show: title, description, where its default comes from."""
     return Field(default, title=title, description=description, json_schema_extra={"source": source}, **limits)
 
 
-def seconds(value: Any) -> Any:
+def parse_seconds(value: Any) -> Any:
     """`"1m30s"` -> 90.0. Numbers and what is no duration pass through to the field's own check."""
     if isinstance(value, bool):
         raise ValueError("a duration is a number of seconds or a text like '30s' or '2m'")
@@ -45,21 +45,21 @@ def seconds(value: Any) -> Any:
         raise ValueError("a duration is a number of seconds or a text like '30s' or '2m'") from None
 
 
-def no_flag(value: Any) -> Any:
+def reject_bool(value: Any) -> Any:
     """Python counts true as 1; a person who writes `true` for a number made a mistake."""
     if isinstance(value, bool):
         raise ValueError("a number is wanted here, not true or false")
     return value
 
 
-def bound(value: Any) -> Any:
+def parse_bound(value: Any) -> Any:
     """`"none"` -> None: no bound."""
     if isinstance(value, str) and value.strip().lower() == "none":
         return None
-    return no_flag(value)
+    return reject_bool(value)
 
 
-def words(value: Any) -> Any:
+def parse_words(value: Any) -> Any:
     """`"a, b"` -> `["a", "b"]`; a text that starts with `[` is read as a JSON list."""
     if not isinstance(value, str):
         return value
@@ -68,16 +68,16 @@ def words(value: Any) -> Any:
     return tuple(word.strip() for word in value.split(",") if word.strip())
 
 
-def table(value: Any) -> Any:
+def parse_table(value: Any) -> Any:
     """A text that starts with `{` is read as a JSON object, as environment variables give them."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return _json(value, dict)
     return value
 
 
-def keys(value: Any) -> Any:
+def parse_keys(value: Any) -> Any:
     """Action ids hold a dot, which TOML reads as a table in a table: both spellings are one key."""
-    value = table(value)
+    value = parse_table(value)
     if not isinstance(value, Mapping):
         return value
     flat: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     return found
 
 
-def lowest(values: Mapping[str, int | None]) -> tuple[str, int | None]:
+def lowest_bound(values: Mapping[str, int | None]) -> tuple[str, int | None]:
     """Whose bound is the lowest, and it; None is no bound. The first of equals wins.
 
     Budgets do not follow the layering: the lowest of environment, settings, template
@@ -108,14 +108,16 @@ def lowest(values: Mapping[str, int | None]) -> tuple[str, int | None]:
     return min(values.items(), key=lambda pair: float("inf") if pair[1] is None else pair[1])
 
 
-Whole = Annotated[int, BeforeValidator(no_flag, json_schema_input_type=int)]
-Number = Annotated[float, BeforeValidator(no_flag, json_schema_input_type=float)]
+Whole = Annotated[int, BeforeValidator(reject_bool, json_schema_input_type=int)]
+Number = Annotated[float, BeforeValidator(reject_bool, json_schema_input_type=float)]
 LONGEST_S = 1_000_000_000
 """Thirty years: beyond it a time is one that no clock here can count to."""
-Seconds = Annotated[float, BeforeValidator(seconds, json_schema_input_type=float | str), Field(ge=0, le=LONGEST_S)]
+Seconds = Annotated[
+    float, BeforeValidator(parse_seconds, json_schema_input_type=float | str), Field(ge=0, le=LONGEST_S)
+]
 Bound = Annotated[
     Annotated[int, Field(ge=1)] | None,
-    BeforeValidator(bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
+    BeforeValidator(parse_bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
 ]
-Words = Annotated[tuple[str, ...], BeforeValidator(words, json_schema_input_type=list[str] | str)]
-Keys = Annotated[dict[str, str], BeforeValidator(keys)]
+Words = Annotated[tuple[str, ...], BeforeValidator(parse_words, json_schema_input_type=list[str] | str)]
+Keys = Annotated[dict[str, str], BeforeValidator(parse_keys)]

@@ -81,7 +81,7 @@ class SettingsInvalid(SettingsError):
         self.problems = tuple(problems)
 
 
-def dotted(path: Iterable[str | int]) -> str:
+def format_key(path: Iterable[str | int]) -> str:
     """A path as TOML writes it, odd parts in quotes."""
     return ".".join(_part(str(part)) for part in path)
 
@@ -93,14 +93,14 @@ def _part(part: str) -> str:
     return f'"{shown[:60]}"'
 
 
-def nearest(wrong: str, known: Iterable[str]) -> str:
+def find_nearest(wrong: str, known: Iterable[str]) -> str:
     """The known key that the wrong one most likely meant, or nothing."""
     found = get_close_matches(wrong, list(known), n=1, cutoff=0.6)
     return found[0] if found else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LayerValues:
     """What one layer says, and where it says it."""
 
     layer: Layer
@@ -108,7 +108,7 @@ class Source:
     origins: Mapping[KeyPath, Origin] = field(default_factory=dict)
 
 
-def put(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
+def put_value(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
     """Set a value, making the tables on the way; what is no table there gives way."""
     node = tree
     for part in path[:-1]:
@@ -119,7 +119,7 @@ def put(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
     node[path[-1]] = value
 
 
-def look(tree: Mapping[str, Any], path: KeyPath) -> Any:
+def get_value(tree: Mapping[str, Any], path: KeyPath) -> Any:
     """The value at a path; None where there is none."""
     node: Any = tree
     for part in path:
@@ -129,22 +129,22 @@ def look(tree: Mapping[str, Any], path: KeyPath) -> Any:
     return node
 
 
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge_trees(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` laid over `base`: tables key by key, everything else replaced. Neither is changed."""
-    result = {key: merged(value, {}) if isinstance(value, Mapping) else value for key, value in base.items()}
+    result = {key: merge_trees(value, {}) if isinstance(value, Mapping) else value for key, value in base.items()}
     for key, value in over.items():
         below = base.get(key)
         if isinstance(value, Mapping):
-            result[key] = merged(below if isinstance(below, Mapping) else {}, value)
+            result[key] = merge_trees(below if isinstance(below, Mapping) else {}, value)
         else:
             result[key] = value
     return result
 
 
-def leaves(tree: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def iterate_leaves(tree: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Every value that is no table, with its path."""
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            yield from leaves(value, (*above, key))
+            yield from iterate_leaves(value, (*above, key))
         else:
             yield (*above, key), value

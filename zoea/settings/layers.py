@@ -13,32 +13,32 @@ from pathlib import Path
 from typing import Any
 
 from zoea.settings.document import Document, read_document
-from zoea.settings.fields import lowest
+from zoea.settings.fields import lowest_bound
 from zoea.settings.key_paths import (
     DEFAULT,
     KeyPath,
     Layer,
+    LayerValues,
     Origin,
     Problem,
     SettingsInvalid,
-    Source,
-    dotted,
-    leaves,
-    look,
-    merged,
-    put,
+    format_key,
+    get_value,
+    iterate_leaves,
+    merge_trees,
+    put_value,
 )
 from zoea.settings.paths import PROJECT_FILE, Places
 from zoea.settings.paths import places as places_of
-from zoea.settings.problems import TABLES, origin_of, problems_of
-from zoea.settings.schema import Settings, disagreements
+from zoea.settings.problems import TABLES, find_origin, find_problems
+from zoea.settings.schema import Settings, find_conflicts
 from zoea.settings.template import CAPS
-from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, levels, walk_up
+from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, template_levels, walk_up
 from zoea.settings.trust import Trust, inert_part
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """The settings, and how they came about.
 
     Attributes:
@@ -64,7 +64,7 @@ def load(
     project_dir: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """Read all layers.
 
     Args:
@@ -82,19 +82,19 @@ def load(
     if reading.problems:
         raise SettingsInvalid(reading.problems)
     tree, origins = _laid_over(reading.sources)
-    if problems := problems_of(Settings, tree, origins):
+    if problems := find_problems(Settings, tree, origins):
         raise SettingsInvalid(problems)
     settings = Settings.model_validate(tree)
-    if wrong := disagreements(settings):
-        raise SettingsInvalid([Problem(dotted(path), message, _blame(path, origins)) for path, message in wrong])
+    if wrong := find_conflicts(settings):
+        raise SettingsInvalid([Problem(format_key(path), message, _blame(path, origins)) for path, message in wrong])
     if settings.workspace and not places.workspace:
         places = places_of(settings.workspace, env)
-    return Loaded(
+    return LoadedSettings(
         settings, _all_origins(settings, origins), reading.untrusted, reading.templates, places, reading.project
     )
 
 
-def problems(
+def check_settings(
     places: Places,
     *,
     project_dir: Path | None = None,
@@ -109,7 +109,7 @@ def problems(
     except SettingsInvalid as error:
         found += error.problems
     start = project_dir or Path.cwd()
-    level = levels(places.templates, project_folder(start))
+    level = template_levels(places.templates, project_folder(start))
     return found + Templates(level, Trust(places.trusted)).problems()
 
 
@@ -119,21 +119,21 @@ class _Reading:
 
     templates: Templates
     project: Path | None
-    sources: list[Source] = field(default_factory=list)
+    sources: list[LayerValues] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     untrusted: tuple[str, ...] = ()
 
-    def add(self, source: Source, document: Document | None = None) -> None:
+    def add(self, source: LayerValues, document: Document | None = None) -> None:
         if document is not None:
             self.problems += document.problems
-        self.problems += problems_of(Settings, source.tree, source.origins, partial=True)
+        self.problems += find_problems(Settings, source.tree, source.origins, partial=True)
         self.sources.append(source)
 
 
 def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mapping[str, str]) -> _Reading:
     trust = Trust(places.trusted)
     project = project_file(start)
-    templates = Templates(levels(places.templates, project_folder(start)), trust)
+    templates = Templates(template_levels(places.templates, project_folder(start)), trust)
     reading = _Reading(templates, project)
     user = read_document(places.config_file, Layer.USER)
     reading.add(_of_file(Layer.USER, places.config_file, user), user)
@@ -141,7 +141,7 @@ def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mappin
         _add_project(reading, project, trust)
     reading.untrusted += templates.untrusted()
     known = {section: _names(reading.sources, section) for section in TABLES}
-    for source in environment(env, known):
+    for source in read_environment(env, known):
         reading.add(source)
     if overrides:
         reading.add(_of_overrides(overrides))
@@ -169,51 +169,53 @@ def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
         below, _ = _laid_over(reading.sources[:-1])
         inert, reading.untrusted = inert_part(document.tree, below)
         whole = reading.sources.pop()
-        reading.sources.append(Source(Layer.PROJECT, inert, whole.origins))
+        reading.sources.append(LayerValues(Layer.PROJECT, inert, whole.origins))
 
 
-def _of_file(layer: Layer, file: Path, document: Document) -> Source:
-    return Source(
+def _of_file(layer: Layer, file: Path, document: Document) -> LayerValues:
+    return LayerValues(
         layer,
         document.tree,
         {path: Origin(layer, str(file), line) for path, line in document.lines.items()},
     )
 
 
-def _of_overrides(overrides: Mapping[str, Any]) -> Source:
+def _of_overrides(overrides: Mapping[str, Any]) -> LayerValues:
     tree: dict[str, Any] = {}
     origins: dict[KeyPath, Origin] = {}
     for key, value in overrides.items():
         path = tuple(key.split("."))
-        put(tree, path, value)
+        put_value(tree, path, value)
         for length in range(1, len(path) + 1):
             origins.setdefault(path[:length], Origin(Layer.COMMAND_LINE, f"--set {key}"))
-    return Source(Layer.COMMAND_LINE, tree, origins)
+    return LayerValues(Layer.COMMAND_LINE, tree, origins)
 
 
-def _names(sources: Sequence[Source], section: str) -> list[str]:
+def _names(sources: Sequence[LayerValues], section: str) -> list[str]:
     named = [source.tree.get(section) for source in sources]
     return [name for table in named if isinstance(table, Mapping) for name in table]
 
 
-def _laid_over(sources: Sequence[Source]) -> tuple[dict[str, Any], dict[KeyPath, Origin]]:
+def _laid_over(sources: Sequence[LayerValues]) -> tuple[dict[str, Any], dict[KeyPath, Origin]]:
     """All layers in one tree; of each budget the lowest bound that anyone set."""
     tree: dict[str, Any] = {}
     origins: dict[KeyPath, Origin] = {}
     for source in sources:
-        tree = merged(tree, source.tree)
-        origins.update({path: origin for path, origin in source.origins.items() if look(source.tree, path) is not None})
+        tree = merge_trees(tree, source.tree)
+        origins.update(
+            {path: origin for path, origin in source.origins.items() if get_value(source.tree, path) is not None}
+        )
     for key in CAPS:
         path = ("budget", key)
         said = {
             place: getattr(Settings.model_validate({"budget": {key: value}}).budget, key)
             for place, source in enumerate(sources)
-            if (value := look(source.tree, path)) is not None
+            if (value := get_value(source.tree, path)) is not None
         }
         if said:
-            place, _ = lowest({str(place): value for place, value in said.items()})
-            put(tree, path, look(sources[int(place)].tree, path))
-            origins[path] = origin_of(path, sources[int(place)].origins)
+            place, _ = lowest_bound({str(place): value for place, value in said.items()})
+            put_value(tree, path, get_value(sources[int(place)].tree, path))
+            origins[path] = find_origin(path, sources[int(place)].origins)
     return tree, origins
 
 
@@ -222,12 +224,12 @@ def _blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
     if path in origins:
         return origins[path]
     beside = [origin for other, origin in origins.items() if other[:-1] == path[:-1]]
-    return beside[-1] if beside else origin_of(path, origins)
+    return beside[-1] if beside else find_origin(path, origins)
 
 
 def _all_origins(settings: Settings, origins: Mapping[KeyPath, Origin]) -> dict[str, Origin]:
     plain = settings.model_dump()
-    return {dotted(path): origins.get(path) or _as_written(path, origins) for path, _ in leaves(plain)}
+    return {format_key(path): origins.get(path) or _as_written(path, origins) for path, _ in iterate_leaves(plain)}
 
 
 def _as_written(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
@@ -246,7 +248,7 @@ BARE: Mapping[str, KeyPath] = {
 """Names that Shannon's users already have in their environment; with or without the prefix."""
 
 
-def environment(env: Mapping[str, str], names: Mapping[str, Iterable[str]]) -> list[Source]:
+def read_environment(env: Mapping[str, str], names: Mapping[str, Iterable[str]]) -> list[LayerValues]:
     """What the environment sets. `names` are the providers and upstreams known so far.
 
     One source per way of naming, so that of two names for one budget both count.
@@ -260,7 +262,7 @@ def environment(env: Mapping[str, str], names: Mapping[str, Iterable[str]]) -> l
     return [source for way in ways if (source := _source(way, env)).tree]
 
 
-def variable(path: KeyPath) -> str:
+def variable_name(path: KeyPath) -> str:
     """The variable that sets a key."""
     return PREFIX + "__".join(part.replace("-", "_").upper() for part in path)
 
@@ -274,13 +276,13 @@ def _path(name: str, names: Mapping[str, Iterable[str]]) -> KeyPath:
     return tuple(parts)
 
 
-def _source(way: Mapping[str, KeyPath], env: Mapping[str, str]) -> Source:
+def _source(way: Mapping[str, KeyPath], env: Mapping[str, str]) -> LayerValues:
     tree: dict[str, Any] = {}
     origins: dict[KeyPath, Origin] = {}
     for name, path in way.items():
         if env[name].strip():
-            put(tree, path, env[name])
+            put_value(tree, path, env[name])
             origin = Origin(Layer.ENVIRONMENT, name)
             for length in range(1, len(path) + 1):
                 origins.setdefault(path[:length], origin)
-    return Source(Layer.ENVIRONMENT, tree, origins)
+    return LayerValues(Layer.ENVIRONMENT, tree, origins)

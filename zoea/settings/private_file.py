@@ -13,7 +13,7 @@ from typing import NoReturn
 from zoea.model.errors import SettingsError
 
 
-def write_closed(file: Path, text: str) -> None:
+def write_private(file: Path, text: str) -> None:
     """Replace a file (0600) in one step; a crash leaves the old one or the new one.
 
     Raises SettingsError where it cannot be written; the old one is then untouched.
@@ -34,7 +34,7 @@ def write_closed(file: Path, text: str) -> None:
 
 
 @contextmanager
-def one_at_a_time(file: Path) -> Iterator[None]:
+def lock_file(file: Path) -> Iterator[None]:
     """Hold a lock beside a file, so that two processes' changes to it both last.
 
     Raises SettingsError where the lock cannot be made.

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from zoea.settings.endpoints import ProviderSettings, UpstreamSettings
 from zoea.settings.fields import Section
-from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, Problem, dotted, nearest
+from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, Problem, find_nearest, format_key
 
 TABLES: Mapping[str, type[Section]] = {"provider": ProviderSettings, "upstream": UpstreamSettings}
 """Sections that hold named entries of one shape."""
@@ -19,7 +19,7 @@ _GUARDED = frozenset({"provider", "upstream"})
 """Sections whose texts a message never repeats: a key may have been put in the wrong place."""
 
 
-def problems_of(
+def find_problems(
     model: type[BaseModel], tree: Mapping[str, Any], origins: Mapping[KeyPath, Origin], *, partial: bool = False
 ) -> list[Problem]:
     """All that is wrong with a tree. `partial` leaves out what only is not there yet."""
@@ -46,9 +46,9 @@ def _explained(
             unknown.add(path)
     problems = [
         Problem(
-            dotted(path),
+            format_key(path),
             ", or ".join(messages),
-            origin_of(path, origins),
+            find_origin(path, origins),
             _nearest(model, path) if path in unknown else "",
         )
         for path, messages in by_path.items()
@@ -56,7 +56,7 @@ def _explained(
     return sorted(problems, key=lambda problem: problem.origin.line)
 
 
-def origin_of(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
+def find_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
     """The origin of a key, else of the table around it."""
     for length in range(len(path), 0, -1):
         if found := origins.get(path[:length]):
@@ -96,7 +96,7 @@ def _message(error: ErrorDetails, path: KeyPath) -> str:
     return message
 
 
-def fields_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
+def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     """The model whose keys stand directly under a path, if that is a table of known keys."""
     node: type[BaseModel] | None = model
     for place, part in enumerate(path):
@@ -117,14 +117,14 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
 
 def _nearest(model: type[BaseModel], path: KeyPath) -> str:
     """A key of the same table; else one of that very name, or close to it, in another."""
-    here = fields_at(model, path[:-1])
+    here = model_at(model, path[:-1])
     begun = [name for name in (here.model_fields if here else ()) if len(path[-1]) > 2 and name.startswith(path[-1])]
-    if here and (found := next(iter(begun), nearest(path[-1], here.model_fields))):
-        return dotted((*path[:-1], found))
+    if here and (found := next(iter(begun), find_nearest(path[-1], here.model_fields))):
+        return format_key((*path[:-1], found))
     elsewhere: dict[str, str] = {}
     for section in model.model_fields:
-        inner = fields_at(model, (section,))
+        inner = model_at(model, (section,))
         for name in inner.model_fields if inner and section not in TABLES else ():
             elsewhere.setdefault(name, f"{section}.{name}")
             elsewhere.setdefault(f"{section}.{name}", f"{section}.{name}")
-    return elsewhere.get(nearest(dotted(path), elsewhere) or nearest(path[-1], elsewhere), "")
+    return elsewhere.get(find_nearest(format_key(path), elsewhere) or find_nearest(path[-1], elsewhere), "")

@@ -15,11 +15,11 @@ from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from zoea.settings.fields import bound, seconds, words
-from zoea.settings.layers import BARE, PREFIX, variable
-from zoea.settings.problems import TABLES, fields_at
+from zoea.settings.fields import parse_bound, parse_seconds, parse_words
+from zoea.settings.layers import BARE, PREFIX, variable_name
+from zoea.settings.problems import TABLES, model_at
 from zoea.settings.schema import Settings
-from zoea.settings.settings_display import toml
+from zoea.settings.settings_display import format_toml
 from zoea.settings.template import OVERRIDES, Template
 from zoea.settings.trust import ACTIVE, OPENING
 
@@ -53,13 +53,13 @@ changes the tool lists of a template it extends.
 """
 
 
-def reference() -> str:
+def render_reference() -> str:
     """The whole page."""
     parts = [_HEAD]
     for name, field in Settings.model_fields.items():
         if name in TABLES:
             parts.append(_table(f"[{name}.NAME]", TABLES[name], (name, "NAME"), ACTIVE[name]))
-        elif (section := fields_at(Settings, (name,))) is not None:
+        elif (section := model_at(Settings, (name,))) is not None:
             parts.append(_table(f"[{name}]", section, (name,), OPENING.get(name, frozenset())))
         else:
             parts.append(
@@ -68,7 +68,7 @@ def reference() -> str:
     sections = ", ".join(f"`{name}`" for name in OVERRIDES)
     parts.append(_TEMPLATE_HEAD.format(sections=sections))
     parts.append(_plain_table("## Keys of a template", Template, skip=frozenset({*OVERRIDES, "tools"})))
-    tools = fields_at(Template, ("tools",))
+    tools = model_at(Template, ("tools",))
     if tools is not None:
         parts.append(_plain_table("## [tools]", tools))
     return "\n".join(parts)
@@ -76,7 +76,7 @@ def reference() -> str:
 
 def _table(title: str, model: type[BaseModel], above: tuple[str, ...], active: frozenset[str] = frozenset()) -> str:
     rows = "\n".join(
-        _row(key, field, (*above, key), variable((*above, key)), trusted=key in active)
+        _row(key, field, (*above, key), variable_name((*above, key)), trusted=key in active)
         for key, field in model.model_fields.items()
     )
     return f"## {title}\n\n{(model.__doc__ or '').strip()}\n\n{_COLUMNS}\n{rows}\n"
@@ -86,15 +86,16 @@ def _row(key: str, field: FieldInfo, path: tuple[str, ...], name: str, *, truste
     bare = "".join(f", `{short}`" for short, long in BARE.items() if long == path)
     mark = " *trust*" if trusted else ""
     return (
-        f"| `{key}` | {_cell(kind(field))} | {_cell(_default(field))} | {_cell(field.description or '')}{mark} "
-        f"| `{name}`{bare} | {source(field)} |"
+        f"| `{key}` | {_cell(describe_kind(field))} | {_cell(_default(field))} "
+        f"| {_cell(field.description or '')}{mark} "
+        f"| `{name}`{bare} | {default_source(field)} |"
     )
 
 
 def _plain_table(title: str, model: type[BaseModel], skip: frozenset[str] = frozenset()) -> str:
     return f"{title}\n\n| Key | Type | Default | Description | From |\n|---|---|---|---|---|\n" + "".join(
-        f"| `{key}` | {_cell(kind(field))} | {_cell(_default(field))} "
-        f"| {_cell(field.description or '')} | {source(field)} |\n"
+        f"| `{key}` | {_cell(describe_kind(field))} | {_cell(_default(field))} "
+        f"| {_cell(field.description or '')} | {default_source(field)} |\n"
         for key, field in _fields(model, skip)
     )
 
@@ -107,20 +108,20 @@ def _default(field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "must be given"
     if field.default is None:
-        return '`"none"`' if "none" in kind(field) else "unset"
-    return f"`{toml(field.default) or '{}'}`"
+        return '`"none"`' if "none" in describe_kind(field) else "unset"
+    return f"`{format_toml(field.default) or '{}'}`"
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def kind(field: FieldInfo) -> str:
+def describe_kind(field: FieldInfo) -> str:
     """What may stand there: `whole number, 1 to 2000`, `true or false`, `soft, hard or approve`."""
     return _kind(field.annotation, field.metadata)
 
 
-def source(field: FieldInfo) -> str:
+def default_source(field: FieldInfo) -> str:
     """Which system the setting and its default come from."""
     extra = field.json_schema_extra
     return str(extra.get("source", "")) if isinstance(extra, dict) else ""
@@ -132,11 +133,11 @@ def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
         return _kind(inner, [*more, *metadata])
     special = {one.func for one in metadata if isinstance(one, BeforeValidator)}
     limits = _limits(metadata)
-    if seconds in special:
+    if parse_seconds in special:
         return "seconds" + limits
-    if words in special:
+    if parse_words in special:
         return "list of texts"
-    if bound in special:
+    if parse_bound in special:
         return 'whole number or "none"'
     if get_origin(annotation) in (Union, UnionType):
         return _either([_kind(one, ()) for one in get_args(annotation) if one is not NoneType])
@@ -209,15 +210,15 @@ _EXAMPLES = """\
 """
 
 
-def sample() -> str:
+def render_sample() -> str:
     """The text of the file."""
     parts = [_SAMPLE_HEAD]
     for name, field in Settings.model_fields.items():
         if name in TABLES:
             continue
-        section = fields_at(Settings, (name,))
+        section = model_at(Settings, (name,))
         if section is None:
-            parts.append(f"# {field.description}\n#{name} = {toml(field.default)}\n")
+            parts.append(f"# {field.description}\n#{name} = {format_toml(field.default)}\n")
         else:
             parts.append(_section(name, section))
     return "\n".join([*parts, _EXAMPLES])
@@ -227,9 +228,9 @@ def _section(name: str, section: type[BaseModel]) -> str:
     lines = [f"# {(section.__doc__ or '').strip()}", f"[{name}]"]
     for key, field in section.model_fields.items():
         default = "none" if field.default is None else field.default
-        lines += [f"# {field.description} ({kind(field)})", f"#{key} = {toml(default) or '{}'}"]
+        lines += [f"# {field.description} ({describe_kind(field)})", f"#{key} = {format_toml(default) or '{}'}"]
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    sys.stdout.write(render_reference())

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
-from zoea.settings.fields import NAME_PATTERN, Bound, Keys, Number, Seconds, Section, Whole, Words, item
+from zoea.settings.fields import NAME_PATTERN, Bound, Keys, Number, Seconds, Section, Whole, Words, setting
 
 NOVA = "Zoea Nova"
 SHANNON = "Shannon"
@@ -21,55 +21,61 @@ SHANNON = "Shannon"
 class SwarmSettings(Section):
     """How many myses there may be, and how they talk to each other."""
 
-    max_myses: Whole = item(
+    max_myses: Whole = setting(
         16, "Myses at most", "How many living myses the workspace may hold.", source=NOVA, ge=1, le=2000
     )
-    active_turns: Whole = item(
+    active_turns: Whole = setting(
         32, "Turns at once", "Turns that advance at the same moment; the rest wait in a queue.", ge=1, le=1000
     )
-    max_hops: Whole = item(
+    max_hops: Whole = setting(
         3, "Hops that wake", "From this hop on, a message between myses is delivered but wakes nobody.", ge=0, le=100
     )
-    inherit_broadcast_hours: Number = item(
+    inherit_broadcast_hours: Number = setting(
         12,
         "Hours a broadcast is inherited",
         "A new mysis gets the commander's latest broadcast of this many hours as its first prompt; 0 turns it off.",
         ge=0,
         le=24 * 365,
     )
-    resume: bool = item(False, "Resume at start", "Start all idle myses when the swarm opens.", source=NOVA)
-    default_template: str = item("default", "Template of new myses", "Used where none is named.", pattern=NAME_PATTERN)
-    default_provider: str = item(
+    resume: bool = setting(False, "Resume at start", "Start all idle myses when the swarm opens.", source=NOVA)
+    default_template: str = setting(
+        "default", "Template of new myses", "Used where none is named.", pattern=NAME_PATTERN
+    )
+    default_provider: str = setting(
         "",
         "Provider of new myses",
         "Used where the template names none; empty is the only or first configured provider, else the autopilot.",
     )
-    discover: bool = item(
+    discover: bool = setting(
         True,
         "Look for a model",
         "Where no provider is configured, use a model server found on this machine; else the autopilot.",
     )
-    messages_per_hour: Whole = item(
+    messages_per_hour: Whole = setting(
         20, "Messages an hour", "Direct messages that one mysis may send to others in an hour.", ge=0
     )
-    broadcasts_per_hour: Whole = item(4, "Broadcasts an hour", "Broadcasts that one mysis may send in an hour.", ge=0)
+    broadcasts_per_hour: Whole = setting(
+        4, "Broadcasts an hour", "Broadcasts that one mysis may send in an hour.", ge=0
+    )
 
 
 class LlmSettings(Section):
     """Deadlines and retries of model calls."""
 
-    timeout: Seconds = item(120, "First token within", "Seconds until the first token of an answer.", gt=0)
-    between_tokens: Seconds = item(60, "Between tokens", "Seconds that a stream may be silent.", gt=0)
-    retries: Whole = item(4, "Retries", "How often a transient failure is tried again within a turn.", ge=0, le=20)
-    backoff_first: Seconds = item(0.5, "First backoff", "Seconds before the first retry, with full jitter.", gt=0)
-    backoff_max: Seconds = item(20, "Longest backoff", "Seconds to which the backoff doubles at most.", gt=0)
+    timeout: Seconds = setting(120, "First token within", "Seconds until the first token of an answer.", gt=0)
+    between_tokens: Seconds = setting(60, "Between tokens", "Seconds that a stream may be silent.", gt=0)
+    retries: Whole = setting(4, "Retries", "How often a transient failure is tried again within a turn.", ge=0, le=20)
+    backoff_first: Seconds = setting(0.5, "First backoff", "Seconds before the first retry, with full jitter.", gt=0)
+    backoff_max: Seconds = setting(20, "Longest backoff", "Seconds to which the backoff doubles at most.", gt=0)
 
 
 class ToolSettings(Section):
     """Deadlines and sizes of tool calls."""
 
-    timeout: Seconds = item(60, "Deadline of a call", "Seconds after which a tool call has failed.", source=NOVA, gt=0)
-    max_result_chars: Whole = item(
+    timeout: Seconds = setting(
+        60, "Deadline of a call", "Seconds after which a tool call has failed.", source=NOVA, gt=0
+    )
+    max_result_chars: Whole = setting(
         100_000,
         "Longest result shown",
         "Characters of a result that a model sees; the whole result is stored.",
@@ -80,10 +86,10 @@ class ToolSettings(Section):
 class TurnSettings(Section):
     """Limits of one turn."""
 
-    max_iterations: Whole = item(
+    max_iterations: Whole = setting(
         20, "Requests in a turn", "Model calls after which a turn ends as iteration_limit.", source=NOVA, ge=1, le=1000
     )
-    timeout: Seconds = item(
+    timeout: Seconds = setting(
         300, "Longest silence", "Seconds without progress after which a turn ends.", source=NOVA, gt=0
     )
 
@@ -91,32 +97,32 @@ class TurnSettings(Section):
 class NudgeSettings(Section):
     """What keeps an idle mysis going, and what bounds it."""
 
-    enabled: bool = item(True, "Nudge idle myses", "Off makes a mysis answer prompts only.", source=NOVA)
-    idle_interval: Seconds = item(
+    enabled: bool = setting(True, "Nudge idle myses", "Off makes a mysis answer prompts only.", source=NOVA)
+    idle_interval: Seconds = setting(
         30, "Nudge after", "Seconds between the end of a turn and the nudge.", source=NOVA, gt=0
     )
-    wait_interval: Seconds = item(
+    wait_interval: Seconds = setting(
         120, "Longest wait", "Seconds of silence after which a waiting mysis is nudged.", source=NOVA, gt=0
     )
-    max_per_hour: Whole = item(60, "Nudges an hour", "Nudges that one mysis gets in an hour; 0 is no bound.", ge=0)
+    max_per_hour: Whole = setting(60, "Nudges an hour", "Nudges that one mysis gets in an hour; 0 is no bound.", ge=0)
 
 
 class WaitSettings(Section):
     """How results of tools say that a mysis has to wait."""
 
-    until_fields: Words = item(
+    until_fields: Words = setting(
         ("arrival_tick", "travel_arrival_tick"),
         "Fields with a tick",
         "Result fields that hold an absolute tick.",
         source=NOVA,
     )
-    for_fields: Words = item(
+    for_fields: Words = setting(
         ("cooldown_ticks",), "Fields with a count", "Result fields that hold a number of ticks to wait.", source=NOVA
     )
-    tick_field: str = item(
+    tick_field: str = setting(
         "current_tick", "Field of the present", "The result field that holds the current tick.", source=NOVA
     )
-    default_tick: Seconds = item(
+    default_tick: Seconds = setting(
         10, "Length of a tick", "Seconds a tick takes until its length is learned from results.", source=NOVA, gt=0
     )
 
@@ -124,26 +130,26 @@ class WaitSettings(Section):
 class LoopSettings(Section):
     """When calls or texts that repeat count as a loop."""
 
-    volatile: Words = item(
+    volatile: Words = setting(
         ("current_tick", "*timestamp*", "*_at"),
         "Volatile fields",
         "Result fields, as globs, that are left out when results are compared.",
     )
-    exempt: Words = item(
+    exempt: Words = setting(
         ("zoea_wait", "mine", "get_notifications"), "Exempt tools", "Tools, as globs, that may repeat without end."
     )
-    window: Whole = item(
+    window: Whole = setting(
         10, "Calls looked at", "The last calls of this turn and the one before that are compared.", ge=2, le=200
     )
-    same_result: Whole = item(3, "Same call, same result", "Repetitions that make a loop.", ge=2)
-    same_call: Whole = item(5, "Same call, any result", "Repetitions that make a loop.", ge=2)
-    same_text: Whole = item(3, "Same text", "Repetitions that make a loop.", ge=2)
+    same_result: Whole = setting(3, "Same call, same result", "Repetitions that make a loop.", ge=2)
+    same_call: Whole = setting(5, "Same call, any result", "Repetitions that make a loop.", ge=2)
+    same_text: Whole = setting(3, "Same text", "Repetitions that make a loop.", ge=2)
 
 
 class RecoverySettings(Section):
     """When a mysis that failed for a passing reason starts again by itself."""
 
-    delays: tuple[Seconds, ...] = item(
+    delays: tuple[Seconds, ...] = setting(
         (30.0, 120.0, 600.0),
         "Delays",
         "Seconds before each automatic restart, with full jitter; after the last it stays errored. Empty turns it off.",
@@ -153,8 +159,8 @@ class RecoverySettings(Section):
 class ContextSettings(Section):
     """How a request is composed."""
 
-    strategy: Literal["turns"] = item("turns", "Strategy", "How a mysis's packs are made.", source=NOVA)
-    scan_window: Whole = item(
+    strategy: Literal["turns"] = setting("turns", "Strategy", "How a mysis's packs are made.", source=NOVA)
+    scan_window: Whole = setting(
         20,
         "Memories looked back",
         "How far before the turn the latest loop slice is looked for.",
@@ -162,17 +168,17 @@ class ContextSettings(Section):
         ge=0,
         le=1000,
     )
-    keep_answer: bool = item(True, "Keep the last answer", "Show the final answer of the previous turn.")
-    snapshot_tools: Words = item(
+    keep_answer: bool = setting(True, "Keep the last answer", "Show the final answer of the previous turn.")
+    snapshot_tools: Words = setting(
         ("get_*",), "Snapshot tools", "Tools, as globs, whose later result supersedes an earlier one.", source=NOVA
     )
-    keep_tools: Words = item(
+    keep_tools: Words = setting(
         ("login", "register", "*_login"),
         "Tools kept whole",
         "Tools, as globs, whose slices are never compacted.",
         source=NOVA,
     )
-    context_window: Whole = item(
+    context_window: Whole = setting(
         8192, "Context window", "Tokens assumed for a model whose window nobody knows.", ge=1024
     )
 
@@ -180,16 +186,16 @@ class ContextSettings(Section):
 class BudgetSettings(Section):
     """What may be spent. The lowest of environment, settings, template and request holds."""
 
-    enforcement: Literal["soft", "hard", "approve"] = item(
+    enforcement: Literal["soft", "hard", "approve"] = setting(
         "soft",
         "Enforcement",
         "At a turn's or a mysis's spent budget: soft warns and slows down, hard refuses, approve asks.",
         source=SHANNON,
     )
-    token_budget_per_agent: Whole = item(
+    token_budget_per_agent: Whole = setting(
         50_000, "Tokens a request", "The most tokens that one request may have.", source=SHANNON, ge=1000, le=200_000
     )
-    token_budget_per_task: Whole = item(
+    token_budget_per_task: Whole = setting(
         200_000,
         "Tokens a turn",
         "The most tokens that all requests of a turn may use together; never below the tokens of one request.",
@@ -197,74 +203,74 @@ class BudgetSettings(Section):
         ge=1000,
         le=200_000,
     )
-    swarm_per_day: Bound = item(
+    swarm_per_day: Bound = setting(
         2_000_000, "Tokens a day", 'Tokens that the whole swarm may use on one local day; "none" lifts it.'
     )
-    swarm_enforcement: Literal["soft", "hard", "approve"] = item(
+    swarm_enforcement: Literal["soft", "hard", "approve"] = setting(
         "hard",
         "Enforcement of the day",
         "At the day's spent budget: hard holds the swarm, approve asks, soft warns and slows down.",
     )
-    mysis: Bound = item(None, "Tokens a mysis", 'Tokens that one mysis may ever use; "none" is no bound.')
-    max_output_tokens: Whole = item(
+    mysis: Bound = setting(None, "Tokens a mysis", 'Tokens that one mysis may ever use; "none" is no bound.')
+    max_output_tokens: Whole = setting(
         4096, "Tokens of an answer", "The most tokens that one answer may have; always sent.", ge=16, le=200_000
     )
-    background: Bound = item(20_000, "Background tokens a day", "Tokens a day for summaries and the like.")
+    background: Bound = setting(20_000, "Background tokens a day", "Tokens a day for summaries and the like.")
 
 
 class UpstreamDefaults(Section):
     """Limits of upstreams that set none of their own."""
 
-    start_timeout: Seconds = item(
+    start_timeout: Seconds = setting(
         20, "Opening within", "Seconds until an upstream has opened and listed its tools.", source=NOVA, gt=0
     )
-    max_parallel: Whole = item(32, "Calls at once", "Calls that run on one session at the same time.", ge=1, le=1000)
-    max_sessions: Whole = item(
+    max_parallel: Whole = setting(32, "Calls at once", "Calls that run on one session at the same time.", ge=1, le=1000)
+    max_sessions: Whole = setting(
         16, "Sessions at most", "Processes of one upstream whose sessions are per mysis.", ge=1, le=2000
     )
-    retries: Whole = item(
+    retries: Whole = setting(
         3, "Retries", "How often a lost session is opened again before calls fail.", source=NOVA, ge=0, le=20
     )
-    idle_close: Seconds = item(600, "Close when idle", "Seconds after which a session per mysis is closed.", gt=0)
+    idle_close: Seconds = setting(600, "Close when idle", "Seconds after which a session per mysis is closed.", gt=0)
 
 
 class WorldSettings(Section):
     """Reef, the embedded world."""
 
-    tick: Seconds = item(2.0, "Length of a tick", "Seconds that a tick takes.", ge=0.01, le=3_600)
-    seed: Whole = item(1, "Seed", "Of a new world: the same seed and size give the same map.", ge=0)
-    systems: Whole = item(
+    tick: Seconds = setting(2.0, "Length of a tick", "Seconds that a tick takes.", ge=0.01, le=3_600)
+    seed: Whole = setting(1, "Seed", "Of a new world: the same seed and size give the same map.", ge=0)
+    systems: Whole = setting(
         40,
         "Systems",
         "Size of a new world: 40 systems have 120 points, 30 belts and 12 stations among them; others in proportion.",
         ge=10,
         le=1000,
     )
-    turbo: bool = item(False, "Turbo", "A tick passes as soon as every player has acted; for tests.")
+    turbo: bool = setting(False, "Turbo", "A tick passes as soon as every player has acted; for tests.")
 
 
 class McpSettings(Section):
     """Zoea as an MCP server for clients outside the swarm; `zoea mcp token new NAME` lets one in."""
 
-    http: bool = item(False, "Serve over HTTP", "Serve clients over HTTP whenever the swarm runs.")
-    host: str = item(
+    http: bool = setting(False, "Serve over HTTP", "Serve clients over HTTP whenever the swarm runs.")
+    host: str = setting(
         "127.0.0.1", "Address", "Where to listen. Beyond this machine, tokens travel unencrypted.", min_length=1
     )
-    port: Whole = item(9632, "Port", "Where to listen; 0 takes any that is free.", ge=0, le=65_535)
-    hosts: Words = item((), "Names", "Further names under which clients may call it, as of a proxy before it.")
+    port: Whole = setting(9632, "Port", "Where to listen; 0 takes any that is free.", ge=0, le=65_535)
+    hosts: Words = setting((), "Names", "Further names under which clients may call it, as of a proxy before it.")
 
 
 class MemorySettings(Section):
     """How long what was said stays. Everything does, unless a rule is set."""
 
-    keep_days: Number = item(
+    keep_days: Number = setting(
         0,
         "Keep for days",
         "Older turns of every mysis are removed for good; 0 keeps them for ever.",
         ge=0,
         le=36_500,
     )
-    keep_memories: Whole = item(
+    keep_memories: Whole = setting(
         0,
         "Keep memories",
         "Beyond so many memories, the oldest turns of a mysis are removed for good; 0 keeps all. The newest 100 always "
@@ -276,22 +282,22 @@ class MemorySettings(Section):
 class LogSettings(Section):
     """The log file."""
 
-    level: Literal["debug", "info", "warning", "error"] = item("info", "Level", "What is written to the log file.")
+    level: Literal["debug", "info", "warning", "error"] = setting("info", "Level", "What is written to the log file.")
 
 
 class TuiSettings(Section):
     """How the cockpit looks, and which keys it listens to."""
 
-    theme: str = item(
+    theme: str = setting(
         "nova", "Theme", "A shipped theme, or a file of your own in themes/ beside config.toml.", pattern=NAME_PATTERN
     )
-    reduced_motion: bool = item(False, "Reduced motion", "Nothing blinks and nothing is animated.")
-    bell: bool = item(True, "Bell", "Ring when a mysis needs you while you look elsewhere.")
-    keys: Keys = item({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
+    reduced_motion: bool = setting(False, "Reduced motion", "Nothing blinks and nothing is animated.")
+    bell: bool = setting(True, "Bell", "Ring when a mysis needs you while you look elsewhere.")
+    keys: Keys = setting({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
 
 
 # Made by `load`; tests and embedders may make one directly (`Settings()` is the
-# defaults) and ask `disagreements` about what holds between fields.
+# defaults) and ask `find_conflicts` about what holds between fields.
 
 _UNCONFIGURED_KEYS = {
     ProviderType.OPENAI: "env:OPENAI_API_KEY",
@@ -311,7 +317,7 @@ Name = Annotated[str, AfterValidator(_name)]
 class Settings(Section):
     """All settings. Durations are seconds, sizes are tokens or characters as each field says."""
 
-    workspace: str = item(
+    workspace: str = setting(
         "", "Workspace", "The workspace to open where none is named.", pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
     )
     swarm: SwarmSettings = Field(SwarmSettings(), title="Swarm")
@@ -352,7 +358,7 @@ class Settings(Section):
         return self.upstream_defaults.model_copy(update=own)
 
 
-def disagreements(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
+def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
     """What each field allows but all together do not, as (path, message)."""
     found: list[tuple[tuple[str, ...], str]] = []
     budget = settings.budget

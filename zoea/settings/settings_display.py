@@ -12,8 +12,8 @@ import tomlkit
 from pydantic import SecretStr
 
 from zoea.settings.endpoints import REFERENCE
-from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, dotted, leaves
-from zoea.settings.layers import Loaded
+from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, format_key, iterate_leaves
+from zoea.settings.layers import LoadedSettings
 
 HIDDEN = "‹hidden›"
 
@@ -22,7 +22,7 @@ _TELLING = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """One key: its value as plain data (None is unset) and where it came from."""
 
     key: str
@@ -32,23 +32,23 @@ class Row:
     @property
     def text(self) -> str:
         """The value as TOML."""
-        return "unset" if self.value is None else toml(self.value)
+        return "unset" if self.value is None else format_toml(self.value)
 
 
-def rows(loaded: Loaded) -> list[Row]:
+def list_settings(loaded: LoadedSettings) -> list[SettingRow]:
     """Every key of the settings, in the schema's order."""
     return [
-        Row(dotted(path), safe(path, value), loaded.origins.get(dotted(path), DEFAULT))
+        SettingRow(format_key(path), hide_secrets(path, value), loaded.origins.get(format_key(path), DEFAULT))
         for path, value in _values(loaded.settings.model_dump())
     ]
 
 
 def _values(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
-    for path, value in leaves(tree):
+    for path, value in iterate_leaves(tree):
         yield path, "none" if value is None and path in _BOUNDS else value
 
 
-def safe(path: KeyPath, value: Any) -> Any:
+def hide_secrets(path: KeyPath, value: Any) -> Any:
     """A value that may be shown: texts that are or may hold a secret are hidden, references are not."""
     if isinstance(value, SecretStr):
         plain = value.get_secret_value()
@@ -56,9 +56,9 @@ def safe(path: KeyPath, value: Any) -> Any:
     if isinstance(value, str) and path[-1] in ("url", "base_url"):
         return _without_query(value)
     if isinstance(value, list | tuple):
-        return _arguments(value) if path[-1] == "args" else [safe(path, one) for one in value]
+        return _arguments(value) if path[-1] == "args" else [hide_secrets(path, one) for one in value]
     if isinstance(value, Mapping):
-        return {key: safe((*path, key), one) for key, one in value.items()}
+        return {key: hide_secrets((*path, key), one) for key, one in value.items()}
     if isinstance(value, str) and len(path) > 3 and _TELLING.search(path[-1]) and not REFERENCE.fullmatch(value):
         return HIDDEN
     return value.value if hasattr(value, "value") else value
@@ -90,12 +90,12 @@ def _arguments(args: Sequence[Any]) -> list[Any]:
     return shown
 
 
-def toml(value: Any) -> str:
+def format_toml(value: Any) -> str:
     """A value as TOML writes it, on one line."""
     plain = list(value) if isinstance(value, tuple) else value
-    return printable(tomlkit.item(plain).as_string())
+    return escape_unprintable(tomlkit.item(plain).as_string())
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Text from a file as a terminal may show it: what is not printable is spelled out."""
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)

@@ -1,7 +1,7 @@
 """`Template`: what an agent is, resolved, hashed, and readable years later.
 
 A template's text is its identity: canonical JSON of everything it says, so that the
-database can keep it by hash and `from_text` gives back the same agent.
+database can keep it by hash and `parse_template` gives back the same agent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from blake3 import blake3
 from pydantic import Field, ValidationError
 
 from zoea.model.errors import TemplateError
-from zoea.settings.fields import NAME_PATTERN, Section, Words, item, lowest
+from zoea.settings.fields import NAME_PATTERN, Section, Words, lowest_bound, setting
 from zoea.settings.schema import (
     NOVA,
     BudgetSettings,
@@ -27,7 +27,7 @@ from zoea.settings.schema import (
     ToolSettings,
     TurnSettings,
     WaitSettings,
-    disagreements,
+    find_conflicts,
 )
 
 PARENT = "{{parent}}"
@@ -42,37 +42,37 @@ _VERSION = 1
 class ToolPolicySettings(Section):
     """Which tools the myses of a template have. `deny` wins over `allow`."""
 
-    allow: Words = item(("*",), "Allowed", "Tools, as globs, that the template's myses may see.")
-    deny: Words = item((), "Denied", "Tools, as globs, that they may not.")
-    ask: Words = item((), "Ask first", "Tools, as globs, that a person must approve.")
-    ask_destructive: bool = item(
+    allow: Words = setting(("*",), "Allowed", "Tools, as globs, that the template's myses may see.")
+    deny: Words = setting((), "Denied", "Tools, as globs, that they may not.")
+    ask: Words = setting((), "Ask first", "Tools, as globs, that a person must approve.")
+    ask_destructive: bool = setting(
         True, "Ask for destructive tools", "Also those that their server marks as destructive."
     )
 
 
 class Template(Section):
-    """What an agent is. The sections below hold only what the template sets; see `effective`."""
+    """What an agent is. The sections below hold only what the template sets; see `effective_settings`."""
 
-    name: str = item("", "Name", "The file's name without `.toml`; may be left out.", pattern=NAME_PATTERN)
-    title: str = item("", "Title", "One line for lists.")
-    prompt: str = item(
+    name: str = setting("", "Name", "The file's name without `.toml`; may be left out.", pattern=NAME_PATTERN)
+    title: str = setting("", "Title", "One line for lists.")
+    prompt: str = setting(
         "",
         "Prompt",
         "The system prompt; `{{parent}}` stands for the prompt of the template it extends.",
         source=NOVA,
     )
-    opening: str = item("", "Opening", "The first prompt of a newly created mysis; empty for none.")
-    provider: str = item("", "Provider", "Empty is the default one.")
-    model: str = item("", "Model", "Empty is the provider's.")
-    strategy: Literal["", "turns"] = item("", "Strategy", "Empty is context.strategy.")
-    run: Literal["forever", "once"] = item(
+    opening: str = setting("", "Opening", "The first prompt of a newly created mysis; empty for none.")
+    provider: str = setting("", "Provider", "Empty is the default one.")
+    model: str = setting("", "Model", "Empty is the provider's.")
+    strategy: Literal["", "turns"] = setting("", "Strategy", "Empty is context.strategy.")
+    run: Literal["forever", "once"] = setting(
         "forever", "Run", "Once: after a turn with nothing pending it is idle, without nudges."
     )
-    send: Literal["none", "commander", "swarm"] = item("swarm", "May write to", "Whom its myses may send messages.")
-    search: Literal["own", "swarm"] = item("own", "May search", "Whose memories its myses may search.")
+    send: Literal["none", "commander", "swarm"] = setting("swarm", "May write to", "Whom its myses may send messages.")
+    search: Literal["own", "swarm"] = setting("own", "May search", "Whose memories its myses may search.")
     tools: ToolPolicySettings = Field(ToolPolicySettings(), title="Tools", description="Its policy on tools.")
-    upstreams: tuple[str, ...] | Literal["*"] = item("*", "Upstreams", 'Names of upstreams, or "*" for all.')
-    situation: tuple[Literal["broadcast", "snapshot", "time", "swarm"], ...] = item(
+    upstreams: tuple[str, ...] | Literal["*"] = setting("*", "Upstreams", 'Names of upstreams, or "*" for all.')
+    situation: tuple[Literal["broadcast", "snapshot", "time", "swarm"], ...] = setting(
         (), "Situation", "What the situation pack holds.", source=NOVA
     )
     nudge: NudgeSettings = Field(NudgeSettings(), title="Nudges")
@@ -114,7 +114,7 @@ class Template(Section):
         return f"{self.name}@{self.hash.hex()[:8]}"
 
 
-def from_text(text: str) -> Template:
+def parse_template(text: str) -> Template:
     """A template back from its text. What a later or earlier Zoea knew beyond this one is left out.
 
     Raises TemplateError where the text is no template.
@@ -137,7 +137,7 @@ def from_text(text: str) -> Template:
         raise TemplateError(f"the stored template cannot be read: {where}") from None
 
 
-def changed(template: Template, values: Mapping[str, Any]) -> Template:
+def change_settings(template: Template, values: Mapping[str, Any]) -> Template:
     """The template with other settings, by dotted key; None takes a key out. Raises TemplateError naming the wrong."""
     tree = json.loads(template.text)
     for path, value in values.items():
@@ -161,7 +161,7 @@ CAPS = ("token_budget_per_agent", "token_budget_per_task", "swarm_per_day", "mys
 """The budgets that are bounds; `enforcement` is layered like any other key."""
 
 
-def effective(settings: Settings, template: Template) -> Settings:
+def effective_settings(settings: Settings, template: Template) -> Settings:
     """The settings as they are for the myses of a template.
 
     What the template says holds over the settings; of a budget that both set, the
@@ -175,7 +175,7 @@ def effective(settings: Settings, template: Template) -> Settings:
         overrides["budget"] = _budget(settings.budget, overrides["budget"])
     sections = {name: getattr(settings, name).model_copy(update=values) for name, values in overrides.items()}
     result = settings.model_copy(update=sections)
-    if template.overrides() and (wrong := disagreements(result)):
+    if template.overrides() and (wrong := find_conflicts(result)):
         lines = "; ".join(f"{'.'.join(path)}: {message}" for path, message in wrong)
         raise TemplateError(f"template {template.name} does not agree with the settings: {lines}")
     return result
@@ -184,7 +184,7 @@ def effective(settings: Settings, template: Template) -> Settings:
 def _budget(settings: BudgetSettings, said: dict[str, Any]) -> dict[str, Any]:
     """A default is no bound that anyone set, so a template may go above it."""
     return {
-        key: lowest({"settings": getattr(settings, key), "template": value})[1]
+        key: lowest_bound({"settings": getattr(settings, key), "template": value})[1]
         if key in CAPS and key in settings.model_fields_set
         else value
         for key, value in said.items()

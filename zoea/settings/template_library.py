@@ -13,10 +13,10 @@ from typing import Any
 
 from zoea.model.errors import TemplateError, TrustError
 from zoea.settings.document import Document, read_document
-from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, merged, nearest
-from zoea.settings.problems import problems_of
+from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, find_nearest, merge_trees
+from zoea.settings.problems import find_problems
 from zoea.settings.template import PARENT, Template
-from zoea.settings.trust import Trust, held_in_template
+from zoea.settings.trust import Trust, find_untrusted_keys
 
 TEMPLATES_FOLDER = ".zoea/templates"
 """Where a project keeps its own, beside `zoea.toml` if it has one."""
@@ -71,7 +71,7 @@ class Templates:
     def get(self, name: str) -> Template:
         """The template, with all it extends. Raises TemplateError, or TrustError for a project's."""
         resolved = self._resolve(name, 0, ())
-        problems = problems_of(Template, resolved.tree, resolved.origins)
+        problems = find_problems(Template, resolved.tree, resolved.origins)
         if problems:
             raise TemplateInvalid(problems)
         return Template.model_validate(resolved.tree)
@@ -106,7 +106,7 @@ class Templates:
             if file in _files(level.folder):
                 return place, file
         known = self.names()
-        close = nearest(name, known)
+        close = find_nearest(name, known)
         raise TemplateError(
             f"there is no template {name!r}" + (f"; did you mean {close}?" if close else ""),
             hint=f"There are: {', '.join(known)}.",
@@ -143,7 +143,7 @@ class Templates:
     def _held(self, level: Level, file: Path, document: Document) -> tuple[str, ...]:
         if not level.needs_trust or (self._trust is not None and self._trust.holds(file, document.raw)):
             return ()
-        return held_in_template(document.tree)
+        return find_untrusted_keys(document.tree)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -155,7 +155,7 @@ def _own_part(file: Path, document: Document) -> _Resolved:
     origins = {path: Origin(Layer.TEMPLATE, str(file), line) for path, line in document.lines.items()}
     tree = {key: value for key, value in document.tree.items() if key != "extends"}
     named = tree.setdefault("name", file.stem)
-    problems = problems_of(Template, tree, {(): Origin(Layer.TEMPLATE, str(file)), **origins}, partial=True)
+    problems = find_problems(Template, tree, {(): Origin(Layer.TEMPLATE, str(file)), **origins}, partial=True)
     if not problems and named != file.stem:
         problems = [Problem("name", f"{named!r} is not the name of its file", origins[("name",)])]
     if problems:
@@ -166,7 +166,7 @@ def _own_part(file: Path, document: Document) -> _Resolved:
 def _over(base: _Resolved, own: _Resolved) -> _Resolved:
     """A template over the one it extends."""
     kept = {key: value for key, value in base.tree.items() if key not in _OWN}
-    tree = merged(kept, own.tree)
+    tree = merge_trees(kept, own.tree)
     if isinstance(prompt := own.tree.get("prompt"), str):
         tree["prompt"] = prompt.replace(PARENT, str(base.tree.get("prompt", "")).strip())
     return _Resolved(tree, {**base.origins, **own.origins})
@@ -179,7 +179,7 @@ def walk_up(start: Path, name: str) -> Iterator[Path]:
             yield file
 
 
-def levels(user: Path, project: Path | None) -> tuple[Level, ...]:
+def template_levels(user: Path, project: Path | None) -> tuple[Level, ...]:
     """The person's level, and over it the project's where there is one."""
     mine = Level(Layer.USER, user)
     if project is None:

@@ -18,8 +18,8 @@ from typing import Any
 from blake3 import blake3
 
 from zoea.model.errors import TrustError
-from zoea.settings.key_paths import KeyPath, dotted, look, merged
-from zoea.settings.private_file import write_closed
+from zoea.settings.key_paths import KeyPath, format_key, get_value, merge_trees
+from zoea.settings.private_file import write_private
 
 ACTIVE: Mapping[str, frozenset[str]] = {
     "provider": frozenset({"base_url", "api_key", "headers"}),
@@ -94,7 +94,7 @@ class Trust:
             raise TrustError(f"{self._record} is damaged", hint="Delete it and run `zoea trust` again.") from error
 
     def _write(self, record: Mapping[str, Mapping[str, Any]]) -> None:
-        write_closed(self._record, json.dumps({"files": record}, indent=2, sort_keys=True) + "\n")
+        write_private(self._record, json.dumps({"files": record}, indent=2, sort_keys=True) + "\n")
 
 
 def digest(raw: bytes) -> str:
@@ -105,7 +105,7 @@ def _key(file: Path) -> str:
     return str(file.resolve())
 
 
-def active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:
+def find_active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:
     """The keys of a project file that need trust, in its order."""
     named = tuple(
         (section, name, key)
@@ -124,31 +124,31 @@ def inert_part(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[
     `below` is what lower layers say. An entry that the file itself introduces and that
     needs trust is left out whole: half a provider would talk to another address.
     """
-    result = merged(tree, {})
-    held = list(active_keys(tree))
+    result = merge_trees(tree, {})
+    held = list(find_active_keys(tree))
     for section, name, *_ in held:
-        if look(below, (section, name)) is None:
+        if get_value(below, (section, name)) is None:
             result[section].pop(name, None)
     for name, entry in _entries(tree, "provider"):
-        known = look(below, ("provider", name, "type"))
+        known = get_value(below, ("provider", name, "type"))
         if known is not None and entry.get("type", known) != known:
             held.append(("provider", name, "type"))  # another type sends the key to another address
     for section, *above, key in held:
         entry = result[section].get(above[0], {}) if above else result[section]
         entry.pop(key, None)
-    return result, tuple(map(dotted, held))
+    return result, tuple(map(format_key, held))
 
 
-def held_in_template(tree: Mapping[str, Any]) -> tuple[str, ...]:
+def find_untrusted_keys(tree: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys of a project's template that loosen what a person would be asked about, and so need trust."""
     held: list[KeyPath] = []
-    if look(tree, ("tools", "ask_destructive")) is False:
+    if get_value(tree, ("tools", "ask_destructive")) is False:
         held.append(("tools", "ask_destructive"))
     if tree.get("search") == "swarm":
         held.append(("search",))
     if "extends" in tree:  # a list replaces its parent's, and may allow more or ask less
-        held += [("tools", key) for key in ("allow", "deny", "ask") if look(tree, ("tools", key)) is not None]
-    return tuple(map(dotted, held))
+        held += [("tools", key) for key in ("allow", "deny", "ask") if get_value(tree, ("tools", key)) is not None]
+    return tuple(map(format_key, held))
 
 
 def _keys(tree: Mapping[str, Any], section: str) -> frozenset[str]:

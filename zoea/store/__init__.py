@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from zoea.store.database_file import open_reader
     from zoea.store.readers import SearchReader
     from zoea.store.store import Store
-    from zoea.store.writer import Stats
+    from zoea.store.writer import WriterStats
     from zoea.store.writer_connection import WriterConnection
 
-__all__ = ["SearchReader", "Stats", "Store", "WriterConnection", "get_blob", "open_reader", "put_blob"]
+__all__ = ["SearchReader", "Store", "WriterConnection", "WriterStats", "get_blob", "open_reader", "put_blob"]
 
 _HOMES = {
     "SearchReader": "readers",
-    "Stats": "writer",
+    "WriterStats": "writer",
     "Store": "store",
     "WriterConnection": "writer_connection",
     "get_blob": "blobs",

@@ -36,7 +36,7 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
         return known
     packed = zstandard.ZstdCompressor().compress(data)
     if len(data) > ROW_BYTES:
-        _write_file(file_of(_directory(connection), digest), packed)
+        _write_file(blob_path(_directory(connection), digest), packed)
         place, row = "file", None
     else:
         place, row = "row", packed
@@ -48,11 +48,11 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
 
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
-    """The bytes of a blob, read through any connection to the database. Raises StoreError; see `restore`."""
-    return restore(_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
+    """The bytes of a blob, read through any connection to the database. Raises StoreError; see `unpack_blob`."""
+    return unpack_blob(_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
 
 
-def restore(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tuple[bytes, str, bytes | None]]) -> bytes:
+def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tuple[bytes, str, bytes | None]]) -> bytes:
     """The bytes that the rows of `SELECT` stand for.
 
     Raises StoreError where the blob is missing, redacted, or not what its hash says.
@@ -64,7 +64,7 @@ def restore(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tuple[by
         raise StoreError(f"blob {blob_id} was redacted")
     try:
         data = zstandard.ZstdDecompressor().decompress(
-            file_of(directory, digest).read_bytes() if packed is None else packed
+            blob_path(directory, digest).read_bytes() if packed is None else packed
         )
     except OSError as error:
         raise StoreError(f"the file of blob {blob_id} cannot be read: {error.strerror}") from error
@@ -80,7 +80,7 @@ def _directory(connection: sqlite3.Connection) -> Path:
     return Path(name).parent
 
 
-def file_of(directory: Path, digest: bytes) -> Path:
+def blob_path(directory: Path, digest: bytes) -> Path:
     """Where a blob over 1 MiB lies; `directory` is the database's."""
     name = digest.hex()
     return directory / "blobs" / name[:2] / f"{name}.zst"

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from zoea.model.errors import StoreError, StoreForeign, StoreMissing
-from zoea.store.sqlite_errors import translated
+from zoea.store.sqlite_errors import translate_errors
 
 APPLICATION_ID = 1517249889
 OLDEST_SQLITE = (3, 37)
@@ -85,7 +85,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     newest = newest_version()
     if not path.is_file():
         raise StoreMissing(f"{path} does not exist.", hint="Run `zoea run` to start a swarm here.")
-    with translated():
+    with translate_errors():
         connection = connect_reader(path)
         try:
             version = read_version(connection, path, newest=newest)

@@ -42,7 +42,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRAT
     if version > 0:
         with transaction(connection):
             if (version := read_version(connection, path, newest=newest)) < newest:
-                keep_copy(path, version)
+                back_up(path, version)
     connection.execute("PRAGMA foreign_keys = OFF")
     for several in at_once:
         with transaction(connection):
@@ -52,7 +52,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRAT
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def keep_copy(path: Path, version: int) -> Path:
+def back_up(path: Path, version: int) -> Path:
     """A whole copy of the database beside it, `NAME.schema-N.backup`, readable by its owner only.
 
     What others have not committed is not in it.
@@ -69,7 +69,7 @@ def keep_copy(path: Path, version: int) -> Path:
     return copy
 
 
-def statements(sql: str) -> Iterator[str]:
+def split_statements(sql: str) -> Iterator[str]:
     """The statements of a script, one by one; semicolons in strings, comments and triggers do not end one."""
     start = 0
     end = sql.find(";")
@@ -97,7 +97,7 @@ _AFTER = {MIGRATIONS / "0002.sql": _index_memories}
 
 
 def _step(connection: sqlite3.Connection, number: int, file: Path, say: Say) -> None:
-    for statement in statements(file.read_text(encoding="utf-8")):
+    for statement in split_statements(file.read_text(encoding="utf-8")):
         connection.execute(statement)
     if file in _AFTER:
         _AFTER[file](connection, say)

@@ -19,7 +19,7 @@ import aiosqlite
 
 from zoea.model.errors import StoreClosed
 from zoea.store.database_file import connect_reader
-from zoea.store.sqlite_errors import translated
+from zoea.store.sqlite_errors import translate_errors
 
 SEARCHES = 2
 _INTERRUPT_SECONDS = 0.01
@@ -44,7 +44,7 @@ class SearchReader:
     A deadline is a cancellation: `async with asyncio.timeout(2): await reader.read(...)`.
     """
 
-    def __init__(self, connection: sqlite3.Connection, readers: Readers) -> None:
+    def __init__(self, connection: sqlite3.Connection, readers: ReaderPool) -> None:
         self._connection = connection
         self._readers = readers
 
@@ -62,14 +62,14 @@ class SearchReader:
             raise StoreClosed("nothing can be searched any more")
         query = self._readers.in_thread(call, self._connection)
         try:
-            with translated():
+            with translate_errors():
                 return await asyncio.shield(query)
         except asyncio.CancelledError:
             await _end(self._connection, query)
             raise
 
 
-class Readers:
+class ReaderPool:
     """`count` connections for short queries, opened at once; those for searches on demand."""
 
     def __init__(self, path: Path) -> None:
@@ -90,7 +90,7 @@ class Readers:
         reader = min(self._readers, key=lambda each: each.waiting)
         reader.waiting += 1
         try:
-            with translated():
+            with translate_errors():
                 return list(await reader.connection.execute_fetchall(sql, params))
         finally:
             reader.waiting -= 1
@@ -101,7 +101,7 @@ class Readers:
             if self._searchers:
                 connection = self._searchers.pop()
             else:
-                with translated():
+                with translate_errors():
                     connection = await asyncio.to_thread(connect_reader, self._path, any_thread=True)
             try:
                 yield SearchReader(connection, self)
@@ -133,7 +133,7 @@ class Readers:
             await connection.close()
 
     async def _connect(self) -> aiosqlite.Connection:
-        with translated():
+        with translate_errors():
             connection = await aiosqlite.Connection(partial(connect_reader, self._path), _CHUNK)
         self._all.append(connection)
         return connection

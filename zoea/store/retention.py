@@ -21,7 +21,7 @@ _DAY = 86_400 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RetentionRule:
     """How much of each mysis stays: so many days, so many of its newest memories; 0 is everything."""
 
     days: float = 0
@@ -33,15 +33,17 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedCounts:
     """What a step took away. Characters are those of contents, reasoning, calls and messages."""
 
     turns: int = 0
     memories: int = 0
     characters: int = 0
 
-    def __add__(self, other: Removed) -> Removed:
-        return Removed(self.turns + other.turns, self.memories + other.memories, self.characters + other.characters)
+    def __add__(self, other: RemovedCounts) -> RemovedCounts:
+        return RemovedCounts(
+            self.turns + other.turns, self.memories + other.memories, self.characters + other.characters
+        )
 
 
 # The oldest ended turns before every memory that has to stay: `:floor` is the newest id that may go.
@@ -88,32 +90,34 @@ WHERE s.type = 'table' AND f."table" = 'blob'
 """
 
 
-def forget(connection: sqlite3.Connection, mysis_id: int, keep: Keep, *, now: int, who: str) -> Removed:
+def remove_turns(
+    connection: sqlite3.Connection, mysis_id: int, keep: RetentionRule, *, now: int, who: str
+) -> RemovedCounts:
     """Remove the oldest turns of a mysis that the rule lets go, at most `TURNS` of them. For use in an op.
 
-    `now` is µs UTC; `who` asked for it. Nothing removed is an empty `Removed`; call
-    again until then, then `sweep`, and merge the indexes at last: `IS_UNMERGED` says so
-    until `merged` is called, also to the process after this one.
+    `now` is µs UTC; `who` asked for it. Nothing removed is an empty `RemovedCounts`; call
+    again until then, then `remove_unused`, and merge the indexes at last: `IS_UNMERGED` says so
+    until `mark_merged` is called, also to the process after this one.
     """
     floor = _floor(connection, mysis_id, keep, now)
     if floor <= 0:
-        return Removed()
-    removed = Removed()
+        return RemovedCounts()
+    removed = RemovedCounts()
     turns = connection.execute(_TURNS, {"mysis": mysis_id, "floor": floor, "most": TURNS}).fetchall()
     for (turn,) in map(tuple, turns):
         memories, characters = connection.execute(_SIZE, {"turn": turn}).fetchone()
         heard = [message_id for (message_id,) in map(tuple, connection.execute(_HEARD_IN, {"turn": turn}).fetchall())]
         for statement in _STEPS:
             connection.execute(statement, {"turn": turn})
-        removed += Removed(1, memories, characters) + _unheard(connection, "id = ?", heard)
+        removed += RemovedCounts(1, memories, characters) + _unheard(connection, "id = ?", heard)
     if removed.turns:
         _note(connection, keep, mysis_id, removed, now=now, who=who)
     return removed
 
 
-def sweep(connection: sqlite3.Connection, keep: Keep, *, now: int, who: str) -> Removed:
+def remove_unused(connection: sqlite3.Connection, keep: RetentionRule, *, now: int, who: str) -> RemovedCounts:
     """Remove what no turn took and is older than a rule of days, and blobs that nothing shows. For use in an op."""
-    removed = Removed()
+    removed = RemovedCounts()
     if keep.days > 0:
         removed = _unheard(connection, "created_at < ?", [now - int(keep.days * _DAY)])
         if removed.characters:
@@ -126,20 +130,26 @@ def sweep(connection: sqlite3.Connection, keep: Keep, *, now: int, who: str) -> 
     return removed
 
 
-def _unheard(connection: sqlite3.Connection, which: str, values: Iterable[int]) -> Removed:
+def _unheard(connection: sqlite3.Connection, which: str, values: Iterable[int]) -> RemovedCounts:
     """Remove those of these messages that nobody holds; how many characters that were."""
-    removed = Removed()
+    removed = RemovedCounts()
     for value in values:
         sql = f"SELECT id, length(content) FROM message WHERE {which} AND {_UNHEARD}"
         for message_id, characters in map(tuple, connection.execute(sql, (value,)).fetchall()):
             connection.execute("DELETE FROM delivery WHERE message_id = ?", (message_id,))
             connection.execute("DELETE FROM message WHERE id = ?", (message_id,))
-            removed += Removed(characters=characters)
+            removed += RemovedCounts(characters=characters)
     return removed
 
 
 def _note(
-    connection: sqlite3.Connection, keep: Keep, mysis_id: int | None, removed: Removed, *, now: int, who: str
+    connection: sqlite3.Connection,
+    keep: RetentionRule,
+    mysis_id: int | None,
+    removed: RemovedCounts,
+    *,
+    now: int,
+    who: str,
 ) -> None:
     """Write down who removed how much of whom; the indexes are to be merged."""
     connection.execute(_MARK, {"now": now})
@@ -150,12 +160,12 @@ def _note(
     )
 
 
-def merged(connection: sqlite3.Connection) -> None:
+def mark_merged(connection: sqlite3.Connection) -> None:
     """The indexes hold nothing any more of what was removed. For use in an op."""
     connection.execute("DELETE FROM setting WHERE key = 'unmerged'")
 
 
-def _floor(connection: sqlite3.Connection, mysis_id: int, keep: Keep, now: int) -> int:
+def _floor(connection: sqlite3.Connection, mysis_id: int, keep: RetentionRule, now: int) -> int:
     """The newest id that the rule lets go; 0 for none."""
 
     def beyond(count: int) -> int:
@@ -170,6 +180,6 @@ def _floor(connection: sqlite3.Connection, mysis_id: int, keep: Keep, now: int) 
     return min(max(floors, default=0), beyond(LEAST))
 
 
-def _rule(keep: Keep) -> str:
+def _rule(keep: RetentionRule) -> str:
     parts = [f"{keep.days:g} days" if keep.days > 0 else "", f"{keep.memories} memories" if keep.memories > 0 else ""]
     return "keep " + ", ".join(filter(None, parts))

@@ -15,7 +15,7 @@ _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
-def translate(error: Exception) -> StoreError:
+def translate_error(error: Exception) -> StoreError:
     """The error a person should see; its `__cause__` is the given one.
 
     Disk full and I/O errors are StoreFull, violated constraints StoreConflict, a file
@@ -27,12 +27,12 @@ def translate(error: Exception) -> StoreError:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Raise any sqlite3 error from the block as its StoreError."""
     try:
         yield
     except SQLITE_ERRORS as error:
-        raise translate(error) from error
+        raise translate_error(error) from error
 
 
 def _translate(error: Exception) -> StoreError:

@@ -16,10 +16,10 @@ from zoea.model.values import Event
 from zoea.store import blobs
 from zoea.store.database_file import BUSY_SECONDS, newest_version, open_reader, read_version, require_sqlite
 from zoea.store.migrate import migrate
-from zoea.store.readers import Readers, SearchReader
-from zoea.store.search.fts_index import catch_up, index_rest
-from zoea.store.sqlite_errors import translated
-from zoea.store.writer import Stats, Writer
+from zoea.store.readers import ReaderPool, SearchReader
+from zoea.store.search.fts_index import catch_up, index_pending
+from zoea.store.sqlite_errors import translate_errors
+from zoea.store.writer import Writer, WriterStats
 from zoea.store.writer_connection import WriterConnection
 
 READERS = 3
@@ -42,9 +42,9 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.stats = Stats()
+        self.stats = WriterStats()
         self.on_events: Callable[[list[Event]], None] | None = None
-        self._readers = Readers(path)
+        self._readers = ReaderPool(path)
         self._writer: Writer | None = None
         self._closed = False
         self._closing = asyncio.Lock()
@@ -123,7 +123,7 @@ class Store:
     async def blob(self, blob_id: int) -> bytes:
         """The bytes of a blob; see `zoea.store.blobs`."""
         rows = await self.read(blobs.SELECT, (blob_id,))
-        return await asyncio.to_thread(blobs.restore, self.path.parent, blob_id, rows)
+        return await asyncio.to_thread(blobs.unpack_blob, self.path.parent, blob_id, rows)
 
     async def probe(self) -> None:
         """Write, and take away again, enough to know that writing works. Raises StoreFull while it does not."""
@@ -149,7 +149,7 @@ class Store:
 
 def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
     """The writer's connection, to a database of the newest schema."""
-    with translated():
+    with translate_errors():
         _make(path)
         newest = newest_version()
         connection = sqlite3.connect(
@@ -163,7 +163,7 @@ def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
             connection.execute("PRAGMA journal_size_limit = 67108864")
             migrate(connection, path)
             connection.execute("PRAGMA foreign_keys = ON")
-            index_rest(connection)
+            index_pending(connection)
         except BaseException:
             connection.close()
             raise

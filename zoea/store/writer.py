@@ -21,7 +21,7 @@ from typing import Any
 
 from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
-from zoea.store.sqlite_errors import SQLITE_ERRORS, translate
+from zoea.store.sqlite_errors import SQLITE_ERRORS, translate_error
 from zoea.store.writer_connection import WriterConnection
 
 GROUP_OPS = 256
@@ -63,7 +63,7 @@ class Writer:
     def __init__(
         self,
         connect: Callable[[], WriterConnection],
-        stats: Stats,
+        stats: WriterStats,
         on_events: Callable[[list[Event]], None],
         before_commit: Callable[[WriterConnection], None],
     ) -> None:
@@ -185,7 +185,7 @@ class Writer:
             connection.execute("RELEASE op")
         except SQLITE_ERRORS as error:
             self._drop()
-            raise _TransactionLost(str(op.error or error)) from translate(error)
+            raise _TransactionLost(str(op.error or error)) from translate_error(error)
 
     def _alone(self, op: _Op) -> None:
         """Run an op of a lost group in a transaction of its own; it is acknowledged or fails."""
@@ -211,7 +211,7 @@ class Writer:
             if isinstance(op.value, sqlite3.Cursor):
                 op.value.close()  # its rows belong to this thread and this transaction
         except SQLITE_ERRORS as error:
-            op.error = translate(error)
+            op.error = translate_error(error)
         except BaseException as error:  # noqa: BLE001 - it goes to the caller of this op, and to it alone
             op.error = error
             if isinstance(error, StopIteration) or not isinstance(error, Exception):  # no future can carry these
@@ -223,7 +223,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except SQLITE_ERRORS as error:
-            raise _NotBegun from translate(error)
+            raise _NotBegun from translate_error(error)
 
     def _commit(self) -> float:
         begun = perf_counter()
@@ -232,7 +232,7 @@ class Writer:
             self._connection.execute("COMMIT")
         except SQLITE_ERRORS as error:
             self._drop()
-            raise _TransactionLost(str(error)) from translate(error)
+            raise _TransactionLost(str(error)) from translate_error(error)
         except Exception as error:  # noqa: BLE001 - this thread goes on; whoever wrote hears it
             self._drop()
             raise _TransactionLost(str(error)) from StoreError(f"what was written cannot be indexed: {error!r}")
@@ -298,7 +298,7 @@ def _fail(future: asyncio.Future[None], error: BaseException) -> None:
 
 
 @dataclass(slots=True)
-class Stats:
+class WriterStats:
     """Totals since the store was opened. Changed by the writer thread only.
 
     `ops` were acknowledged, in `commits` transactions; `seconds` is the time spent in

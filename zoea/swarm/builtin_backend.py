@@ -19,13 +19,13 @@ from zoea.store import Store
 from zoea.store.search import (
     BroadcastHit,
     BroadcastQuery,
-    Column,
     Excerpt,
-    Hit,
-    Match,
-    Query,
-    Spot,
-    fitted,
+    HitPlace,
+    MatchMode,
+    MemoryHit,
+    MemoryQuery,
+    SearchColumn,
+    fit_hit,
     search_broadcasts,
     search_memories,
 )
@@ -131,10 +131,10 @@ class Desk:
 
 
 def _memories(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound:
-    query = Query(
+    query = MemoryQuery(
         text=search.query,
-        column=Column(search.column),
-        match=Match.RANKED if search.ranked else Match.EXACT,
+        column=SearchColumn(search.column),
+        match=MatchMode.RANKED if search.ranked else MatchMode.EXACT,
         mysis_ids=None if search.whose is None else (search.whose,),
         since=search.since,
         until=search.until,
@@ -145,16 +145,16 @@ def _memories(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound:
         max_chars=search.max_chars,
     )
     page = search_memories(connection, query)
-    hits = (fitted(hit, lambda one: _fits(_memory_row(one, search))) for hit in page.hits)
+    hits = (fit_hit(hit, lambda one: _fits(_memory_row(one, search))) for hit in page.hits)
     return DeskFound(tuple(_memory_row(hit, search) for hit in hits), page.before_id, page.note)
 
 
-def _memory_row(hit: Hit, search: DeskSearch) -> dict[str, Any]:
+def _memory_row(hit: MemoryHit, search: DeskSearch) -> dict[str, Any]:
     row: dict[str, Any] = {"id": hit.memory_id}
     if search.whose is None:
         row["mysis"] = hit.mysis
     row |= {"role": hit.role.value, "source": hit.source.value, "content": hit.content.text}
-    if hit.spot is not Spot.CONTENT:
+    if hit.spot is not HitPlace.CONTENT:
         row[hit.spot.value] = hit.excerpt.text
     if hit.position is not None:
         row["position"] = hit.position
@@ -164,7 +164,7 @@ def _memory_row(hit: Hit, search: DeskSearch) -> dict[str, Any]:
 def _broadcasts(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound:
     query = BroadcastQuery(
         text=search.query,
-        match=Match.RANKED if search.ranked else Match.EXACT,
+        match=MatchMode.RANKED if search.ranked else MatchMode.EXACT,
         mysis_id=search.whose,
         since=search.since,
         until=search.until,
@@ -173,7 +173,7 @@ def _broadcasts(connection: sqlite3.Connection, search: DeskSearch) -> DeskFound
         max_chars=search.max_chars,
     )
     page = search_broadcasts(connection, query)
-    hits = (fitted(hit, lambda one: _fits(_broadcast_row(one))) for hit in page.hits)
+    hits = (fit_hit(hit, lambda one: _fits(_broadcast_row(one))) for hit in page.hits)
     return DeskFound(tuple(map(_broadcast_row, hits)), page.before_id, page.note)
 
 

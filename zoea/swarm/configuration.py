@@ -13,8 +13,8 @@ from typing import Any
 from zoea.model.enums import MysisState
 from zoea.model.errors import StateRefused
 from zoea.model.values import Mysis
-from zoea.settings import Settings, Template, Templates, from_text
-from zoea.settings.template import changed
+from zoea.settings import Settings, Template, Templates, parse_template
+from zoea.settings.template import change_settings
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import mysis_ops
 from zoea.swarm.resolved_template import Providers, character
@@ -51,9 +51,9 @@ def checked(
     """Raises StateRefused while it runs, TemplateError, and ProviderError where there is no such provider."""
     if mysis.state is MysisState.RUNNING:
         raise StateRefused(f"{mysis.name} is running", hint="stop it first; what it is changes between two runs")
-    template = templates.get(wish.template) if wish.template else from_text(body)
+    template = templates.get(wish.template) if wish.template else parse_template(body)
     if wish.settings:
-        template = changed(template, wish.settings)
+        template = change_settings(template, wish.settings)
     character(template.text, settings)
     asked = wish.provider or (template.provider if wish.template else "")
     provider = settings.provider_name(asked) if asked else mysis.provider

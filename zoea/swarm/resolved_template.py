@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from zoea.context import Frozen
+from zoea.context import FrozenTurn
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import TemplateError
 from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
-from zoea.settings import Settings, Template, effective, from_text
+from zoea.settings import Settings, Template, effective_settings, parse_template
 from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TurnRules, WaitRules
 from zoea.text import estimate
 
@@ -82,8 +82,8 @@ def stored_character(body: str, settings: Settings) -> Character:
 
 def character(body: str, settings: Settings) -> Character:
     """Raises TemplateError where the text is no template."""
-    template = from_text(body)
-    return Character(template, effective(settings, template))
+    template = parse_template(body)
+    return Character(template, effective_settings(settings, template))
 
 
 async def make_agent(mysis: Mysis, known: Character, providers: Providers) -> Agent:
@@ -113,10 +113,10 @@ def _window(info: ModelInfo, settings: Settings) -> int:
 
 def freezer(
     agent: Agent, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str
-) -> Callable[[int, int, int, float], Frozen]:
+) -> Callable[[int, int, int, float], FrozenTurn]:
     """What freezes a turn once its id, number, the memory before it and the calibration are known."""
     settings = agent.settings
-    frozen = Frozen(
+    frozen = FrozenTurn(
         mysis_id=agent.mysis_id,
         turn_id=0,
         turn_number=0,

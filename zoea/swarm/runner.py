@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from zoea.context import Frozen
+from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.errors import StateRefused, ZoeaError
 from zoea.model.ports import Timer, ToolSession
@@ -402,7 +402,7 @@ class MysisRunner:
             failures=stored.failures,
             requests=stored.requests,
         )
-        frozen = Frozen.from_json(stored.frozen, system=agent.template.prompt)
+        frozen = FrozenTurn.from_json(stored.frozen, system=agent.template.prompt)
         about = OpenedTurn(
             stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
         )

@@ -11,12 +11,12 @@ VALUE_CHARS = 60
 _LARGE = 100_000
 
 
-def spoken(name: str, arguments: str, *, hidden: str = "") -> str:
+def format_call(name: str, arguments: str, *, hidden: str = "") -> str:
     """The whole call on one line; arguments whose value is `hidden` are left out."""
-    return f"{one_line(name)}({spoken_arguments(arguments, hidden=hidden)})"
+    return f"{one_line(name)}({format_arguments(arguments, hidden=hidden)})"
 
 
-def spoken_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> str:
+def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> str:
     """`item="ore", n=40` from JSON, at most 400 characters and 60 a value; what is no object stands as it is.
 
     Args:

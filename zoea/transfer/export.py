@@ -24,7 +24,7 @@ from zoea.queries.conversation import ConversationEntry, ConversationTurn, itera
 from zoea.queries.stored_swarm import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import strip
-from zoea.text.redact import all_kinds
+from zoea.text.redact import redact_all
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line
 
 Clean = Callable[[str], str]
@@ -179,12 +179,12 @@ def _row(reader: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
 
 
 def _jsonl(reader: sqlite3.Connection, mysis_id: int, takes_out: bool) -> Iterator[ExportPiece]:
-    for lines, is_turn in conversation_lines(reader, mysis_id, all_kinds if takes_out else None):
+    for lines, is_turn in conversation_lines(reader, mysis_id, redact_all if takes_out else None):
         yield ExportPiece.of(lines, is_turn=is_turn)
 
 
 def _cleaned(text: str) -> str:
-    return all_kinds(strip(text))
+    return redact_all(strip(text))
 
 
 # Words that both documents use.

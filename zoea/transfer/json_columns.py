@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from zoea.context import Frozen
+from zoea.context import FrozenTurn
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
 from zoea.text import clean
@@ -158,10 +158,10 @@ def convert_frozen(
     Raises Misshapen.
     """
     try:
-        value = Frozen.from_json(text, system="")
+        value = FrozenTurn.from_json(text, system="")
     except (PlanError, RecursionError):
         raise InvalidColumn("what the turn froze cannot be read") from None
-    for one in fields(Frozen):
+    for one in fields(FrozenTurn):
         if not _fits(getattr(value, one.name), one.default, one.name):
             raise InvalidColumn(f"{one.name}, which the turn froze, is of the wrong type")
     moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before))

@@ -16,7 +16,7 @@ from typing import Any
 from zoea.model.errors import StoreError
 from zoea.queries.request_summary import plan_of
 from zoea.store import get_blob
-from zoea.text.redact.json_redaction import within, within_text
+from zoea.text.redact.json_redaction import redact_json, redact_json_text
 
 Clean = Callable[[str], str]
 VERSION = 1
@@ -173,7 +173,7 @@ def _line(reader: sqlite3.Connection, kind: str, row: sqlite3.Row, clean: Clean 
 
 def _cleaned(kind: str, name: str, value: str, clean: Clean) -> str:
     if name in JSON_TEXTS or name == "arguments":
-        return within_text(value, clean)
+        return redact_json_text(value, clean)
     return clean(value) if name in SAID else value
 
 
@@ -189,6 +189,6 @@ def _plan(blob: bytes, clean: Clean | None) -> Any:
     """The plan as JSON; one that cannot be read any more as it is stored, unless something is to be taken out."""
     try:
         plan = plan_of(blob)
-        return plan if clean is None else within(plan, clean)
+        return plan if clean is None else redact_json(plan, clean)
     except (StoreError, RecursionError):
         return {"zstd": blob.hex()} if clean is None else None

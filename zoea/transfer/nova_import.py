@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from zoea.context import Frozen
+from zoea.context import FrozenTurn
 from zoea.model.enums import CallState, OpenedBy
 from zoea.model.errors import NameRefused
 from zoea.settings import Settings, Template
@@ -21,8 +21,8 @@ from zoea.swarm.persistence.mysis_ops import check_name
 from zoea.swarm.resolved_template import NUDGES
 from zoea.swarm.turn import fingerprint
 from zoea.text import clean, estimate
-from zoea.text.redact import secrets
-from zoea.text.redact.json_redaction import within_text
+from zoea.text.redact import redact_secrets
+from zoea.text.redact.json_redaction import redact_json_text
 from zoea.transfer.conflicts import LONGEST_NAME, ImportTarget, insert_with_id
 from zoea.transfer.nova_database import NovaDatabase, NovaMemory, NovaMysis, former_name
 from zoea.transfer.nova_turns import NovaCall, NovaStep, NovaTurn, TurnBuilder
@@ -210,7 +210,7 @@ class _MysisImport:
                 "ended_at": turn.ended_at,
             },
         )
-        frozen = Frozen(
+        frozen = FrozenTurn(
             mysis_id=rows.mysis_id,
             turn_id=turn_id,
             turn_number=rows.number,
@@ -363,11 +363,11 @@ class Secrets:
 
     def text(self, text: str) -> str:
         """What somebody said, as it may be stored."""
-        return self._counted(text, secrets(self._without_known(clean(text))))
+        return self._counted(text, redact_secrets(self._without_known(clean(text))))
 
     def json(self, text: str) -> str:
         """Arguments or a result, which stay JSON where they are."""
-        return self._counted(text, within_text(self._without_known(clean(text)), secrets))
+        return self._counted(text, redact_json_text(self._without_known(clean(text)), redact_secrets))
 
     def _without_known(self, text: str) -> str:
         return self._known.sub(PASSWORD, text) if self._known else text

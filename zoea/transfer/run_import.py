@@ -11,7 +11,7 @@ from pathlib import Path
 from zoea.model.errors import SwarmFull, UsageError, WorkspaceHeld
 from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
-from zoea.settings import Loaded, load
+from zoea.settings import LoadedSettings, load
 from zoea.settings.paths import Places
 from zoea.store import Store
 from zoea.transfer import jsonl_import, nova_database
@@ -24,7 +24,7 @@ class Workspace:
     """A database to write to, and the settings that hold there."""
 
     store: Store
-    loaded: Loaded
+    loaded: LoadedSettings
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _wanted(loaded: Loaded, template: str, provider: str, model: str) -> NovaOptions:
+def _wanted(loaded: LoadedSettings, template: str, provider: str, model: str) -> NovaOptions:
     settings = loaded.settings
     chosen = loaded.templates.get(template or settings.swarm.default_template)
     name = settings.provider_name(provider or chosen.provider)

@@ -15,7 +15,7 @@ from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import SystemClock
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
-from zoea.settings.early_settings import early
+from zoea.settings.early_settings import read_early_settings
 from zoea.settings.paths import Places, places
 from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
 from zoea.tui.terminal.output_redirect import screen_alone
@@ -42,7 +42,7 @@ def start(options: RunOptions, where: Places) -> int:
 
 def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = None, calm: bool = False) -> Cockpit:
     """A cockpit with the looks and keys that the person chose; `calm` where nothing may move this time."""
-    wanted = early(where.config, os.environ)
+    wanted = read_early_settings(where.config, os.environ)
     return Cockpit(
         opener,
         opener_with_world=with_world,

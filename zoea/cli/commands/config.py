@@ -11,12 +11,12 @@ import typer
 from zoea.cli.options import AsJson, Workspace
 from zoea.model.errors import UsageError
 from zoea.settings.key_paths import Layer, SettingsInvalid
-from zoea.settings.layers import Loaded, load, problems, project_file
+from zoea.settings.layers import LoadedSettings, check_settings, load, project_file
 from zoea.settings.paths import places
-from zoea.settings.private_file import write_closed
-from zoea.settings.reference import sample
+from zoea.settings.private_file import write_private
+from zoea.settings.reference import render_sample
 from zoea.settings.schema import Settings
-from zoea.settings.settings_display import Row, printable, rows
+from zoea.settings.settings_display import SettingRow, escape_unprintable, list_settings
 from zoea.settings.template import Template
 
 app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)
@@ -32,7 +32,7 @@ def init(
     where = places(configured=False)
     if where.config_file.exists() and not force:
         raise UsageError(f"{where.config_file} is there already", hint="Edit it, or replace it with --force.")
-    write_closed(where.config_file, sample())
+    write_private(where.config_file, render_sample())
     typer.echo(f"Wrote {where.config_file}")
 
 
@@ -47,7 +47,7 @@ def show(
 ) -> None:
     """Show the settings that hold, keys and other secrets left out."""
     loaded = load(places(workspace))
-    shown = [row for row in rows(loaded) if not key or row.key == key or row.key.startswith(f"{key}.")]
+    shown = [row for row in list_settings(loaded) if not key or row.key == key or row.key.startswith(f"{key}.")]
     if not shown:
         raise UsageError(f"there is no setting {key}", hint="Run `zoea config show` for all of them.")
     if as_json:
@@ -55,8 +55,8 @@ def show(
         return
     width = max(len(row.key) for row in shown)
     for row in shown:
-        line = f"{printable(row.key):<{width}} = {row.text}"
-        typer.echo(f"{line}  # {printable(str(row.origin))}" if origin else line)
+        line = f"{escape_unprintable(row.key):<{width}} = {row.text}"
+        typer.echo(f"{line}  # {escape_unprintable(str(row.origin))}" if origin else line)
     _say_untrusted(loaded)
 
 
@@ -64,7 +64,7 @@ def show(
 def check(as_json: AsJson = False) -> None:
     """Check settings, project file and templates; every error is listed, and the exit code is 3."""
     where = places(configured=False)
-    found = problems(where)
+    found = check_settings(where)
     if as_json:
         typer.echo(json.dumps({"problems": [problem.as_dict() for problem in found]}, ensure_ascii=False))
     if found:
@@ -113,7 +113,7 @@ def schema(
     typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
 
 
-def _as_json(loaded: Loaded, shown: list[Row], origin: bool) -> dict[str, Any]:
+def _as_json(loaded: LoadedSettings, shown: list[SettingRow], origin: bool) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for row in shown:
         values[row.key] = (
@@ -129,14 +129,14 @@ def _as_json(loaded: Loaded, shown: list[Row], origin: bool) -> dict[str, Any]:
     return {"settings": values, "untrusted": list(loaded.untrusted)}
 
 
-def _files(loaded: Loaded) -> str:
+def _files(loaded: LoadedSettings) -> str:
     layers = {origin.layer for origin in loaded.origins.values()}
     said = [str(layer) for layer in Layer if layer in layers and layer is not Layer.DEFAULT]
     return f"settings from {', '.join(said)}" if said else "all settings at their defaults"
 
 
-def _say_untrusted(loaded: Loaded) -> None:
+def _say_untrusted(loaded: LoadedSettings) -> None:
     if loaded.untrusted:
         typer.echo(_UNTRUSTED, err=True)
         for key in loaded.untrusted:
-            typer.echo(f"  {printable(key)}", err=True)
+            typer.echo(f"  {escape_unprintable(key)}", err=True)

@@ -26,13 +26,13 @@ from zoea.store.search import (
     BroadcastHit,
     BroadcastHits,
     BroadcastQuery,
-    Column,
     Excerpt,
-    Hit,
-    Hits,
-    Match,
-    Query,
-    Spot,
+    HitPlace,
+    MatchMode,
+    MemoryHit,
+    MemoryHits,
+    MemoryQuery,
+    SearchColumn,
     search_broadcasts,
     search_memories,
 )
@@ -99,7 +99,7 @@ def search(
     text = " ".join(words)
     asked: dict[str, Any] = {
         "text": text,
-        "match": Match.RANKED if ranked else Match.EXACT,
+        "match": MatchMode.RANKED if ranked else MatchMode.EXACT,
         "fold": not exact and is_any_case(text),
         "since": _moment("--since", since),
         "until": _moment("--until", until),
@@ -114,11 +114,11 @@ def search(
         query = BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
         _write(_asked(database, query), as_json)
         return
-    column = Column.ANY if part is Part.ALL else Column(part.value)
+    column = SearchColumn.ANY if part is Part.ALL else SearchColumn(part.value)
     _write(
         _asked(
             database,
-            Query(
+            MemoryQuery(
                 **asked,
                 column=column,
                 mysis_ids=owners or None,
@@ -130,10 +130,10 @@ def search(
     )
 
 
-def _asked(database: Path, query: Query | BroadcastQuery) -> Hits | BroadcastHits:
+def _asked(database: Path, query: MemoryQuery | BroadcastQuery) -> MemoryHits | BroadcastHits:
     try:
         with closing(open_reader(database)) as reader:
-            if isinstance(query, Query):
+            if isinstance(query, MemoryQuery):
                 return search_memories(reader, query)
             return search_broadcasts(reader, query)
     except sqlite3.Error as problem:
@@ -149,7 +149,7 @@ def _moment(option: str, text: str) -> int | None:
     return found
 
 
-def _write(page: Hits | BroadcastHits, as_json: bool) -> None:
+def _write(page: MemoryHits | BroadcastHits, as_json: bool) -> None:
     if as_json:
         rows = [_said_row(hit) if isinstance(hit, BroadcastHit) else _row(hit) for hit in page.hits]
         write_json({"results": rows, "next_before_id": page.before_id, "note": page.note})
@@ -161,22 +161,22 @@ def _write(page: Hits | BroadcastHits, as_json: bool) -> None:
         typer.echo("Nothing was found" + ("" if page.note else "; try fewer words, or --ranked"))
     if page.note:
         typer.echo(page.note[:1].upper() + page.note[1:])
-    if page.hits and isinstance(page.hits[0], Hit):
+    if page.hits and isinstance(page.hits[0], MemoryHit):
         first = page.hits[0]
         typer.echo(f"`zoea log {strip(first.mysis)} --turn {first.turn_number}` shows the turn of the first one")
     if page.before_id is not None:
         typer.echo(f"{'There is more' if page.hits else 'To look further'}: --before {page.before_id}")
 
 
-def _title(hit: Hit | BroadcastHit) -> str:
+def _title(hit: MemoryHit | BroadcastHit) -> str:
     if isinstance(hit, BroadcastHit):
         return strip(f"{moment(hit.created_at)}  {hit.sender or 'you'} to all  #{hit.message_id}")
     who = {Role.USER: "", Role.ASSISTANT: "answers", Role.TOOL: f"⚙ {hit.tool}"}.get(hit.role, hit.role)
     if hit.role is Role.USER:
         who = "you say" if hit.sender_kind in (None, SenderKind.COMMANDER) else f"{hit.sender} says"
-    if hit.spot is Spot.CALL:
+    if hit.spot is HitPlace.CALL:
         who = f"calls ⚙ {hit.tool}"
-    if hit.spot is Spot.REASONING:
+    if hit.spot is HitPlace.REASONING:
         who = "thinks"
     gone = " (archived)" if hit.is_deleted else ""
     return strip(f"{moment(hit.created_at)}  {hit.mysis}{gone}  turn {hit.turn_number}  {who}  #{hit.memory_id}")
@@ -197,7 +197,7 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def _row(hit: Hit) -> dict[str, Any]:
+def _row(hit: MemoryHit) -> dict[str, Any]:
     return {
         "id": hit.memory_id,
         "mysis": hit.mysis,

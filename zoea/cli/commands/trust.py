@@ -13,11 +13,11 @@ import typer
 from zoea.cli.options import write_json
 from zoea.model.errors import UsageError
 from zoea.settings.document import Document, read_document
-from zoea.settings.key_paths import Layer, SettingsInvalid, dotted, look
+from zoea.settings.key_paths import Layer, SettingsInvalid, format_key, get_value
 from zoea.settings.layers import project_file
 from zoea.settings.paths import PROJECT_FILE, places
-from zoea.settings.settings_display import printable, safe, toml
-from zoea.settings.trust import Trust, active_keys, held_in_template
+from zoea.settings.settings_display import escape_unprintable, format_toml, hide_secrets
+from zoea.settings.trust import Trust, find_active_keys, find_untrusted_keys
 
 
 def trust(
@@ -66,7 +66,7 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     if record.holds(file, document.raw):
         typer.echo(f"{file}: trusted already, unchanged")
         return
-    wanted = list(_wanted(document.tree)) if is_project else list(held_in_template(document.tree))
+    wanted = list(_wanted(document.tree)) if is_project else list(find_untrusted_keys(document.tree))
     if not wanted:
         typer.echo(f"{file}: holds nothing that needs trust")
         return
@@ -92,13 +92,13 @@ def _record(record: Trust, file: Path, document: Document) -> None:
 
 def _wanted(tree: Mapping[str, Any]) -> Iterator[str]:
     """What the file would run, reach and use, a line each; what looks like a secret is hidden."""
-    for path in active_keys(tree):
-        value = look(tree, path)
+    for path in find_active_keys(tree):
+        value = get_value(tree, path)
         if isinstance(value, Mapping):
             for key, one in value.items():
-                yield f"{printable(dotted((*path, key)))} = {toml(safe((*path, key), one))}"
+                yield f"{escape_unprintable(format_key((*path, key)))} = {format_toml(hide_secrets((*path, key), one))}"
         else:
-            yield f"{printable(dotted(path))} = {toml(safe(path, value))}"
+            yield f"{escape_unprintable(format_key(path))} = {format_toml(hide_secrets(path, value))}"
 
 
 def _list(record: Trust, as_json: bool) -> None:
@@ -113,7 +113,7 @@ def _list(record: Trust, as_json: bool) -> None:
         return
     for one, holds in found:
         when = strftime("%Y-%m-%d %H:%M", localtime(one.at))
-        typer.echo(f"{when}  {one.digest[:12]}  {printable(str(one.file))}{'' if holds else '  (changed)'}")
+        typer.echo(f"{when}  {one.digest[:12]}  {escape_unprintable(str(one.file))}{'' if holds else '  (changed)'}")
 
 
 def _holds(record: Trust, file: Path) -> bool:

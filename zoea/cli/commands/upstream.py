@@ -19,7 +19,7 @@ from tomlkit.items import Table
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import SettingsError, ToolError, UsageError
 from zoea.settings import Credentials, Places, Settings, places
-from zoea.settings.private_file import one_at_a_time, write_closed
+from zoea.settings.private_file import lock_file, write_private
 from zoea.text.control_characters import strip
 from zoea.tools.mcp_json import ImportedServer, is_reference, read_servers, secret_arguments
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -72,7 +72,7 @@ def take_over(text: str, where: Places, *, replace: bool) -> Outcome:
     found = read_servers(text)
     outcome = Outcome(where.config_file, left_out=dict(found.refused))
     where.make_config()
-    with one_at_a_time(where.config_file):
+    with lock_file(where.config_file):
         document = _read(where.config_file)
         secrets: dict[str, str] = {}
         upstreams = document.setdefault("upstream", tomlkit.table(is_super_table=True))
@@ -82,7 +82,7 @@ def take_over(text: str, where: Places, *, replace: bool) -> Outcome:
             if secrets:
                 where.make_data()
                 Credentials(where.credentials).set_many(secrets)
-            write_closed(where.config_file, tomlkit.dumps(document))
+            write_private(where.config_file, tomlkit.dumps(document))
     return outcome
 
 

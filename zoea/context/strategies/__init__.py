@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zoea.context.frozen_turn import PLAN_VERSION, Frozen
-from zoea.context.needs import Answer, Need
+from zoea.context.frozen_turn import PLAN_VERSION, FrozenTurn
+from zoea.context.needs import Need, NeedAnswer
 from zoea.context.plan_values import Pack
 from zoea.context.strategies import turns
 from zoea.model.errors import PlanError
@@ -17,14 +17,14 @@ class Strategy:
     """How a mysis's packs are made."""
 
     name: str
-    needs: Callable[[Frozen], tuple[Need, ...]]
-    packs: Callable[[Frozen, Mapping[Need, Answer]], tuple[Pack, ...]]
+    needs: Callable[[FrozenTurn], tuple[Need, ...]]
+    packs: Callable[[FrozenTurn, Mapping[Need, NeedAnswer]], tuple[Pack, ...]]
 
 
 STRATEGIES: dict[str, Strategy] = {"turns": Strategy("turns", turns.needs, turns.packs)}
 
 
-def needs(frozen: Frozen) -> tuple[Need, ...]:
+def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
     """What the turn's strategy wants to know, for one read of the store.
 
     Raises:
@@ -33,12 +33,12 @@ def needs(frozen: Frozen) -> tuple[Need, ...]:
     return strategy(frozen).needs(frozen)
 
 
-def packs(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[Pack, ...]:
+def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
     """The packs of the turn's next request, in the order in which they stand. Raises as `needs` does."""
     return strategy(frozen).packs(frozen, answers)
 
 
-def strategy(frozen: Frozen) -> Strategy:
+def strategy(frozen: FrozenTurn) -> Strategy:
     """The strategy that a turn was opened with."""
     if frozen.plan_version != PLAN_VERSION:
         raise PlanError(

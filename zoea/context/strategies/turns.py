@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zoea.context.forms import BARE, ORDER, Form, FormKind, data, note, show
-from zoea.context.frozen_turn import Frozen
-from zoea.context.needs import Answer, LastAnswer, LatestSlice, Need, StandingOrder, TurnRecord, TurnSoFar
+from zoea.context.forms import BARE, ORDER, Form, FormKind, data_block, note_message, render_memory
+from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.needs import LastAnswer, LatestSlice, Need, NeedAnswer, StandingOrder, TurnRecord, TurnSoFar
 from zoea.context.plan_values import Pack, Priority
-from zoea.context.slices import latest_slice
 from zoea.context.turn_packs import first_form, tools_pack, turn_pack, turn_units
+from zoea.context.units import latest_slice
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
@@ -23,7 +23,7 @@ HISTORY_COMPACT = 1000
 SITUATION_COMPACT = 200
 
 
-def needs(frozen: Frozen) -> tuple[Need, ...]:
+def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
     """What the strategy reads: the turn, and of the past a slice, an answer, in a nudged turn the standing order."""
     wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
     if frozen.before:
@@ -35,7 +35,7 @@ def needs(frozen: Frozen) -> tuple[Need, ...]:
     return tuple(wanted)
 
 
-def packs(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[Pack, ...]:
+def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
     """The packs of a request, in the order in which they stand."""
     made = [_system(frozen), _order(frozen, answers), _history(frozen, answers), _said(frozen, answers)]
     units, _ = turn_units(frozen, answers)
@@ -43,11 +43,11 @@ def packs(frozen: Frozen, answers: Mapping[Need, Answer]) -> tuple[Pack, ...]:
     return tuple(pack for pack in made if pack is not None)
 
 
-def _system(frozen: Frozen) -> Pack:
+def _system(frozen: FrozenTurn) -> Pack:
     return Pack("system", "system", Priority.REQUIRED, frozen.system)
 
 
-def _order(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack | None:
+def _order(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
     """The standing order: only a nudged turn, which has no prompt of its own, needs it."""
     if not frozen.is_nudged:
         return None
@@ -55,11 +55,11 @@ def _order(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack | None:
     prompt = max((one for one in found if one.role is Role.USER), key=lambda one: one.id, default=None)
     if prompt is None:
         return Pack("order", "order", Priority.REQUIRED, (), preserve=True)
-    full = (show(prompt, ORDER),)
+    full = (render_memory(prompt, ORDER),)
     return Pack("order", "order", Priority.REQUIRED, full, preserve=True, full_forms={prompt.id: ORDER})
 
 
-def _history(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack:
+def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
     window = frozen.scan_window
     found = _memories(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
     unit = latest_slice((one for one in found if one.id <= frozen.before), window)
@@ -81,7 +81,7 @@ def _history(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack:
     )
 
 
-def _said(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack | None:
+def _said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
     """The final answer of the turn before: what the mysis said it would do is not lost with its turn."""
     if not frozen.keep_answer:
         return None
@@ -91,30 +91,30 @@ def _said(frozen: Frozen, answers: Mapping[Need, Answer]) -> Pack | None:
         return Pack("said", "said", Priority.MEDIUM, ())
     answer = finals[-1]
     tail = Form(FormKind.TAIL, SAID_COMPACT)
-    compact = (show(answer, tail),) if len(answer.content) > SAID_COMPACT else None
+    compact = (render_memory(answer, tail),) if len(answer.content) > SAID_COMPACT else None
     return Pack(
         "said",
         "said",
         Priority.MEDIUM,
-        (show(answer, BARE),),
+        (render_memory(answer, BARE),),
         compact,
         full_forms={answer.id: BARE},
         compact_forms={answer.id: tail},
     )
 
 
-def _is_final(memory: Memory, frozen: Frozen) -> bool:
+def _is_final(memory: Memory, frozen: FrozenTurn) -> bool:
     """An answer ends its turn if it has no calls; one that was cut off is no answer."""
     is_answer = memory.role is Role.ASSISTANT and not memory.calls and not memory.partial
     return is_answer and bool(memory.content) and memory.turn_number == frozen.turn_number - 1
 
 
-def _situation(frozen: Frozen) -> Pack:
+def _situation(frozen: FrozenTurn) -> Pack:
     if not frozen.situation:
         return Pack("situation", "situation", Priority.MEDIUM, ())
     line = " ".join(frozen.situation[: 4 * SITUATION_COMPACT].split())[:SITUATION_COMPACT]
-    compact = note(data("situation", line))
-    full = note(data("situation", frozen.situation))
+    compact = note_message(data_block("situation", line))
+    full = note_message(data_block("situation", frozen.situation))
     shorter = (compact,) if len(compact.content) < len(full.content) else None
     return Pack("situation", "situation", Priority.MEDIUM, (full,), shorter)
 
@@ -129,9 +129,9 @@ def _elided_form(memory: Memory, keep: int) -> Form:
 
 
 def _shown(memories: tuple[Memory, ...], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
-    return tuple([show(memory, forms[memory.id]) for memory in memories])
+    return tuple([render_memory(memory, forms[memory.id]) for memory in memories])
 
 
-def _memories(answers: Mapping[Need, Answer], need: Need) -> tuple[Memory, ...]:
+def _memories(answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
     answer = answers[need]
     return answer.memories if isinstance(answer, TurnRecord) else answer

@@ -22,7 +22,7 @@ from zoea.llm.transport.http_client import Http
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.ports import Clock, Provider
-from zoea.model.request import Held, ModelInfo, ModelRequest, Sent, StreamItem
+from zoea.model.request import ModelInfo, ModelRequest, RequestHeld, RequestSent, StreamItem
 
 FIRST_S = 900.0
 _SERVER_OPTIONS = frozenset({"context", "threads", "parallel"})
@@ -70,13 +70,16 @@ class EmbeddedProvider:
         self._is_closed = False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """See the port. Says `Held` while the model loads, then `Sent`; a process that ended is a transient failure."""
+        """See the port. Yield `RequestHeld` while the model loads, then `RequestSent`.
+
+        A process that ended is a transient failure.
+        """
         model = self._local(request.model)
         task = self._task(model)
         if not task.done():
-            yield Held(f"loading {model.name}")
+            yield RequestHeld(f"loading {model.name}")
             await asyncio.shield(task)
-            yield Sent()
+            yield RequestSent()
         loaded = await asyncio.shield(task)
         named = replace(request, model=model.name)
         try:

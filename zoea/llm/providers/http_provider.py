@@ -19,7 +19,7 @@ from zoea.llm.transport.provider_errors import failure, from_status, said
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
-from zoea.model.request import Answer, Delta, ModelRequest, Sent, StreamItem
+from zoea.model.request import Answer, Delta, ModelRequest, RequestSent, StreamItem
 
 MAX_FORMS = 6
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -101,7 +101,7 @@ class HttpProvider:
                 yield place.held()
                 await place.moved()
             if has_waited:
-                yield Sent()
+                yield RequestSent()
             await self._prepare(request)
             reply = await self._open(request, place)
             fold = self._fold(request)

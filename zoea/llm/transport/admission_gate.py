@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 
 from zoea.model.ports import Clock, Timer
-from zoea.model.request import Held
+from zoea.model.request import RequestHeld
 
 APART_US = 100_000
 MAX_PAUSE_S = 300.0
@@ -54,14 +54,14 @@ class Gate:
         self._admit()
         return place
 
-    def held(self) -> Held:
+    def held(self) -> RequestHeld:
         """Why the gate lets nobody in now, and until when if that is known."""
         now = self._clock.now()
         if now < self._paused_until:
-            return Held("the provider asked to wait", self._paused_until)
+            return RequestHeld("the provider asked to wait", self._paused_until)
         if self._taken < self._open and now < self._next_start:
-            return Held("the provider's rate is reached", self._next_start)
-        return Held(f"{self._taken} requests are under way")
+            return RequestHeld("the provider's rate is reached", self._next_start)
+        return RequestHeld(f"{self._taken} requests are under way")
 
     def _admit(self) -> None:
         """Let in whoever may enter now, and set the timer for the next who may later."""
@@ -135,7 +135,7 @@ class Place:
     def is_in(self) -> bool:
         return self._entered_at is not None
 
-    def held(self) -> Held:
+    def held(self) -> RequestHeld:
         return self._gate.held()
 
     async def moved(self) -> None:

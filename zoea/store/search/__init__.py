@@ -9,7 +9,7 @@ found never depends on the indexes: those only propose. Source: spec memory.md,
 from __future__ import annotations
 
 from zoea.store.search.broadcast_search import search_broadcasts
-from zoea.store.search.excerpts import fitted
+from zoea.store.search.excerpts import fit_hit
 from zoea.store.search.memory_search import matching_ids, search_memories
 from zoea.store.search.query import (
     LIMIT,
@@ -19,13 +19,13 @@ from zoea.store.search.query import (
     BroadcastHit,
     BroadcastHits,
     BroadcastQuery,
-    Column,
     Excerpt,
-    Hit,
-    Hits,
-    Match,
-    Query,
-    Spot,
+    HitPlace,
+    MatchMode,
+    MemoryHit,
+    MemoryHits,
+    MemoryQuery,
+    SearchColumn,
 )
 
 __all__ = [
@@ -36,14 +36,14 @@ __all__ = [
     "BroadcastHit",
     "BroadcastHits",
     "BroadcastQuery",
-    "Column",
     "Excerpt",
-    "Hit",
-    "Hits",
-    "Match",
-    "Query",
-    "Spot",
-    "fitted",
+    "HitPlace",
+    "MatchMode",
+    "MemoryHit",
+    "MemoryHits",
+    "MemoryQuery",
+    "SearchColumn",
+    "fit_hit",
     "matching_ids",
     "search_broadcasts",
     "search_memories",

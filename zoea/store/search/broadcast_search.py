@@ -6,9 +6,9 @@ import sqlite3
 
 from zoea.model.enums import SenderKind
 from zoea.store.search import fts_terms
-from zoea.store.search.excerpts import around, pattern_of
+from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.memory_search import NEWEST, NO_WORDS, OLDER, RANKED, SCANNED
-from zoea.store.search.query import BroadcastHit, BroadcastHits, BroadcastQuery, Match
+from zoea.store.search.query import BroadcastHit, BroadcastHits, BroadcastQuery, MatchMode
 
 _SOME = "no broadcast has all of these words; these have some of them"
 _OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
@@ -21,21 +21,21 @@ def search_broadcasts(connection: sqlite3.Connection, query: BroadcastQuery) -> 
 
     Raises sqlite3.OperationalError where the connection was interrupted.
     """
-    return _ranked(connection, query) if query.match is Match.RANKED else _exact(connection, query)
+    return _ranked(connection, query) if query.match is MatchMode.RANKED else _exact(connection, query)
 
 
 def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
     sql, given = _narrowed(query)
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
-    given["words"] = fts_terms.compared(query.text, fold=query.fold)
-    proposed, down_to = fts_terms.exact_terms(query.text, fold=query.fold), 0
+    given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
+    proposed, down_to = fts_terms.build_exact_terms(query.text, fold=query.fold), 0
     if proposed:
         source, order = "message_exact f CROSS JOIN message g ON g.id = f.rowid", "f.rowid"
         sql = f"f.message_exact MATCH :terms AND {sql}"
         newest = _newest(connection)
         given["terms"] = " AND ".join(
-            fts_terms.narrowed(connection, "message_exact", proposed, newest, fold=query.fold)
+            fts_terms.choose_rare_terms(connection, "message_exact", proposed, newest, fold=query.fold)
         )
     else:
         source, order = "message g", "g.id"
@@ -52,7 +52,7 @@ def _ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastH
     sql, given = _narrowed(query)
     notes: list[str] = []
     for every in (True, False):
-        asked = fts_terms.word_terms(query.text, "content", None, every=every)
+        asked = fts_terms.build_word_terms(query.text, "content", None, every=every)
         if asked is None:
             return BroadcastHits(note=NO_WORDS)
         given.update(terms=asked, most=RANKED + 1)
@@ -102,7 +102,7 @@ def _rows(connection: sqlite3.Connection, sql: str, given: dict[str, object]) ->
 
 
 def _hits(found: list[sqlite3.Row], query: BroadcastQuery) -> tuple[BroadcastHit, ...]:
-    pattern = pattern_of(query.text, query.match, fold=query.fold)
+    pattern = compile_pattern(query.text, query.match, fold=query.fold)
     return tuple(
         BroadcastHit(
             message_id=row["id"],
@@ -110,7 +110,7 @@ def _hits(found: list[sqlite3.Row], query: BroadcastQuery) -> tuple[BroadcastHit
             sender_id=row["sender_id"],
             sender="" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
             created_at=row["created_at"],
-            excerpt=around(row["content"], pattern, query.max_chars),
+            excerpt=cut_excerpt(row["content"], pattern, query.max_chars),
         )
         for row in found
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from zoea.store.search.query import BroadcastHit, Excerpt, Hit, Match, Spot
+from zoea.store.search.query import BroadcastHit, Excerpt, HitPlace, MatchMode, MemoryHit
 
 _LEAD = 4
 """A quarter of an excerpt at most stands before its first hit."""
@@ -18,10 +18,10 @@ _MARKS = 100
 _BESIDE = 100
 """Characters that stay of a content which only stands beside what was found."""
 
-Found = TypeVar("Found", Hit, BroadcastHit)
+AnyHit = TypeVar("AnyHit", MemoryHit, BroadcastHit)
 
 
-def around(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> Excerpt:
+def cut_excerpt(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> Excerpt:
     """The part of `text` around the first match, with every match in it marked; its beginning where there is none."""
     found = pattern.search(text) if pattern is not None else None
     start = 0
@@ -36,7 +36,7 @@ def around(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> Excerp
     return Excerpt(part, start, len(text), tuple(marks))
 
 
-def narrower(excerpt: Excerpt, max_chars: int) -> Excerpt:
+def shorten_excerpt(excerpt: Excerpt, max_chars: int) -> Excerpt:
     """Fewer characters of an excerpt, still around its first hit."""
     if len(excerpt.text) <= max_chars:
         return excerpt
@@ -46,19 +46,19 @@ def narrower(excerpt: Excerpt, max_chars: int) -> Excerpt:
     return Excerpt(excerpt.text[start:end], excerpt.start + start, excerpt.total, marks)
 
 
-def fitted(hit: Found, fits: Callable[[Found], bool]) -> Found:
+def fit_hit(hit: AnyHit, fits: Callable[[AnyHit], bool]) -> AnyHit:
     """The hit with its texts shortened until it fits: first the content beside what was found, then that itself."""
     while not fits(hit) and hit.excerpt.text:
         less = len(hit.excerpt.text) * 3 // 4
         if isinstance(hit, BroadcastHit):
-            hit = replace(hit, excerpt=narrower(hit.excerpt, less))
-        elif hit.spot is Spot.CONTENT:
-            excerpt = narrower(hit.excerpt, less)
+            hit = replace(hit, excerpt=shorten_excerpt(hit.excerpt, less))
+        elif hit.spot is HitPlace.CONTENT:
+            excerpt = shorten_excerpt(hit.excerpt, less)
             hit = replace(hit, excerpt=excerpt, content=excerpt)
         elif len(hit.content.text) > _BESIDE:
-            hit = replace(hit, content=narrower(hit.content, max(_BESIDE, len(hit.content.text) * 3 // 4)))
+            hit = replace(hit, content=shorten_excerpt(hit.content, max(_BESIDE, len(hit.content.text) * 3 // 4)))
         else:
-            hit = replace(hit, excerpt=narrower(hit.excerpt, less))
+            hit = replace(hit, excerpt=shorten_excerpt(hit.excerpt, less))
     return hit
 
 
@@ -68,14 +68,14 @@ def _start(at: int, length: int, total: int, max_chars: int) -> int:
     return min(max(0, at - lead), total - max_chars)
 
 
-def pattern_of(text: str, match: Match, *, fold: bool) -> re.Pattern[str]:
+def compile_pattern(text: str, match: MatchMode, *, fold: bool) -> re.Pattern[str]:
     """What marks the hits of a query: the text as it is, or any of its words. Only A to Z are folded, as in SQLite."""
-    if match is Match.EXACT:
+    if match is MatchMode.EXACT:
         return re.compile(re.escape(text), re.ASCII | re.IGNORECASE if fold else 0)
-    words = sorted(set(words_of(text)), key=len, reverse=True)
+    words = sorted(set(split_words(text)), key=len, reverse=True)
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)" if words else r"(?!)", re.IGNORECASE)
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a query, in its order."""
     return re.findall(r"[^\W_]+", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from zoea.store.search.fts_terms import quoted
+from zoea.store.search.fts_terms import quote_term
 from zoea.store.writer_connection import transaction
 
 DOCUMENTS = 4096
@@ -63,7 +63,7 @@ def catch_up(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
 
 
-def index_rest(connection: sqlite3.Connection) -> None:
+def index_pending(connection: sqlite3.Connection) -> None:
     """Index what a connection wrote that was not the writer's, in a transaction of its own."""
     if connection.execute(_ANY_NOTED).fetchone() is not None:
         with transaction(connection):
@@ -90,7 +90,7 @@ def fill(connection: sqlite3.Connection, progress: Progress) -> None:
     connection.execute("DELETE FROM unindexed")
 
 
-def empty(connection: sqlite3.Connection) -> None:
+def clear(connection: sqlite3.Connection) -> None:
     """Take everything out of the indexes, in a transaction of the caller's."""
     for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}) VALUES ('delete-all')")
@@ -99,7 +99,7 @@ def empty(connection: sqlite3.Connection) -> None:
 def rebuild(connection: sqlite3.Connection, progress: Progress) -> None:
     """Make the indexes anew from what is stored, all or nothing, in a transaction of its own."""
     with transaction(connection):
-        empty(connection)
+        clear(connection)
         fill(connection, progress)
 
 
@@ -123,7 +123,7 @@ def optimize(connection: sqlite3.Connection) -> None:
         connection.execute(f"INSERT INTO {index}({index}) VALUES ('optimize')")
 
 
-def damaged(connection: sqlite3.Connection) -> list[str]:
+def find_damaged(connection: sqlite3.Connection) -> list[str]:
     """The indexes that are not what their rows say.
 
     Every row is read; nothing is changed, but the connection must be one that may write.
@@ -139,7 +139,7 @@ def damaged(connection: sqlite3.Connection) -> list[str]:
     return found
 
 
-def missing(connection: sqlite3.Connection, count: int, seed: int) -> int:
+def count_missing(connection: sqlite3.Connection, count: int, seed: int) -> int:
     """How many of `count` memories, picked evenly, the exact index does not know. Reads only."""
     least, newest = connection.execute("SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM memory").fetchone()
     step = max(1, (newest - least + 1) // max(1, count))
@@ -152,7 +152,7 @@ def missing(connection: sqlite3.Connection, count: int, seed: int) -> int:
             at = seed % (len(row[1]) - 2)
             known = connection.execute(
                 "SELECT 1 FROM memory_exact WHERE memory_exact MATCH ? AND rowid = ?",
-                (quoted(row[1][at : at + 3]), row[0]),
+                (quote_term(row[1][at : at + 3]), row[0]),
             ).fetchone()
             lost += known is None
     return lost

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-from zoea.store.search.excerpts import words_of
+from zoea.store.search.excerpts import split_words
 
 GRAM = 3
 GRAMS = 24
@@ -16,7 +16,7 @@ OWNERS = 24
 _SMALL = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
-def exact_terms(text: str, *, fold: bool) -> list[str]:
+def build_exact_terms(text: str, *, fold: bool) -> list[str]:
     """What every row that holds `text` must have: its trigrams, each as a question to the exact index.
 
     Empty where it is too short to have one. With `fold` each question is for a trigram
@@ -24,37 +24,37 @@ def exact_terms(text: str, *, fold: bool) -> list[str]:
     proposes is decided by the text itself, so any of these may be left out.
     """
     grams = list(dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1)))[:GRAMS]
-    return [_any_of(_cases(gram)) if fold else quoted(gram) for gram in grams]
+    return [_any_of(_cases(gram)) if fold else quote_term(gram) for gram in grams]
 
 
-def compared(text: str, *, fold: bool) -> str:
+def fold_case(text: str, *, fold: bool) -> str:
     """The text that a row's is compared with: where any case is meant, A to Z small, which is all SQLite folds."""
     return text.translate(_SMALL) if fold else text
 
 
-def owner_terms(owners: tuple[int, ...] | None) -> list[str]:
+def build_owner_terms(owners: tuple[int, ...] | None) -> list[str]:
     """The rows of these myses; none where all are meant, or too many to be named."""
-    return [_any_of([owner_text(owner) for owner in owners])] if owners and len(owners) <= OWNERS else []
+    return [_any_of([encode_owner(owner) for owner in owners])] if owners and len(owners) <= OWNERS else []
 
 
-def word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *, every: bool) -> str | None:
+def build_word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *, every: bool) -> str | None:
     """The rows with every word of `text`, or with any; None where it has no words.
 
     `columns` are those of the index, separated by spaces.
     """
-    words = list(dict.fromkeys(words_of(text)))[:GRAMS]
+    words = list(dict.fromkeys(split_words(text)))[:GRAMS]
     if not words:
         return None
-    terms = f"{{{columns}}} : ({(' AND ' if every else ' OR ').join(map(quoted, words))})"
-    return " AND ".join([terms, *(f"owner : {term}" for term in owner_terms(owners))])
+    terms = f"{{{columns}}} : ({(' AND ' if every else ' OR ').join(map(quote_term, words))})"
+    return " AND ".join([terms, *(f"owner : {term}" for term in build_owner_terms(owners))])
 
 
-def owner_text(mysis_id: int) -> str:
+def encode_owner(mysis_id: int) -> str:
     """The three private-use characters that mark a mysis's rows in the indexes; the same as the view's in SQL."""
     return chr(983_040 + mysis_id // 3_600) + chr(987_040 + mysis_id // 60 % 60) + chr(988_040 + mysis_id % 60)
 
 
-def quoted(term: str) -> str:
+def quote_term(term: str) -> str:
     """A term as FTS5 takes it literally."""
     return '"' + term.replace('"', '""') + '"'
 
@@ -66,7 +66,7 @@ def _cases(gram: str) -> list[str]:
 
 
 def _any_of(terms: Iterable[str]) -> str:
-    return f"({' OR '.join(map(quoted, terms))})"
+    return f"({' OR '.join(map(quote_term, terms))})"
 
 
 # An index reads the whole list of each term that it is asked for, so all trigrams of a
@@ -82,14 +82,14 @@ _LOOK = 3_000
 """What looking at a row costs, in entries of a list; more than it does, for terms that come together."""
 
 
-def narrowed(
+def choose_rare_terms(
     connection: sqlite3.Connection, index: str, terms: Sequence[str], newest: int, *, fold: bool = False
 ) -> list[str]:
     """Some of the terms, the rarest first: enough that the rows left cost less to look at than another list to read.
 
     `newest` is the highest row id of the index; `fold` says that the terms are for any case.
     """
-    found = shares(connection, index, terms, newest, fold=fold)
+    found = estimate_shares(connection, index, terms, newest, fold=fold)
     if not found:
         return list(terms)
     chosen, left = list[str](), 1.0
@@ -101,7 +101,7 @@ def narrowed(
     return chosen
 
 
-def shares(
+def estimate_shares(
     connection: sqlite3.Connection, index: str, terms: Sequence[str], newest: int, *, fold: bool = False
 ) -> list[tuple[float, str]]:
     """How many of the newest rows have each term, the rarest first, up to one that is rare enough alone.

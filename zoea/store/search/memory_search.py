@@ -10,9 +10,9 @@ from heapq import merge
 
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.store.search import fts_terms
-from zoea.store.search.excerpts import around, pattern_of
+from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.fts_index import DOCUMENTS
-from zoea.store.search.query import Column, Excerpt, Hit, Hits, Match, Query, Spot
+from zoea.store.search.query import Excerpt, HitPlace, MatchMode, MemoryHit, MemoryHits, MemoryQuery, SearchColumn
 
 FEW = 5_000
 """A mysis with fewer memories is looked through row by row."""
@@ -55,38 +55,38 @@ _CALLS = (
 )
 
 
-def search_memories(connection: sqlite3.Connection, query: Query) -> Hits:
+def search_memories(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
     """A page of the memories that hold what the query asks for, newest first, or the best first where it is ranked.
 
     Raises sqlite3.OperationalError where the connection was interrupted.
     """
     if query.mysis_ids == ():
-        return Hits()
-    if query.match is Match.RANKED:
+        return MemoryHits()
+    if query.match is MatchMode.RANKED:
         return _ranked(connection, query)
     return _exact(connection, query)
 
 
-def _exact(connection: sqlite3.Connection, query: Query) -> Hits:
+def _exact(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
     ids, down_to = _found(connection, query, query.limit + 1)
     before = ids[query.limit - 1] if len(ids) > query.limit else None
     note = ""
     if before is None and down_to:
         before = down_to + 1
         note = f"looked through the newest {SCANNED:,} memories only"
-    return Hits(_hits(connection, ids[: query.limit], query), before, note)
+    return MemoryHits(_hits(connection, ids[: query.limit], query), before, note)
 
 
-def matching_ids(connection: sqlite3.Connection, query: Query, most: int) -> list[int]:
+def matching_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> list[int]:
     """The ids of the newest memories that hold what an exact query asks for, `most` of them whatever its limit says."""
     return _found(connection, query, most)[0]
 
 
-def _found(connection: sqlite3.Connection, query: Query, most: int) -> tuple[list[int], int]:
+def _found(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
     """The newest ids, and the one down to which was looked: 0 where everything was."""
     narrowed, given = _narrowed(query)
-    given["words"] = fts_terms.compared(query.text, fold=query.fold)
-    asked = fts_terms.exact_terms(query.text, fold=query.fold)
+    given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
+    asked = fts_terms.build_exact_terms(query.text, fold=query.fold)
     truth = " OR ".join(_truths(query))
     look = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
     if asked and not _is_small(connection, query.mysis_ids):
@@ -101,32 +101,36 @@ def _found(connection: sqlite3.Connection, query: Query, most: int) -> tuple[lis
 
 
 def _proposed(
-    connection: sqlite3.Connection, query: Query, asked: list[str], narrowed: str, given: dict[str, object]
+    connection: sqlite3.Connection, query: MemoryQuery, asked: list[str], narrowed: str, given: dict[str, object]
 ) -> Iterable[int]:
     """What the indexes propose and the text confirms: memories, and those whose calls hold the words."""
-    owners = fts_terms.owner_terms(query.mysis_ids)
+    owners = fts_terms.build_owner_terms(query.mysis_ids)
 
     def proposal(index: str, rows: str) -> dict[str, object]:
         newest = connection.execute(f"SELECT coalesce(max(id), 0) FROM {rows}").fetchone()[0]
-        chosen = fts_terms.narrowed(connection, index, asked, newest, fold=query.fold)
+        chosen = fts_terms.choose_rare_terms(connection, index, asked, newest, fold=query.fold)
         return {**given, "terms": " AND ".join([*chosen, *owners])}
 
     own = " OR ".join(_truths(query, with_calls=False))
     sql = f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC"
     ids = _ids(connection, sql, proposal("memory_exact", "memory"))
-    if query.column is Column.REASONING:
+    if query.column is SearchColumn.REASONING:
         return ids
     sql = f"{_PROPOSED_CALLS} AND {narrowed} AND {_truth_of_call(query)} ORDER BY f.rowid DESC"
     return merge(ids, _ids(connection, sql, proposal("call_exact", "tool_call")), reverse=True)
 
 
-def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
-    columns = {Column.CONTENT: "content", Column.REASONING: "reasoning", Column.ANY: "content reasoning"}[query.column]
+def _ranked(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
+    columns = {
+        SearchColumn.CONTENT: "content",
+        SearchColumn.REASONING: "reasoning",
+        SearchColumn.ANY: "content reasoning",
+    }[query.column]
     note = ""
     for every in (True, False):
-        asked = fts_terms.word_terms(query.text, columns, query.mysis_ids, every=every)
+        asked = fts_terms.build_word_terms(query.text, columns, query.mysis_ids, every=every)
         if asked is None:
-            return Hits(note=NO_WORDS)
+            return MemoryHits(note=NO_WORDS)
         sql, given = _narrowed(query)
         given.update(terms=asked, most=RANKED + 1)
         found = connection.execute(
@@ -144,12 +148,12 @@ def _ranked(connection: sqlite3.Connection, query: Query) -> Hits:
             if len(found) > RANKED:
                 more = OLDER.format(RANKED)
                 note = f"{note}; {more}" if note else more
-            return Hits(_hits(connection, ids, query), None, note)
+            return MemoryHits(_hits(connection, ids, query), None, note)
         note = _SOME
-    return Hits()
+    return MemoryHits()
 
 
-def _narrowed(query: Query) -> tuple[str, dict[str, object]]:
+def _narrowed(query: MemoryQuery) -> tuple[str, dict[str, object]]:
     """The filters as SQL over `memory m`, and their values."""
     sql, given = ["m.id < :before"], dict[str, object](before=min(query.before_id or NEWEST, NEWEST))
     for name, column, value in (
@@ -166,19 +170,19 @@ def _narrowed(query: Query) -> tuple[str, dict[str, object]]:
     return " AND ".join(sql), given
 
 
-def _truths(query: Query, *, with_calls: bool = True) -> Iterator[str]:
+def _truths(query: MemoryQuery, *, with_calls: bool = True) -> Iterator[str]:
     """What decides, over `memory m`: each text that may contain the words."""
     fold = "lower" if query.fold else ""
-    if query.column is not Column.REASONING:
+    if query.column is not SearchColumn.REASONING:
         yield f"instr({fold}(m.content), :words) > 0"
         if with_calls:
             calls = f"SELECT 1 FROM tool_call k WHERE k.memory_id = m.id AND {_truth_of_call(query)}"
             yield f"m.role = 'assistant' AND EXISTS ({calls})"
-    if query.column is not Column.CONTENT:
+    if query.column is not SearchColumn.CONTENT:
         yield f"instr({fold}(m.reasoning), :words) > 0"
 
 
-def _truth_of_call(query: Query) -> str:
+def _truth_of_call(query: MemoryQuery) -> str:
     """What decides, over `tool_call k`."""
     return f"instr({'lower' if query.fold else ''}(k.name || '(' || k.arguments || ')'), :words) > 0"
 
@@ -191,18 +195,18 @@ def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) ->
     return connection.execute(sql, (owners[0], FEW - 1)).fetchone() is None
 
 
-def _is_frequent(connection: sqlite3.Connection, query: Query, asked: list[str], most: int) -> bool:
+def _is_frequent(connection: sqlite3.Connection, query: MemoryQuery, asked: list[str], most: int) -> bool:
     """True where a page of matches should stand among the newest rows, to which reading the index's lists is longer."""
-    is_narrowed = query.role or query.source or query.since or query.until or query.column is Column.REASONING
+    is_narrowed = query.role or query.source or query.since or query.until or query.column is SearchColumn.REASONING
     if is_narrowed or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
         return False  # how frequent a match is among these rows cannot be told
     newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
     some = asked[:: -(-len(asked) // PROBED)]
-    found = fts_terms.shares(connection, "memory_exact", some, newest, fold=query.fold)
+    found = fts_terms.estimate_shares(connection, "memory_exact", some, newest, fold=query.fold)
     return bool(found) and found[0][0] * LOOKED >= 2 * most
 
 
-def _far_enough(connection: sqlite3.Connection, query: Query, most: int) -> int:
+def _far_enough(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> int:
     """The id at which a search without the index stops after `most` rows: 0 where it goes through everything."""
     before = min(query.before_id or NEWEST, NEWEST)
     if query.mysis_ids is not None and len(query.mysis_ids) == 1:
@@ -232,33 +236,35 @@ def _first(ids: Iterable[int], most: int) -> list[int]:
     return found
 
 
-def _hits(connection: sqlite3.Connection, ids: Iterable[int], query: Query) -> tuple[Hit, ...]:
-    pattern = pattern_of(query.text, query.match, fold=query.fold)
+def _hits(connection: sqlite3.Connection, ids: Iterable[int], query: MemoryQuery) -> tuple[MemoryHit, ...]:
+    pattern = compile_pattern(query.text, query.match, fold=query.fold)
     return tuple(hit for each in ids for hit in _hit(connection, each, query, pattern))
 
 
-def _hit(connection: sqlite3.Connection, memory_id: int, query: Query, pattern: re.Pattern[str]) -> Iterator[Hit]:
+def _hit(
+    connection: sqlite3.Connection, memory_id: int, query: MemoryQuery, pattern: re.Pattern[str]
+) -> Iterator[MemoryHit]:
     """The hit of a memory; none where it was removed since it was found."""
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     row = cursor.execute(_HIT, (memory_id,)).fetchone()
     if row is None:
         return
-    spot, excerpt, tool, call_id = Spot.CONTENT, Excerpt(""), row["answered"] or "", row["answers"]
-    is_there = query.column is not Column.REASONING and pattern.search(row["content"])
-    content = around(row["content"], pattern if is_there else None, query.max_chars)
+    spot, excerpt, tool, call_id = HitPlace.CONTENT, Excerpt(""), row["answered"] or "", row["answers"]
+    is_there = query.column is not SearchColumn.REASONING and pattern.search(row["content"])
+    content = cut_excerpt(row["content"], pattern if is_there else None, query.max_chars)
     excerpt, call = content, None
     if not is_there:
-        if query.column is not Column.REASONING and row["role"] == Role.ASSISTANT:
+        if query.column is not SearchColumn.REASONING and row["role"] == Role.ASSISTANT:
             calls = cursor.execute(_CALLS, (memory_id,)).fetchall()
             call = next((each for each in calls if pattern.search(each["call"])), None)
         if call is not None:
-            spot, tool, call_id = Spot.CALL, call["name"], call["id"]
-            excerpt = around(call["call"], pattern, query.max_chars)
-        elif query.column is not Column.CONTENT:
-            spot, excerpt = Spot.REASONING, around(row["reasoning"], pattern, query.max_chars)
+            spot, tool, call_id = HitPlace.CALL, call["name"], call["id"]
+            excerpt = cut_excerpt(call["call"], pattern, query.max_chars)
+        elif query.column is not SearchColumn.CONTENT:
+            spot, excerpt = HitPlace.REASONING, cut_excerpt(row["reasoning"], pattern, query.max_chars)
     is_named = row["sender_kind"] not in (None, SenderKind.COMMANDER)
-    yield Hit(
+    yield MemoryHit(
         memory_id=row["id"],
         mysis_id=row["mysis_id"],
         mysis=row["mysis"],

@@ -15,7 +15,7 @@ MAX_CHARS = 2_000
 MAX_CHARS_RANGE = (100, 10_000)
 
 
-class Column(StrEnum):
+class SearchColumn(StrEnum):
     """Where is looked: content (with the calls of an answer), reasoning, or all of it."""
 
     CONTENT = "content"
@@ -23,14 +23,14 @@ class Column(StrEnum):
     ANY = "any"
 
 
-class Match(StrEnum):
+class MatchMode(StrEnum):
     """EXACT: the text as it is, newest first. RANKED: its words in any case, the best first."""
 
     EXACT = "exact"
     RANKED = "ranked"
 
 
-class Spot(StrEnum):
+class HitPlace(StrEnum):
     """Where in a memory a hit stands."""
 
     CONTENT = "content"
@@ -39,7 +39,7 @@ class Spot(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class MemoryQuery:
     """A search among memories.
 
     `text` is taken literally. `fold` lets letters A to Z match in any case (exact
@@ -51,8 +51,8 @@ class Query:
     """
 
     text: str
-    column: Column = Column.CONTENT
-    match: Match = Match.EXACT
+    column: SearchColumn = SearchColumn.CONTENT
+    match: MatchMode = MatchMode.EXACT
     fold: bool = False
     mysis_ids: tuple[int, ...] | None = None
     since: int | None = None
@@ -69,10 +69,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastQuery:
-    """A search among broadcasts; `mysis_id` narrows it to those it sent or received. See `Query`."""
+    """A search among broadcasts; `mysis_id` narrows it to those it sent or received. See `MemoryQuery`."""
 
     text: str
-    match: Match = Match.EXACT
+    match: MatchMode = MatchMode.EXACT
     fold: bool = False
     mysis_id: int | None = None
     since: int | None = None
@@ -104,7 +104,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class MemoryHit:
     """A memory that holds what was looked for.
 
     `spot` says where it stands and `excerpt` shows it there: in the content, the
@@ -124,7 +124,7 @@ class Hit:
     role: Role
     source: Source
     created_at: int
-    spot: Spot
+    spot: HitPlace
     excerpt: Excerpt
     content: Excerpt
     sender_kind: SenderKind | None = None
@@ -135,10 +135,10 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class MemoryHits:
     """A page. `before_id` asks for the next one; None where there is no more. `note` says what a person should know."""
 
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[MemoryHit, ...] = ()
     before_id: int | None = None
     note: str = ""
 
@@ -157,7 +157,7 @@ class BroadcastHit:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastHits:
-    """A page of broadcasts; see `Hits`."""
+    """A page of broadcasts; see `MemoryHits`."""
 
     hits: tuple[BroadcastHit, ...] = ()
     before_id: int | None = None

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zoea.context import Frozen, Note, needs
+from zoea.context import FrozenTurn, Note, needs
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
 from zoea.model.fast_replace import replace
 from zoea.model.request import ToolResult
@@ -48,7 +48,7 @@ class TurnOpened:
     number: int
     hop: int
     opened_at: int
-    frozen: Frozen
+    frozen: FrozenTurn
     memories: tuple[Memory, ...]
     left: tuple[int, ...]
     before: turn_records.Before
@@ -62,7 +62,7 @@ def open_turn(
     delivery_ids: tuple[int, ...],
     nudge_level: int,
     lasting: lf.Lasting,
-    freeze: Callable[[int, int, int], Frozen],
+    freeze: Callable[[int, int, int], FrozenTurn],
 ) -> TurnOpened | None:
     """Write the turn row and make memories of the prompts that are still pending, as many as there is room for.
 

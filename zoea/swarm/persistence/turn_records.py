@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
-from zoea.context import Answer, LastAnswer, LatestSlice, Need, Note, StandingOrder, TurnSoFar
+from zoea.context import LastAnswer, LatestSlice, Need, NeedAnswer, Note, StandingOrder, TurnSoFar
 from zoea.model.enums import ErrorClass, Finish, OpenedBy, RequestState
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Memory
@@ -52,7 +52,7 @@ _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 class Before:
     """What came before a turn: answers to its needs, and the turn before for the loop guard."""
 
-    answers: dict[Need, Answer]
+    answers: dict[Need, NeedAnswer]
     calls: tuple[PastCall, ...]
     texts: tuple[str, ...]
 
@@ -87,7 +87,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> Before:
     for row in found:
         by_need.setdefault(row["need"], []).append(row_values.memory(row))
     previous = by_need.get("previous", [])
-    answers: dict[Need, Answer] = {}
+    answers: dict[Need, NeedAnswer] = {}
     for need in wanted:
         match need:
             case LatestSlice():

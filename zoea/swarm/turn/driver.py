@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, assert_never
 
-from zoea.context import Answer as NeedAnswer
-from zoea.context import Frozen, Need, TurnRecord, TurnSoFar, encode, needs, plan_turn
+from zoea.context import FrozenTurn, Need, TurnRecord, TurnSoFar, encode, needs, plan_turn
+from zoea.context import NeedAnswer as NeedAnswer
 from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome
 from zoea.model.errors import PlanError, ProviderError, ZoeaError
@@ -34,7 +34,7 @@ from zoea.swarm.turn.machine import find_call, slice_calls, step
 from zoea.swarm.turn.model_call import KeptBack, ModelCall
 from zoea.swarm.turn.turn_failures import end_of, failure_of
 from zoea.swarm.turn.turn_gate import Rank
-from zoea.text.call_text import spoken
+from zoea.text.call_text import format_call
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class OpenedTurn:
     turn_id: int
     number: int
     hop: int
-    frozen: Frozen
+    frozen: FrozenTurn
     used_tokens: int
     by_person: bool
     before: turn_records.Before | None = None
@@ -423,7 +423,7 @@ class TurnDriver:
 
     async def _run_tool(self, call_id: int) -> None:
         _, call = find_call(self._turn, call_id)
-        self._live.say(f"⚙ {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
+        self._live.say(f"⚙ {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
         self._services.view.touch(self._agent.mysis_id)
         seconds = self._agent.settings.tool.timeout
         meta = CallMeta(
@@ -448,7 +448,7 @@ class TurnDriver:
 
     async def _ask(self, call_id: int) -> None:
         _, call = find_call(self._turn, call_id)
-        self._live.say(f"asks: {spoken(call.name, call.arguments, hidden=MASK)}", self._now())
+        self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(
             call_id, self._agent.mysis_id, lambda answer, sentence: self._approved(call_id, answer, sentence)

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, Delta, Held, ModelRequest, RequestMessage, Sent, ToolSpec
+from zoea.model.request import Answer, Delta, ModelRequest, RequestHeld, RequestMessage, RequestSent, ToolSpec
 from zoea.swarm.resolved_template import Agent
 from zoea.swarm.services import Services
 
@@ -82,7 +82,7 @@ class ModelCall:
                         if isinstance(item, Answer):
                             return item
                         self._hear(item)
-                        if isinstance(item, Held | Sent) and hold.holds(mysis_id):
+                        if isinstance(item, RequestHeld | RequestSent) and hold.holds(mysis_id):
                             raise KeptBack
         except TimeoutError as error:
             if self._is_kept_back:
@@ -98,7 +98,7 @@ class ModelCall:
             self.is_held = False
         raise ProviderError(f"{self._agent.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
 
-    def _hear(self, item: Delta | Held | Sent) -> None:
+    def _hear(self, item: Delta | RequestHeld | RequestSent) -> None:
         """Keep what was said, and move the deadline."""
         match item:
             case Delta():
@@ -115,12 +115,12 @@ class ModelCall:
                 self._row.stream(item.text)
                 self._row.think(item.reasoning)
                 self._progress()
-            case Held():
+            case RequestHeld():
                 # Waiting for the provider's gate counts for no deadline.
                 self.is_held = self.is_unsent = True
                 self._moved_at = 0.0
                 self._deadline.reschedule(None)
-            case Sent():
+            case RequestSent():
                 # What had to wait may have to load its model first: until it says something, the provider's own
                 # deadline holds, which knows that.
                 self._has_left()

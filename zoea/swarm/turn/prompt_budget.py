@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zoea.context import MESSAGE_FRAME, Frozen, limit
+from zoea.context import MESSAGE_FRAME, FrozenTurn, request_limit
 from zoea.model.values import Delivery
 from zoea.text import estimate
 
 _SHARE = 0.5  # of what system prompt and tools leave; the rest is for answers, calls and their results
 
 
-def for_prompts(frozen: Frozen) -> int:
+def for_prompts(frozen: FrozenTurn) -> int:
     """Base tokens that the prompts of a turn may take together."""
-    rest = limit(frozen).tokens / frozen.calibration - estimate.tokens(frozen.system) - frozen.tools_tokens
+    rest = request_limit(frozen).tokens / frozen.calibration - estimate.tokens(frozen.system) - frozen.tools_tokens
     return max(0, int(rest * _SHARE))
 
 

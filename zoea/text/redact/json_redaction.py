@@ -12,7 +12,7 @@ from zoea.text.redact import secret_patterns
 _LABEL = re.compile(r"\[REDACTED_[A-Z_]+\]")
 
 
-def within(value: Any, redact: Callable[[str], str]) -> Any:
+def redact_json(value: Any, redact: Callable[[str], str]) -> Any:
     """The value with `redact` applied to each of its strings.
 
     A string or number under a name of secrets (`"password": 123456`) is judged together
@@ -22,19 +22,19 @@ def within(value: Any, redact: Callable[[str], str]) -> Any:
         case str():
             return redact(value)
         case list():
-            return [within(inner, redact) for inner in value]
+            return [redact_json(inner, redact) for inner in value]
         case dict():
             return {key: _member(key, inner, redact) for key, inner in value.items()}
     return value
 
 
-def within_text(text: str, redact: Callable[[str], str]) -> str:
-    """As `within`, of JSON as text; what is no JSON is redacted as the text it is. Unchanged text stays as it was."""
+def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
+    """Apply `redact_json` to JSON text; other text is redacted as plain text. Unchanged text is returned as it is."""
     if redact(text) == text and not _has_number_to_judge(text):
         return text
     try:
         value = json.loads(text)
-        cleaned = within(value, redact)
+        cleaned = redact_json(value, redact)
     except (ValueError, RecursionError):
         return redact(text)
     return text if cleaned == value else json.dumps(cleaned, ensure_ascii=False)
@@ -46,7 +46,7 @@ def _has_number_to_judge(text: str) -> bool:
 
 def _member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        return within(value, redact)
+        return redact_json(value, redact)
     plain = str(value)
     said = f"{json.dumps(key)}: {json.dumps(plain, ensure_ascii=False)}"
     judged = (redact if isinstance(value, str) else secret_patterns.redact)(said)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
-from zoea.text.call_text import spoken_arguments
+from zoea.text.call_text import format_arguments
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
@@ -285,7 +285,7 @@ def _call(
         head=(
             (f"{marks.tool} ", "tool"),
             (one_line(call.name), "called"),
-            (f"({spoken_arguments(call.arguments, hidden=MASK, more=marks.more)})", "quiet"),
+            (f"({format_arguments(call.arguments, hidden=MASK, more=marks.more)})", "quiet"),
         ),
         right=_state(call, result, now, marks),
         body=content,

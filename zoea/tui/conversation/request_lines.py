@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zoea.context import Decision, Plan, Reason, Status, Step, Variant, done, why
+from zoea.context import Decision, PackStatus, Plan, PlanStep, Reason, Variant, describe_reason, describe_step
 from zoea.context.forms import FormKind
 from zoea.model.enums import RequestState, Role
 from zoea.queries.phrases import failure_phrase, is_unsent
@@ -136,7 +136,7 @@ def pack_bar(plan: Plan, width: int) -> list[Piece]:
 
 
 def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> list[list[Piece]]:
-    is_out = decision.status is Status.SKIPPED
+    is_out = decision.status is PackStatus.SKIPPED
     is_empty = decision.reason is Reason.EMPTY
     form = (
         "empty" if is_empty else "left out" if is_out else "compact" if decision.variant is Variant.COMPACT else "full"
@@ -152,7 +152,7 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
             (fit(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
             ("  ", ""),
             (fit(form, 9), form_role),
-            (_cut(why(decision.reason) + wanted + cut, width - ID_WIDTH - TOKENS_WIDTH - 13), "quiet"),
+            (_cut(describe_reason(decision.reason) + wanted + cut, width - ID_WIDTH - TOKENS_WIDTH - 13), "quiet"),
         ]
     ]
     if decision.setting:
@@ -161,9 +161,9 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     return lines
 
 
-def _step_lines(step: Step, width: int) -> list[list[Piece]]:
+def _step_lines(step: PlanStep, width: int) -> list[list[Piece]]:
     size = f"{number_format.size(step.before_chars)} → {number_format.size(step.after_chars)}"
-    words = f"{done(step.kind)} ({size})"
+    words = f"{describe_step(step.kind)} ({size})"
     first = f"#{step.memory_id}"
     lines = list(wrap(words, max(10, width - 10)))
     return [[(fit(first if not place else "", 8) + "  ", "quiet"), (line, "")] for place, line in enumerate(lines)]

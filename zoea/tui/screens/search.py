@@ -13,7 +13,7 @@ from textual.widgets import Input
 from zoea.model.enums import Role
 from zoea.model.errors import StoreError
 from zoea.queries.swarm_search import (
-    Spot,
+    HitPlace,
     SwarmSearcher,
     SwarmSearchHit,
     SwarmSearchPage,
@@ -164,9 +164,9 @@ class Search(CockpitScreen[None]):
                 return [(f"{one_line(hit.sender) or 'nobody'} → ", role)]
             case Role.TOOL, _:
                 return [(f"{self.cockpit.glyphs['tool']} {one_line(hit.tool)} → ", "tool")]
-            case _, Spot.CALL:
+            case _, HitPlace.CALL:
                 return [(f"{self.cockpit.glyphs['tool']} ", "tool")]
-            case _, Spot.REASONING:
+            case _, HitPlace.REASONING:
                 return [("thinks ", "reasoning")]
         return []
 
@@ -199,7 +199,7 @@ class Search(CockpitScreen[None]):
         head: list[Piece] = [
             (one_line(hit.mysis), "mysis"),
             (
-                f"{deleted}  turn {hit.turn_number}, {hit.role} {hit.spot if hit.spot is not Spot.CONTENT else ''}",
+                f"{deleted}  turn {hit.turn_number}, {hit.role} {hit.spot if hit.spot is not HitPlace.CONTENT else ''}",
                 "quiet",
             ),
         ]
@@ -245,7 +245,7 @@ def key_of(hit: SwarmSearchHit) -> str:
     """The block of the conversation that holds what was found."""
     if hit.call_id is not None:
         return f"call {hit.call_id}"
-    return f"thought {hit.memory_id}" if hit.spot is Spot.REASONING else f"memory {hit.memory_id}"
+    return f"thought {hit.memory_id}" if hit.spot is HitPlace.REASONING else f"memory {hit.memory_id}"
 
 
 def snippet(hit: SwarmSearchHit, lead: int, *, flat: bool = True) -> list[Piece]:

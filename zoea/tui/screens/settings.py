@@ -17,7 +17,7 @@ from textual.widgets import Input
 
 from zoea.model.errors import SettingsError
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
-from zoea.settings.layers import Loaded, load
+from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import BY_ID, Place, bindings, of
 from zoea.tui.dialogs.key_capture import Capturing
@@ -106,7 +106,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
             return
         self._take(loaded)
 
-    def _take(self, loaded: Loaded) -> None:
+    def _take(self, loaded: LoadedSettings) -> None:
         self._groups = {group.id: group for group in groups(loaded)}
         self._own_keys = dict(loaded.settings.tui.keys)
         choices = [Choice(((group.title, ""),), group.id) for group in self._groups.values()]
@@ -345,7 +345,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         self._said = (field.key, text)
         self._draw()
 
-    def _apply(self, loaded: Loaded) -> None:
+    def _apply(self, loaded: LoadedSettings) -> None:
         """What the cockpit itself can change at once."""
         tui = loaded.settings.tui
         cockpit = self.cockpit

@@ -15,14 +15,14 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from zoea.settings.config_writer import set_keys
-from zoea.settings.fields import words
-from zoea.settings.key_paths import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, dotted
-from zoea.settings.layers import Loaded, load
+from zoea.settings.fields import parse_words
+from zoea.settings.key_paths import DEFAULT, KeyPath, Layer, Origin, Problem, SettingsInvalid, format_key
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places
-from zoea.settings.problems import TABLES, fields_at
-from zoea.settings.reference import kind
+from zoea.settings.problems import TABLES, model_at
+from zoea.settings.reference import describe_kind
 from zoea.settings.schema import Settings
-from zoea.settings.settings_display import HIDDEN, rows
+from zoea.settings.settings_display import HIDDEN, list_settings
 from zoea.tui.commands import keymap
 from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.widgets.status_bars import key_name
@@ -56,7 +56,7 @@ class Field:
 
     @property
     def key(self) -> str:
-        return dotted(self.path)
+        return format_key(self.path)
 
     @property
     def origin_text(self) -> str:
@@ -80,20 +80,20 @@ class Group:
     fields: tuple[Field, ...] = ()
 
 
-def groups(loaded: Loaded) -> list[Group]:
+def groups(loaded: LoadedSettings) -> list[Group]:
     """Every section, in the schema's order; the look and the keys of the cockpit first."""
-    values = {row.key: row.value for row in rows(loaded)}
+    values = {row.key: row.value for row in list_settings(loaded)}
     found = [
         Group(LOOK, "Theme", "Colours and glyphs; what is under the cursor is shown at once."),
         Group(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded))),
     ]
     top: list[Field] = []
     for name, info in Settings.model_fields.items():
-        section = fields_at(Settings, (name,))
+        section = model_at(Settings, (name,))
         if name in TABLES:
             for entry in getattr(loaded.settings, name):
                 fields = tuple(_fields(TABLES[name], (name, entry), loaded, values))
-                found.append(Group(dotted((name, entry)), f"{info.title} · {entry}", _doc(TABLES[name]), fields))
+                found.append(Group(format_key((name, entry)), f"{info.title} · {entry}", _doc(TABLES[name]), fields))
         elif section is None:
             top.append(_field(info, (name,), loaded, values))
         else:
@@ -111,14 +111,14 @@ def parsed(field: Field, text: str) -> Any:
     if not text:
         return [] if field.kind.startswith("list") else None
     if field.kind.startswith("list"):
-        found = list(words(text))
+        found = list(parse_words(text))
         return found if field.kind == "list of texts" else [_scalar(one) for one in found]
     if field.options and "true" not in field.options:
         return text
     return _scalar(text)
 
 
-def save(where: Places, path: KeyPath, value: Any) -> Loaded:
+def save(where: Places, path: KeyPath, value: Any) -> LoadedSettings:
     """Write one value (None takes it out), and read all settings again. Reads and writes files.
 
     Raises:
@@ -128,11 +128,11 @@ def save(where: Places, path: KeyPath, value: Any) -> Loaded:
     if path[:-1] == ("tui", "keys") and value is not None:
         chosen = {**load(where).settings.tui.keys, path[-1]: value}
         if wrong := keymap.problems(chosen).get(path[-1]):
-            raise SettingsInvalid([Problem(dotted(path), wrong)])
+            raise SettingsInvalid([Problem(format_key(path), wrong)])
     elif value is not None:
         # As the highest layer, so that what it does not agree with is known before it is written.
         load(where, overrides={".".join(path): value})
-    set_keys(where.config_file, {dotted(path): value})
+    set_keys(where.config_file, {format_key(path): value})
     return load(where)
 
 
@@ -147,7 +147,7 @@ def _scalar(text: str) -> Any:
     return text
 
 
-def _keys(loaded: Loaded) -> Iterator[Field]:
+def _keys(loaded: LoadedSettings) -> Iterator[Field]:
     chosen = loaded.settings.tui.keys
     for action in ACTIONS:
         path = ("tui", "keys", action.id)
@@ -157,20 +157,20 @@ def _keys(loaded: Loaded) -> Iterator[Field]:
             action.description,
             "key",
             chosen.get(action.id, key_name(action.key)),
-            loaded.origins.get(dotted(path), DEFAULT),
+            loaded.origins.get(format_key(path), DEFAULT),
             default=key_name(action.key),
         )
 
 
-def _fields(model: type[BaseModel], above: KeyPath, loaded: Loaded, values: dict[str, Any]) -> Iterator[Field]:
+def _fields(model: type[BaseModel], above: KeyPath, loaded: LoadedSettings, values: dict[str, Any]) -> Iterator[Field]:
     for name, info in model.model_fields.items():
         if (*above, name) not in _ELSEWHERE:
             yield _field(info, (*above, name), loaded, values)
 
 
-def _field(info: FieldInfo, path: KeyPath, loaded: Loaded, values: dict[str, Any]) -> Field:
-    words_of_kind = kind(info)
-    value = values.get(dotted(path), _table_at(values, path))
+def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[str, Any]) -> Field:
+    words_of_kind = describe_kind(info)
+    value = values.get(format_key(path), _table_at(values, path))
     locked = ""
     if words_of_kind == "table" or isinstance(value, dict):
         locked = "a table: write it in config.toml"
@@ -182,7 +182,7 @@ def _field(info: FieldInfo, path: KeyPath, loaded: Loaded, values: dict[str, Any
         info.description or "",
         words_of_kind,
         _text(value),
-        loaded.origins.get(dotted(path), DEFAULT),
+        loaded.origins.get(format_key(path), DEFAULT),
         _options(info),
         locked,
         _text("none" if info.default is None and "none" in words_of_kind else _plain(info.default)),
@@ -191,7 +191,7 @@ def _field(info: FieldInfo, path: KeyPath, loaded: Loaded, values: dict[str, Any
 
 def _table_at(values: dict[str, Any], path: KeyPath) -> Any:
     """A table's entries, which stand under keys of their own."""
-    prefix = f"{dotted(path)}."
+    prefix = f"{format_key(path)}."
     found = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
     return found or None
 

@@ -41,22 +41,22 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class OmittedMemory:
     """A memory that no valid request can hold, and why."""
 
     memory: Memory
     kind: StepKind
 
 
-def read(memories: Iterable[Memory]) -> tuple[list[Unit], list[LeftOut]]:
+def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemory]]:
     """The units of one turn, or of a stretch of several, in conversation order."""
     ordered = sorted(memories, key=_place)
     results: dict[int, Memory] = {}
-    left_out: list[LeftOut] = []
+    left_out: list[OmittedMemory] = []
     for memory in ordered:
         if memory.role is Role.TOOL:
             if memory.call_id is None or memory.call_id in results:
-                left_out.append(LeftOut(memory, StepKind.ORPHAN))
+                left_out.append(OmittedMemory(memory, StepKind.ORPHAN))
             else:
                 results[memory.call_id] = memory
     units: list[Unit] = []
@@ -70,7 +70,7 @@ def read(memories: Iterable[Memory]) -> tuple[list[Unit], list[LeftOut]]:
                 units.append(Unit(UnitKind.PROMPT, memory.seq, memory.seq, (memory,)))
             case _:
                 pass  # results were taken by their calls; a system memory is never stored
-    left_out += [LeftOut(memory, StepKind.ORPHAN) for memory in results.values()]
+    left_out += [OmittedMemory(memory, StepKind.ORPHAN) for memory in results.values()]
     return units, left_out
 
 
@@ -78,19 +78,19 @@ def _place(memory: Memory) -> tuple[int, int]:
     return memory.turn_number, memory.seq
 
 
-def _assistant(memory: Memory, results: dict[int, Memory], left_out: list[LeftOut]) -> Unit | None:
+def _assistant(memory: Memory, results: dict[int, Memory], left_out: list[OmittedMemory]) -> Unit | None:
     """The unit that an assistant memory opens; takes its results out of `results`."""
     own = [result for call in memory.calls if (result := results.pop(call.id, None)) is not None]
     if memory.partial or len(own) < len(memory.calls):
         why = StepKind.PARTIAL if memory.partial else StepKind.INCOMPLETE
-        left_out += [LeftOut(one, why) for one in (memory, *own)]
+        left_out += [OmittedMemory(one, why) for one in (memory, *own)]
         return None
     if not memory.calls:
         return Unit(UnitKind.TEXT, memory.seq, memory.seq, (memory,))
     return Unit(UnitKind.SLICE, memory.seq, memory.seq + len(memory.calls), (memory, *own))
 
 
-def with_notes(units: Sequence[Unit], notes: Sequence[Note]) -> list[Unit]:
+def insert_notes(units: Sequence[Unit], notes: Sequence[Note]) -> list[Unit]:
     """The units with each note after the unit its place lies in, so never between a call and its results."""
     if not notes:
         return list(units)
@@ -107,12 +107,12 @@ def _noted(note: Note) -> Unit:
     return Unit(UnitKind.NOTE, note.after_seq, note.after_seq, text=note.content)
 
 
-def without_last_answer(units: list[Unit]) -> tuple[list[Unit], list[LeftOut]]:
+def drop_last_answer(units: list[Unit]) -> tuple[list[Unit], list[OmittedMemory]]:
     """A request asks for the next answer: answers that nothing follows yet are not part of it."""
     end = len(units)
     while end and units[end - 1].kind is UnitKind.TEXT:
         end -= 1
-    return units[:end], [LeftOut(unit.memories[0], StepKind.ANSWER) for unit in units[end:]]
+    return units[:end], [OmittedMemory(unit.memories[0], StepKind.ANSWER) for unit in units[end:]]
 
 
 def latest_slice(memories: Iterable[Memory], window: int) -> Unit | None:
@@ -122,6 +122,6 @@ def latest_slice(memories: Iterable[Memory], window: int) -> Unit | None:
         newest = {memory.id for memory in sorted(everything, key=lambda memory: memory.id)[-window:]}
     else:
         newest = {memory.id for memory in everything}
-    units, _ = read(everything)
+    units, _ = read_units(everything)
     slices = (unit for unit in reversed(units) if unit.kind is UnitKind.SLICE)
     return next((unit for unit in slices if unit.memories[0].id in newest), None)

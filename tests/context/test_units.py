@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.context.sample_histories import Asked, Recorder
 from zoea.context import StepKind
-from zoea.context.slices import UnitKind, latest_slice, read
+from zoea.context.units import UnitKind, latest_slice, read_units
 
 
 def test_a_result_without_its_call_and_a_second_result_of_one_call_are_orphans() -> None:
@@ -16,7 +16,7 @@ def test_a_result_without_its_call_and_a_second_result_of_one_call_are_orphans()
     again = replace(result, id=50, content="again", seq=8)
     stray = replace(result, id=51, call_id=99, seq=9)
     nameless = replace(result, id=52, call_id=None, seq=10)
-    units, left_out = read((*recorder.memories, again, stray, nameless))
+    units, left_out = read_units((*recorder.memories, again, stray, nameless))
     assert [unit.kind for unit in units] == [UnitKind.PROMPT, UnitKind.SLICE]
     assert units[1].memories[1].content == "ore"
     assert {(one.memory.id, one.kind) for one in left_out} == {(number, StepKind.ORPHAN) for number in (50, 51, 52)}
@@ -27,7 +27,7 @@ def test_a_call_without_a_result_leaves_its_whole_slice_out() -> None:
     recorder.open("go")
     answer = recorder.answer("", Asked("mine"), Asked("sell"))
     recorder.result(answer, 0, "ore")
-    units, left_out = read(recorder.memories)
+    units, left_out = read_units(recorder.memories)
     assert [unit.kind for unit in units] == [UnitKind.PROMPT]
     assert [(one.memory.id, one.kind) for one in left_out] == [(2, StepKind.INCOMPLETE), (3, StepKind.INCOMPLETE)]
 
