@@ -145,6 +145,6 @@ async def test_a_plan_that_cannot_be_read_is_an_error_and_one_whose_memory_is_go
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("DELETE FROM memory WHERE id = 3")
     connection.close()
-    with pytest.raises(StoreError, match="damaged"):
+    with pytest.raises(StoreError, match="cannot be read"):
         inspect_request(path, 1)
     assert "is gone" in inspect_request(path, 2).gone

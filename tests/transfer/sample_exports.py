@@ -13,7 +13,7 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
 from zoea.model.values import Usage
-from zoea.queries.conversation import open_database
+from zoea.queries.stored_swarm import open_database
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection, put_blob
 from zoea.transfer import jsonl_import

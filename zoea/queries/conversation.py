@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zoea.model.enums import MessageKind, OpenedBy, Outcome, SenderKind
-from zoea.model.errors import StoreError
 from zoea.model.values import Delivery, Failure, Memory, Sender
-from zoea.store.database_file import open_reader
+from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import row_values
 
 PAGE_MEMORIES = 60
@@ -105,16 +103,6 @@ class ConversationPage:
     has_newer: bool = False
     pending: tuple[Delivery, ...] = ()
     last_number: int = 0
-
-
-@contextmanager
-def open_database(database: Path) -> Iterator[sqlite3.Connection]:
-    """A read-only connection whose troubles are StoreErrors."""
-    try:
-        with closing(open_reader(database)) as reader:
-            yield reader
-    except sqlite3.Error as problem:
-        raise StoreError(f"{database} cannot be read: {problem}") from problem
 
 
 def read_newest(database: Path, mysis_id: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.model.values import Event
-from zoea.queries.conversation import open_database
 from zoea.queries.phrases import (
     UNREMARKABLE,
     EventTextSource,
@@ -24,7 +23,7 @@ from zoea.queries.phrases import (
     event_text_source,
     is_trouble,
 )
-from zoea.queries.stored_swarm import read_answer, read_message
+from zoea.queries.stored_swarm import open_database, read_answer, read_message
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import strip
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from zoea.context import (
     Budget,
     Counter,
@@ -31,10 +29,11 @@ from zoea.context import (
     memories_of,
     rebuild,
 )
-from zoea.model.errors import PlanError, StoreError, UsageError
+from zoea.model.errors import PlanError, UsageError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, Usage
-from zoea.queries.conversation import open_database
+from zoea.queries.request_summary import unpack_json
+from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
 
@@ -160,7 +159,7 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
         if not request.has_plan:
             return Inspection(request, None, (), tools, _thinned(request))
         packed = reader.execute("SELECT plan FROM request WHERE id = ?", (request_id,)).fetchone()[0]
-        encoded = _unpacked(packed, f"the plan of request {request_id}")
+        encoded = unpack_json(packed, f"the plan of request {request_id}")
         memories = _memories(reader, memories_of(encoded))
     try:
         messages = rebuild(encoded, memories)
@@ -193,16 +192,8 @@ def _tools(reader: sqlite3.Connection, catalogue_hash: str) -> tuple[OfferedTool
         return ()
     return tuple(
         OfferedTool(tool["name"], tool["description"], json.dumps(tool["input_schema"], ensure_ascii=False))
-        for tool in _unpacked(row["tools"], "the tools of a request")
+        for tool in unpack_json(row["tools"], "the tools of a request")
     )
-
-
-def _unpacked(packed: bytes, what: str) -> Any:
-    """Raises StoreError where it is no zstd JSON."""
-    try:
-        return json.loads(zstandard.ZstdDecompressor().decompress(packed))
-    except (zstandard.ZstdError, ValueError) as problem:
-        raise StoreError(f"{what} is damaged: {problem}") from problem
 
 
 def _request(row: sqlite3.Row) -> StoredRequest:

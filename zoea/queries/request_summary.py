@@ -11,7 +11,7 @@ from typing import Any
 import zstandard
 
 from zoea.model.errors import StoreError
-from zoea.queries.conversation import open_database
+from zoea.queries.stored_swarm import open_database
 
 _NEWEST = """
 SELECT q.id, q.plan, q.iteration, q.model, q.provider, q.state, q.error_class, q.input_tokens, q.estimated_tokens,
@@ -92,12 +92,17 @@ def read_newest_request(database: Path, mysis_id: int) -> RequestSummary | None:
         return _seen(reader, row) if row is not None else None
 
 
+def unpack_json(packed: bytes, subject: str) -> Any:
+    """Decode zstd-compressed JSON. Raises StoreError naming `subject` if it is damaged."""
+    try:
+        return json.loads(zstandard.ZstdDecompressor().decompress(packed))
+    except (zstandard.ZstdError, ValueError) as problem:
+        raise StoreError(f"{subject} cannot be read: {problem}") from problem
+
+
 def plan_of(blob: bytes) -> dict[str, Any]:
     """The plan that a request row keeps, as plain values. Raises StoreError."""
-    try:
-        plan = json.loads(zstandard.ZstdDecompressor().decompress(blob))
-    except (zstandard.ZstdError, ValueError) as problem:
-        raise StoreError(f"the plan of a request cannot be read: {problem}") from problem
+    plan = unpack_json(blob, "the plan of a request")
     if not isinstance(plan, dict):
         raise StoreError("the plan of a request cannot be read: it is no object")
     return plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,11 @@ _KNOWN = """
 SELECT y.uid, y.name, y.deleted_at IS NULL AS living, s.used_tokens AS tokens
 FROM mysis y LEFT JOIN spend s ON s.scope = 'mysis' AND s.scope_id = y.id AND s.day = '' ORDER BY y.id
 """
+_CONFIGURATION = """
+SELECT y.provider, y.model, p.name, p.body,
+  (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM mysis_tag WHERE mysis_id = y.id ORDER BY tag)) AS tags
+FROM mysis y JOIN template p ON p.hash = y.template_hash WHERE y.id = ?
+"""
 _DELETED = (
     "SELECT id, name, deleted_at FROM mysis WHERE deleted_at IS NOT NULL AND state_reason <> ?"
     " ORDER BY deleted_at DESC, id DESC"
@@ -48,6 +53,16 @@ _LAST_ANSWER = """
 SELECT content, created_at FROM memory
 WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
 """
+
+
+@contextmanager
+def open_database(database: Path) -> Iterator[sqlite3.Connection]:
+    """Open a read-only connection; raise sqlite3 errors of the block as StoreError."""
+    try:
+        with closing(open_reader(database)) as reader:
+            yield reader
+    except sqlite3.Error as problem:
+        raise StoreError(f"{database} cannot be read: {problem}") from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +77,46 @@ class MysisRecord:
 
 def read_mysis_records(database: Path) -> tuple[MysisRecord, ...]:
     """Every mysis there ever was, oldest first. Raises StoreMissing, StoreError: as `read_swarm_view`."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         return tuple(
             MysisRecord(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfiguration:
+    """The configuration of a mysis. `template_body` is the template's TOML; `tags` are separated by spaces."""
+
+    template: str
+    template_body: str
+    provider: str
+    model: str
+    tags: str
+
+
+def read_configurations(database: Path, mysis_ids: Sequence[int]) -> list[StoredConfiguration]:
+    """Read the configuration of each of these myses.
+
+    Raises:
+        MysisMissing: naming the first id that does not exist.
+        StoreError: if the database cannot be read.
+    """
+    configurations = []
+    with open_database(database) as reader:
+        for mysis_id in mysis_ids:
+            row = reader.execute(_CONFIGURATION, (mysis_id,)).fetchone()
+            if row is None:
+                raise MysisMissing(f"there is no mysis #{mysis_id}")
+            configurations.append(
+                StoredConfiguration(
+                    template=row["name"],
+                    template_body=row["body"],
+                    provider=row["provider"] or "",
+                    model=row["model"] or "",
+                    tags=row["tags"] or "",
+                )
+            )
+    return configurations
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +130,7 @@ class DeletedMysis:
 
 def read_deleted_myses(database: Path) -> tuple[DeletedMysis, ...]:
     """Whom `undelete` can bring back, the last deleted first. Raises StoreMissing, StoreError: as `read_swarm_view`."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         found = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
     return tuple(DeletedMysis(row["id"], row["name"], row["deleted_at"]) for row in found)
 
@@ -91,7 +142,7 @@ def read_swarm_view(database: Path) -> SwarmView:
         StoreMissing: nothing was ever stored there.
         StoreError: what is there cannot be read.
     """
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         living = reader.execute(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id").fetchall()
         counts = {row["id"]: row for row in reader.execute(f"{_COUNTS} WHERE y.deleted_at IS NULL")}
         myses = tuple(_view(reader, row_values.mysis(row), counts[row["id"]]) for row in living)
@@ -109,7 +160,7 @@ def read_swarm_view(database: Path) -> SwarmView:
 
 def read_newest_event(database: Path) -> int:
     """The id of the newest stored event, 0 where there is none."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         newest: int = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
         return newest
 
@@ -121,7 +172,7 @@ def read_mysis_view(database: Path, ref: str) -> MysisView:
         MysisMissing: there is none of that name.
         StoreError: as `read_swarm_view`.
     """
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         found = _find(reader, ref)
         return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
 
@@ -135,7 +186,7 @@ def read_receipt(database: Path, message_id: int) -> Receipt:
     """
     from zoea.swarm.persistence import message_ops  # seldom asked for
 
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         lines = tuple(map(message_ops.receipt_line, reader.execute(message_ops.RECEIPT, (message_id,))))
     if not lines:
         raise UsageError(f"there is no message {message_id}", hint="`zoea send` and `zoea broadcast` say its number.")
@@ -144,7 +195,7 @@ def read_receipt(database: Path, message_id: int) -> Receipt:
 
 def read_uid(database: Path, ref: str) -> str:
     """What a mysis is called for ever, by its name in any case or `#id`. Raises as `read_mysis_view`."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         return _find(reader, ref).uid
 
 
@@ -156,7 +207,7 @@ def read_memories(
     Raises:
         MysisMissing, StoreError: as `read_mysis_view`.
     """
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         found = _find(reader, ref)
         picked = reader.execute(
             f"{row_values.MEMORY} WHERE m.mysis_id = ?1 AND m.id > ?2 AND (?3 IS NULL OR t.number = ?3)"
@@ -168,44 +219,35 @@ def read_memories(
 
 def read_queued(database: Path, ref: str) -> tuple[Delivery, ...]:
     """What was said to a mysis and no turn has taken yet, in the order it came. Raises as `read_mysis_view`."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         waiting = f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id"
         return tuple(row_values.delivery(row) for row in reader.execute(waiting, (_find(reader, ref).id,)))
 
 
 def read_open_approvals(database: Path) -> tuple[ApprovalView, ...]:
     """What waited for an answer when the swarm ended."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         return tuple(approval_ops.view(row) for row in reader.execute(f"{approval_ops.OPEN} ORDER BY a.id"))
 
 
 def read_grants(database: Path) -> tuple[GrantView, ...]:
     """What is allowed for whole templates."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         return tuple(approval_ops.grant_view(row) for row in reader.execute(approval_ops.GRANTS))
 
 
 def read_answer(database: Path, turn_id: int) -> str:
     """The newest thing said in a turn by its mysis; empty where there is nothing."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         row = reader.execute(_ANSWER, (turn_id,)).fetchone()
     return row[0] if row else ""
 
 
 def read_message(database: Path, message_id: int) -> str:
     """What a message says; empty where there is none."""
-    with _reading(database) as reader:
+    with open_database(database) as reader:
         row = reader.execute("SELECT content FROM message WHERE id = ?", (message_id,)).fetchone()
     return row[0] if row else ""
-
-
-@contextmanager
-def _reading(database: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        with closing(open_reader(database)) as reader:
-            yield reader
-    except sqlite3.Error as problem:
-        raise StoreError(f"{database} cannot be read: {problem}") from problem
 
 
 def _find(reader: sqlite3.Connection, ref: str) -> Mysis:

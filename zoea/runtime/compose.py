@@ -19,6 +19,7 @@ from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
+from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, settle_accounts
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.maintenance import run_maintenance
@@ -80,7 +81,7 @@ async def running_swarm(
         store = await Store.open(places.database, clock_now=clock.now)
         stack.push_async_callback(close_within, STORE_CLOSE_S, store.close, "the database")
         stack.push_async_callback(close_within, PROVIDERS_CLOSE_S, providers.close, "the providers")
-        await _settle(store, Credentials(places.credentials))
+        await _assign_accounts(places)
         toolbox = _toolbox(loaded, places, wishes)
         stack.push_async_callback(close_within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
         door = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
@@ -106,13 +107,17 @@ async def running_swarm(
         yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door))
 
 
-async def _settle(store: Store, credentials: Credentials) -> None:
-    """Accounts that were kept by name get their owners before any name can be given anew."""
-    found = await store.read("SELECT name, uid FROM mysis ORDER BY deleted_at IS NULL, id")
+async def _assign_accounts(places: Places) -> None:
+    """Give accounts stored by name to their myses, before a name can be used again."""
+
+    def assign() -> None:
+        records = sorted(read_mysis_records(places.database), key=lambda record: record.is_living)
+        settle_accounts(Credentials(places.credentials), [(record.name, record.uid) for record in records])
+
     try:
-        await asyncio.to_thread(settle_accounts, credentials, [(row["name"], row["uid"]) for row in found])
+        await asyncio.to_thread(assign)
     except SettingsError as problem:
-        # Whoever needs an account is told then; a swarm that needs none goes on.
+        # An upstream that needs an account reports it then; a swarm that needs none goes on.
         log.warning("the myses' accounts cannot be read: %s", problem)
 
 

@@ -21,10 +21,19 @@ from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places
 from zoea.store import Store, WriterConnection
 from zoea.store.database_file import open_reader
-from zoea.store.integrity import IntegrityFinding, inspect_database, unused_files
-from zoea.store.retention import IS_UNMERGED, RemovedCounts, RetentionRule, mark_merged, remove_turns, remove_unused
+from zoea.store.integrity import IntegrityFinding, compact, inspect_database, unused_files
+from zoea.store.retention import (
+    IS_UNMERGED,
+    MYSIS_IDS,
+    RemovedCounts,
+    RetentionRule,
+    mark_merged,
+    remove_turns,
+    remove_unused,
+)
 from zoea.store.search import fts_index
 from zoea.store.sqlite_errors import translate_errors
+from zoea.store.writer_connection import transaction
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +84,7 @@ async def _merge(store: Store) -> None:
 async def apply_retention(store: Store, keep: RetentionRule, *, who: str = "memory.keep") -> RemovedCounts:
     """Remove what the rule lets go, in steps between which others write; what that was. Raises StoreError."""
     total = RemovedCounts()
-    for row in await store.read("SELECT id FROM mysis ORDER BY id"):
+    for row in await store.read(MYSIS_IDS):
         mysis_id: int = row["id"]
 
         def step(connection: WriterConnection, mysis_id: int = mysis_id) -> RemovedCounts:
@@ -145,8 +154,7 @@ def vacuum(places: Places, say: Say) -> VacuumResult:
         for file in files:
             file.unlink(missing_ok=True)
         say("Writing the database anew")
-        connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        compact(connection)
     return VacuumResult(before, places.database.stat().st_size, len(files))
 
 
@@ -161,7 +169,6 @@ def _alone(places: Places) -> Iterator[sqlite3.Connection]:
     open_reader(places.database).close()  # there is one, of this version
     lock = OwnerLock(places.data, places.socket, since=SystemClock().now())
     with lock, closing(sqlite3.connect(places.database, isolation_level=None)) as connection:
-        with translate_errors(), connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with translate_errors(), transaction(connection):
             fts_index.catch_up(connection)
         yield connection

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoea.model.errors import MysisMissing, SettingsError, StoreError, UsageError
+from zoea.model.errors import SettingsError, StoreError, UsageError
 from zoea.queries.broadcasts import read_inherited_broadcast
+from zoea.queries.stored_swarm import read_configurations
 from zoea.settings import Settings, Templates, load, parse_template
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 from zoea.settings.template import OVERRIDES
-from zoea.store.database_file import open_reader
 
 # Read from the settings as they stand now, so a changed file counts for the next mysis.
 
@@ -91,11 +90,6 @@ def _told(database: Path, since: int) -> tuple[str, int] | None:
 
 
 BUDGETS = ("budget.token_budget_per_agent", "budget.token_budget_per_task", "budget.mysis")
-_WHAT = """
-SELECT y.provider, y.model, p.name, p.body,
-  (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM mysis_tag WHERE mysis_id = y.id ORDER BY tag)) AS tags
-FROM mysis y JOIN template p ON p.hash = y.template_hash WHERE y.id = ?
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +110,21 @@ class MysisConfiguration:
 
 def read_configuration(places: Places | None, database: Path, mysis_ids: Sequence[int], now: int) -> MysisConfiguration:
     """Read it; synchronous. Raises MysisMissing, SettingsError, StoreError, TemplateError."""
-    with closing(open_reader(database)) as reader:
-        found = [(mysis_id, reader.execute(_WHAT, (mysis_id,)).fetchone()) for mysis_id in mysis_ids]
-    missing = [mysis_id for mysis_id, row in found if row is None]
-    if missing:
-        raise MysisMissing(f"there is no mysis #{missing[0]}")
-    rows = [row for _, row in found]
+    rows = read_configurations(database, mysis_ids)
     settings = load(places).settings if places is not None else Settings()
-    owns = [_own(body) for body in dict.fromkeys(row["body"] for row in rows)]
+    owns = [_own(body) for body in dict.fromkeys(row.template_body for row in rows)]
     own = {path: value for path, value in owns[0].items() if all(path in o and o[path] == value for o in owns)}
     general = {path: getattr(settings.budget, path.partition(".")[2]) for path in BUDGETS}
     offered = read_options(places, database, now)
-    name, provider, model, tags = (
-        _shared(row[key] or "" for row in rows) for key in ("name", "provider", "model", "tags")
+    return MysisConfiguration(
+        template=_shared(row.template for row in rows),
+        provider=_shared(row.provider for row in rows),
+        model=_shared(row.model for row in rows),
+        tags=_shared(row.tags for row in rows),
+        own=own,
+        general=general,
+        choices=offered,
     )
-    return MysisConfiguration(name, provider, model, tags, own, general, offered)
 
 
 def _own(body: str) -> dict[str, Any]:

@@ -82,6 +82,12 @@ def unused_files(connection: sqlite3.Connection, directory: Path) -> list[Path]:
     return [file for file in found if file.is_file() and file.stem not in known]
 
 
+def compact(connection: sqlite3.Connection) -> None:
+    """Rewrite the database file without free pages and empty its write-ahead log."""
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
 def _in_files(connection: sqlite3.Connection) -> list[bytes]:
     return [row[0] for row in connection.execute("SELECT hash FROM blob WHERE place = 'file'")]
 

@@ -18,6 +18,7 @@ LEAST = 100
 TURNS = 200
 """Turns of one step: a few milliseconds each thousand memories."""
 _DAY = 86_400 * 1_000_000
+MYSIS_IDS = "SELECT id FROM mysis ORDER BY id"
 
 
 @dataclass(frozen=True, slots=True)
