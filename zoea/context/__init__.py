@@ -1,7 +1,7 @@
-"""What does the model see? Pure planning: values in, a plan with a reason for everything out.
+"""Plan the request that a model sees: pure functions from values to a plan.
 
-`needs(frozen)` says what to read, `plan_turn(frozen, answers)` makes the request;
-`plan` selects any packs under a budget. Nothing here reads, waits, or knows the time.
+`needs(frozen)` lists what to read, `plan_turn(frozen, answers)` makes the request, and
+`plan` selects any packs under a budget. No I/O, no clock.
 """
 
 from __future__ import annotations

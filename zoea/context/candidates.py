@@ -1,7 +1,4 @@
-"""A pack on its way into a request: measured, then decided, then maybe cut.
-
-Selection, guard and the turn's replay all work on these; `build_plan` makes the plan of them.
-"""
+"""Measured packs and the decisions made on them, before they become a plan."""
 
 from __future__ import annotations
 
@@ -32,6 +29,8 @@ _RANK = {priority: rank for rank, priority in enumerate(Priority)}
 
 @dataclass(frozen=True, slots=True)
 class Size:
+    """The size of a pack in characters and tokens."""
+
     chars: int
     tokens: int
 
@@ -42,7 +41,7 @@ NO_SIZE = Size(0, 0)
 class PackMeter:
     """Measures packs with one counter.
 
-    A counter of texts sees of messages only their text; a `Counter` sees all that a request carries.
+    A plain function counts the text of messages only; a `Counter` also counts calls, names and reasoning.
     """
 
     __slots__ = ("_count", "_whole")
@@ -64,7 +63,7 @@ class PackMeter:
         return Size(len(text), self._count(text) if text else 0)
 
     def pack(self, pack: Pack) -> Size:
-        """The size of a pack's full form."""
+        """Return the size of a pack's full form."""
         if pack.counted is not None:
             return Size(pack.counted * 4, self._whole.scale(pack.counted) if self._whole else pack.counted)
         return self.body(pack.full)
@@ -72,7 +71,14 @@ class PackMeter:
 
 @dataclass(slots=True)
 class Candidate:
-    """What is decided of one pack so far. `body` is what goes in, `size` its measure, `forms` how it was made."""
+    """A pack with the decision made on it so far.
+
+    Attributes:
+        body: The form that goes into the request.
+        size: The size of `body`.
+        forms: The form of each memory in `body`, by memory id.
+        setting: The setting and value that would have kept the pack in full.
+    """
 
     pack: Pack
     index: int
@@ -108,7 +114,7 @@ class Candidate:
         self.body, self.size, self.forms = "", NO_SIZE, {}
 
     def cut_to(self, body: Body, size: Size, reason: Reason) -> None:
-        """Take a body that was cut as such: its messages are no forms of memories any more."""
+        """Replace the body by a shortened one, which no longer maps to memory forms."""
         self.body, self.size, self.forms = body, size, {}
         self.reason, self.truncated = reason, True
 
@@ -129,8 +135,12 @@ class Candidate:
 
 
 def measure_packs(packs: Sequence[Pack], scale: PackMeter) -> list[Candidate]:
-    """Every pack measured, in declaration order, nothing chosen yet."""
-    choices = []
+    """Return a candidate for each pack, in declaration order, with nothing chosen yet.
+
+    Raises:
+        SettingsError: A pack has an unknown priority.
+    """
+    candidates = []
     for index, pack in enumerate(packs):
         try:
             priority = Priority(pack.priority)
@@ -140,30 +150,30 @@ def measure_packs(packs: Sequence[Pack], scale: PackMeter) -> list[Candidate]:
                 f"The pack {pack.id} has the priority {pack.priority!r}.", hint=f"Use one of {allowed}."
             ) from None
         compact = scale.body(pack.compact) if pack.compact else NO_SIZE
-        choices.append(Candidate(pack, index, priority, scale.pack(pack), compact))
-    return choices
+        candidates.append(Candidate(pack, index, priority, scale.pack(pack), compact))
+    return candidates
 
 
-def sort_by_priority(choices: Sequence[Candidate]) -> list[Candidate]:
-    """Rule 1: by priority, then by declaration."""
-    return sorted(choices, key=lambda one: (_RANK[one.priority], one.index))
+def sort_by_priority(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Sort by priority, then by declaration order."""
+    return sorted(candidates, key=lambda one: (_RANK[one.priority], one.index))
 
 
-def build_plan(choices: Sequence[Candidate], max_tokens: int, truncation: Truncation) -> Plan:
-    """The plan of decided choices, in declaration order."""
+def build_plan(candidates: Sequence[Candidate], max_tokens: int, truncation: Truncation) -> Plan:
+    """Build the plan from decided candidates, in declaration order."""
     messages: list[RequestMessage] = []
     forms: dict[int, Form] = {}
-    for choice in choices:
-        if choice.status is PackStatus.SKIPPED or not choice.body:
+    for candidate in candidates:
+        if candidate.status is PackStatus.SKIPPED or not candidate.body:
             continue
-        if isinstance(choice.body, str):
-            messages.append(as_message(choice.body, choice.pack.section))
+        if isinstance(candidate.body, str):
+            messages.append(as_message(candidate.body, candidate.pack.section))
         else:
-            messages += choice.body
-            forms.update(choice.forms)
-    final = sum(choice.size.tokens for choice in choices)
+            messages += candidate.body
+            forms.update(candidate.forms)
+    final = sum(candidate.size.tokens for candidate in candidates)
     return Plan(
-        tuple([choice.decision() for choice in choices]),
+        tuple([candidate.decision() for candidate in candidates]),
         Budget.of(max_tokens, final),
         truncation,
         tuple(messages),
@@ -172,5 +182,5 @@ def build_plan(choices: Sequence[Candidate], max_tokens: int, truncation: Trunca
 
 
 def as_message(text: str, section: str) -> RequestMessage:
-    """A pack of text as a message: the system message in section `system`, else a user message."""
+    """Turn a pack of text into a message: system for the section `system`, else user."""
     return RequestMessage(Role.SYSTEM if section == "system" else Role.USER, text)

@@ -1,14 +1,12 @@
-"""Compacting the turn, so that its requests keep extending one another (I5).
+"""Compact the current turn so that each request extends the one before.
 
-What is compacted is a pure function of the turn's records: `planning.py` goes
-through the units in order as if a request had been made after each, and carries
-this state along. So a later request finds every earlier decision again, and
-changes it only where the turn has outgrown the budget once more.
+The result depends only on the turn's records: `planner.py` replays the turn unit by unit, as if a
+request followed each one, so a later request repeats every earlier decision and adds to it only
+when the turn outgrows the budget again.
 
-Each time, in this order and oldest first: superseded snapshots; long results,
-arguments and reasoning of earlier calls, in ever shorter cuts; the oldest slices
-fold. Prompts, the last slice's calls and slices of `keep_tools` are never
-touched (turns.md, "Composition").
+Steps, each oldest first: replace superseded snapshots; cut results, arguments and reasoning of
+earlier calls, in shorter and shorter cuts; fold the oldest slices. Prompts, the calls of the last
+slice, and slices of `keep_tools` are never changed.
 """
 
 from __future__ import annotations
@@ -28,18 +26,17 @@ from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, ToolCall
 
 RUNGS = (16_000, 4_000, 1_000)
-"""Characters that a long result, or an earlier call's arguments, keep as the pressure grows."""
+"""Characters kept of a long result or an earlier call's arguments, per step of pressure."""
 
 LAST_RUNG = 400
-"""Characters that results keep once nothing is left to fold."""
+"""Characters kept of results once nothing is left to fold."""
 
 
 class CompactedTurn:
-    """The turn's units, each memory with the form it has now. Grows by `add`, shrinks by `relieve`.
+    """The turn's units with the current form of each memory.
 
-    `total` is the cost in calibrated tokens; where slices are folded it is an
-    upper bound, because neighbours share one message in the end. `grown` is what
-    it would be without compaction.
+    `total` is the cost in calibrated tokens, an upper bound once slices are folded because adjacent
+    folds share one message. `grown` is the cost without compaction.
     """
 
     def __init__(self, frozen: FrozenTurn) -> None:
@@ -56,7 +53,7 @@ class CompactedTurn:
         self.grown = 0
 
     def add(self, unit: Unit, shown: Sequence[RequestMessage]) -> None:
-        """Append a unit; `shown` are its messages in their first form."""
+        """Append a unit; `shown` holds its messages in their first form."""
         limit = self._frozen.max_result_chars
         costs = [self._counter.message(message) for message in shown]
         if unit.kind is UnitKind.SLICE:
@@ -74,10 +71,10 @@ class CompactedTurn:
     def _holds_session(self, unit: Unit) -> bool:
         return any(_matches(call.name, self._frozen.keep_tools) for call in unit.memories[0].calls)
 
-    def relieve(self, target: int, bound: int) -> None:
-        """Compact until `total` is at most `target`, or nothing more can be done.
+    def compact(self, target: int, bound: int) -> None:
+        """Compact until `total` is at most `target`, or nothing is left to compact.
 
-        The last slice's results, which the model has not read yet, are cut only as far as `bound` demands.
+        The last slice's results, which the model has not read yet, are cut only as far as `bound` requires.
         """
         self._supersede(target)
         for rung, keep in enumerate(RUNGS):
@@ -89,15 +86,15 @@ class CompactedTurn:
         self._fold(FEW_IDENTIFIER_CHARS, target)
 
     def _supersede(self, target: int) -> None:
-        """Step 1: results of snapshot tools that a later, successful call with the same arguments replaces."""
+        """Replace results of snapshot tools that a later successful call with the same arguments supersedes."""
         if self.total <= target:
             return
         newest: dict[object, tuple[int, int]] = {}
         for index, place, call, result in self._results():
             if not result.is_error:
-                newest[_identity(call)] = (index, place)
+                newest[_call_identity(call)] = (index, place)
         for index, place, call, result in self._results():
-            latest = newest.get(_identity(call), (index, place))
+            latest = newest.get(_call_identity(call), (index, place))
             if (index, place) >= latest or self._is_fixed(index) or len(result.content) <= len(SUPERSEDED):
                 continue
             if _matches(call.name, self._frozen.snapshot_tools):
@@ -112,11 +109,11 @@ class CompactedTurn:
                     yield index, place, call, unit.memories[place]
 
     def _is_fixed(self, index: int) -> bool:
-        """Kept for the whole turn, or folded away already."""
+        """Return whether a unit is kept for the whole turn or already folded."""
         return self._kept[index] or bool(self._folds[index])
 
     def _cut_earlier(self, keep: int, target: int, *, with_reasoning: bool) -> None:
-        """Step 2, for earlier slices: results and arguments longer than `keep`, and reasoning where asked."""
+        """Cut results and arguments over `keep` in earlier slices, with their reasoning if asked."""
         for index in range(self._last_slice):
             unit = self._units[index]
             if self.total <= target:
@@ -127,7 +124,7 @@ class CompactedTurn:
                 self._cut_results(index, keep, target)
 
     def _cut_results(self, index: int, keep: int, target: int) -> None:
-        """Step 2, for the results of one slice."""
+        """Cut the results of one slice that are longer than `keep`."""
         if index < 0 or self._is_fixed(index):
             return
         for place, memory in enumerate(self._units[index].memories[1:], start=1):
@@ -146,7 +143,7 @@ class CompactedTurn:
             self._shown[index][place] = shown
 
     def _fold(self, identifier_chars: int, target: int) -> None:
-        """Step 3: earlier slices, and answers that prompts followed, become lines."""
+        """Fold earlier slices, and answers that a prompt followed, into lines."""
         for index, unit in enumerate(self._units):
             if self.total <= target:
                 return
@@ -154,7 +151,7 @@ class CompactedTurn:
                 continue
             answer, *results = [render_memory(memory, FULL) for memory in unit.memories]
             text = fold_slice(answer, results, identifier_chars)
-            cost = self._counter.message(_stand_in([text]))
+            cost = self._counter.message(_fold_message([text]))
             if cost < sum(self._costs[index]):
                 self.total += cost - sum(self._costs[index])
                 self._costs[index] = [cost]
@@ -170,7 +167,7 @@ class CompactedTurn:
                 return False
 
     def messages(self) -> tuple[tuple[RequestMessage, ...], dict[int, Form]]:
-        """What the turn is in a request now, and the form of each memory that stands in it by itself."""
+        """Return the turn's messages and the form of each memory that has a message of its own."""
         out: list[RequestMessage] = []
         forms: dict[int, Form] = {}
         run: list[str] = []
@@ -179,7 +176,7 @@ class CompactedTurn:
                 run.append(self._folds[index])
                 continue
             if run:
-                out.append(_stand_in(run))
+                out.append(_fold_message(run))
                 run = []
             out += self._shown[index]
             for memory, form in zip(unit.memories, self._forms[index], strict=True):
@@ -187,7 +184,7 @@ class CompactedTurn:
         return tuple(out), forms
 
     def steps(self) -> list[PlanStep]:
-        """Every memory of the turn that is not verbatim in the request, in conversation order."""
+        """Report every memory of the turn that is not verbatim, in conversation order."""
         out: list[PlanStep] = []
         for index, unit in enumerate(self._units):
             if fold := self._folds[index]:
@@ -200,7 +197,7 @@ class CompactedTurn:
 
 
 def build_step(memory: Memory, form: Form, max_result_chars: int, pack: str) -> PlanStep:
-    """The report on one memory that stands in another form than verbatim."""
+    """Report one memory that is rendered in another form than verbatim."""
     full, shown = render_memory(memory, FULL), render_memory(memory, form)
     match form.kind:
         case FormKind.SUPERSEDED:
@@ -217,7 +214,7 @@ def build_step(memory: Memory, form: Form, max_result_chars: int, pack: str) -> 
 
 
 def own_chars(message: RequestMessage) -> int:
-    """What a report calls the size of a message: a result's text; of an answer everything it carries."""
+    """Return the reported size of a message: a result's text, or all that an answer carries."""
     return len(message.content) if message.role is Role.TOOL else message_chars(message)
 
 
@@ -225,11 +222,11 @@ def _folded_step(memory: Memory, fold: str) -> PlanStep:
     return PlanStep(StepKind.FOLDED, memory.id, own_chars(render_memory(memory, FULL)), len(fold))
 
 
-def _stand_in(parts: list[str]) -> RequestMessage:
+def _fold_message(parts: list[str]) -> RequestMessage:
     return RequestMessage(Role.ASSISTANT, join_folds(parts))
 
 
-def _identity(call: ToolCall) -> object:
+def _call_identity(call: ToolCall) -> object:
     return call.fingerprint or (call.name, call.arguments)
 
 
@@ -239,6 +236,6 @@ def _answer_is_long(memory: Memory, keep: int, with_reasoning: bool) -> bool:
 
 
 def _matches(name: str, globs: tuple[str, ...]) -> bool:
-    """Whether a tool is meant, with or without the upstream's prefix (`NAME__tool`)."""
+    """Return whether a glob matches a tool, with or without its upstream prefix (`NAME__tool`)."""
     bare = name.rpartition("__")[2]
     return any(fnmatchcase(name, glob) or fnmatchcase(bare, glob) for glob in globs)

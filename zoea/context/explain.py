@@ -1,4 +1,4 @@
-"""What did it see, and why not the rest? A plan in words and as data, for `zoea explain`."""
+"""Explain a plan in words and as data, for `zoea explain`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _DONE = {
 
 
 def describe_reason(reason: Reason) -> str:
-    """A decision's reason in words."""
+    """Return the reason of a decision in words."""
     return _WHY[reason]
 
 
 def describe_step(kind: StepKind) -> str:
-    """What was done to a memory, in words."""
+    """Describe a change to a memory in words."""
     return _DONE[kind]
 
 
 def explain(plan: Plan, *, title: str = "") -> str:
-    """Lines for a person: the budget, each pack with its reason, each memory that is not verbatim."""
+    """Describe a plan as text: the budget, each pack with its reason, each changed memory."""
     budget = plan.budget
     lines = [title] if title else []
     lines.append(
@@ -60,7 +60,7 @@ def explain(plan: Plan, *, title: str = "") -> str:
 
 
 def explain_data(plan: Plan) -> dict[str, Any]:
-    """The same as plain values for `--json`; no text of any memory is in it."""
+    """Return the explanation as plain values for `--json`, without any memory's text."""
     truncation = plan.truncation
     sections: dict[str, dict[str, int]] = {}
     for decision in plan.decisions:

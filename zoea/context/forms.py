@@ -1,8 +1,7 @@
-"""The forms a memory may take in a request, each a pure function of the memory.
+"""Render a memory as a message in one of several forms.
 
-A kept plan names a memory and a form instead of repeating the text, so a form
-that once went to a model must render the same for ever: change one only
-together with `FORMS_VERSION`.
+A stored plan names a memory and a form instead of repeating the text, so a form must always
+render the same. Change one only together with `FORMS_VERSION`.
 """
 
 from __future__ import annotations
@@ -16,14 +15,17 @@ from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Memory, ToolCall
 
 FORMS_VERSION = 1
-"""Of the forms, and of how a row names them: what a kept plan is read by."""
+"""The version of the forms and of their names in stored plans."""
 
 SUPERSEDED = "[superseded by a later call]"
 
 
 class FormKind(StrEnum):
-    """FULL is verbatim with its reasoning; BARE without; CUT keeps head and tail of a result, of long
-    arguments of a call; TAIL keeps an answer's end; ORDER is a prompt shown again as data."""
+    """How a memory is rendered.
+
+    FULL is verbatim with reasoning, BARE without. CUT keeps head and tail of a result or of a call's
+    long arguments. TAIL keeps the end of an answer. ORDER shows a prompt again as data.
+    """
 
     FULL = "full"
     BARE = "bare"
@@ -35,7 +37,7 @@ class FormKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A kind and its measure: characters kept by CUT (of a result, or of each call's arguments) and TAIL."""
+    """A form kind and the characters it keeps (for CUT and TAIL)."""
 
     kind: FormKind
     keep: int = 0
@@ -48,7 +50,7 @@ ORDER = Form(FormKind.ORDER)
 
 
 def render_memory(memory: Memory, form: Form) -> RequestMessage:
-    """The message that a memory becomes in a form."""
+    """Return the message for a memory in a form."""
     match memory.role:
         case Role.TOOL:
             return _result(memory, form)
@@ -109,10 +111,10 @@ def _prompt(memory: Memory, form: Form) -> RequestMessage:
 
 
 def data_block(title: str, text: str) -> str:
-    """A text of Zoea's own making: its first line says that what follows is data and what it is."""
+    """Prefix a text of Zoea's own with a line that marks it as data and names it."""
     return f"[data: {title}]\n{text}"
 
 
 def note_message(text: str) -> RequestMessage:
-    """A user message that exists in no memory: nudge, warning, situation."""
+    """Return a user message that exists in no memory: nudge, warning or situation."""
     return RequestMessage(Role.USER, text, Source.SYSTEM)

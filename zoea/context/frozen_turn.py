@@ -1,7 +1,7 @@
-"""What every plan of one turn needs besides its own memories, fixed when the turn opens.
+"""The values that every plan of one turn needs, fixed when the turn opens.
 
-The turn's row keeps it as JSON, so that the last request of a turn, also after
-a restart or an update, is planned by the same values as the first.
+They are stored as JSON in the turn's row, so that all requests of a turn, also after a restart or
+an update, are planned with the same values.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
 
 PLAN_VERSION = 1
-"""Of the rules that plan: a turn ends under those it was opened with."""
+"""The version of the planning rules; a turn ends under the version it was opened with."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenTurn:
     """The inputs of a turn's plans.
 
-    `system` is the template's prompt; its JSON holds only `template_hash` (hex).
-    `before` is the newest memory id of this mysis before the turn, 0 if there is
-    none. `max_tokens` is the budget of each request, in calibrated tokens;
-    `context_window` the model's, where known; `max_output_tokens` is always
-    sent and counts against the window alone. `tools_tokens` is the base
-    estimate of the tool schemas' JSON. `snapshot_tools` and `keep_tools` are globs.
+    Attributes:
+        system: The template's prompt; the JSON holds only `template_hash` (hex).
+        before: The newest memory id of this mysis before the turn; 0 if there is none.
+        max_tokens: The budget of each request, in calibrated tokens.
+        context_window: The model's window in tokens, if known.
+        max_output_tokens: Always sent; counts against the window only.
+        tools_tokens: The base estimate of the tool schemas' JSON.
+        snapshot_tools: Globs.
+        keep_tools: Globs.
     """
 
     mysis_id: int
@@ -59,20 +62,20 @@ class FrozenTurn:
         return self.opened_by is OpenedBy.NUDGE
 
     def tightened(self, share: float) -> FrozenTurn:
-        """The same turn under a share of its budget: what follows a provider's context-length error (0.75)."""
+        """Return the turn with a share of its budget, for use after a context-length error (0.75)."""
         return replace(self, max_tokens=max(1, int(request_limit(self).tokens * share)))
 
     def to_json(self) -> str:
-        """JSON without the prompt's text; `from_json` gets that handed back."""
+        """Return JSON without the prompt's text, which `from_json` takes as an argument."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "system"}
         return json.dumps(values, ensure_ascii=False, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str, *, system: str) -> FrozenTurn:
-        """The value that `to_json` wrote.
+        """Restore the value that `to_json` wrote.
 
         Raises:
-            PlanError: the text is no frozen turn of this Zoea or an older one.
+            PlanError: The text is not a frozen turn of this Zoea or an older one.
         """
         try:
             values = json.loads(text)
@@ -96,17 +99,17 @@ class FrozenTurn:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The tokens a request of the turn may take, and the setting that says so."""
+    """The tokens a request may take, and the setting that limits them."""
 
     tokens: int
     setting: str
 
 
 def request_limit(frozen: FrozenTurn) -> Limit:
-    """The effective budget: the least of budget, window without the answer, and what max_chars can hold.
+    """Return the least of the budget, the window without the answer, and `max_chars` in tokens.
 
-    A message never costs fewer tokens than a quarter of its characters, so the
-    last bound keeps every request within `max_chars` without a second count.
+    A message costs at least a quarter of its characters in tokens, so the last bound keeps every
+    request within `max_chars` without counting twice.
     """
     limits = [Limit(frozen.max_tokens, "token_budget_per_agent")]
     if frozen.context_window is not None:
@@ -116,7 +119,7 @@ def request_limit(frozen: FrozenTurn) -> Limit:
 
 
 def raised_setting(bound: Limit, frozen: FrozenTurn, tokens: int) -> int:
-    """The value of the binding setting at which a request may take `tokens`."""
+    """Return the value of the binding setting that would allow `tokens`."""
     match bound.setting:
         case "context_window":
             return tokens + frozen.max_output_tokens

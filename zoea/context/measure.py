@@ -1,9 +1,8 @@
-"""How large things are: one place for the estimates that selection and budgets rest on.
+"""Estimate the size of texts, messages and requests.
 
-The base estimate of a text is `ceil(characters / 4)` (planner.md, "Selection").
-A message of a request costs its text, names, arguments and what is replayed of
-its reasoning, plus 5 for the frame around it; a mysis's own counter multiplies
-that by what its model's reported usage has taught (planner.md, "The effective budget").
+The base estimate of a text is `ceil(characters / 4)`. A message costs its text, names, arguments
+and replayed reasoning, plus 5 tokens for its frame. A `Counter` multiplies that by the calibration
+learned from the usage its model reports.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from zoea.text.estimate import CHARS_PER_TOKEN
 from zoea.text.estimate import tokens as text_tokens
 
 MESSAGE_FRAME = 5
-"""Tokens that role and separators of one message cost."""
+"""Tokens for the role and separators of one message."""
 
 TextCounter = Callable[[str], int]
 
 
 def replayed_chars(message: RequestMessage) -> int:
-    """Characters of reasoning that go back to the provider.
+    """Return the characters of reasoning that go back to the provider.
 
-    A provider takes back either its own blocks or plain reasoning, never both, so the larger one bounds it.
+    A provider takes back its own blocks or plain reasoning, never both, so the larger one counts.
     """
     native = len(message.native.blocks) if message.native is not None else 0
     return max(native, len(message.reasoning))
 
 
 def message_chars(message: RequestMessage) -> int:
-    """Every character of a message that a request carries: text, names, arguments, replayed reasoning."""
+    """Return all characters a message carries: text, names, arguments, replayed reasoning."""
     chars = len(message.content) + len(message.name) + replayed_chars(message)
     for call in message.calls:
         chars += len(call.name) + len(call.arguments)
@@ -40,7 +39,7 @@ def message_chars(message: RequestMessage) -> int:
 
 
 def message_tokens(message: RequestMessage) -> int:
-    """The base estimate of one message: each part rounded up, plus the frame."""
+    """Return the base estimate of a message: each part rounded up, plus the frame."""
     tokens = (len(message.content) + 3) >> 2
     tokens += ((len(message.name) + 3) >> 2) + ((replayed_chars(message) + 3) >> 2) + MESSAGE_FRAME
     for call in message.calls:
@@ -50,9 +49,9 @@ def message_tokens(message: RequestMessage) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """The counter of one mysis: base estimates times `ratio`, rounded up.
+    """Counts tokens for one mysis: base estimates times `ratio`, rounded up.
 
-    It serves as `plan(..., count=Counter(1.1))`; `ratio` is frozen with the turn.
+    Usable as `plan(..., count=Counter(1.1))`; `ratio` is fixed for a turn.
     """
 
     ratio: float = 1.0
@@ -61,7 +60,7 @@ class Counter:
         return self.scale(text_tokens(text))
 
     def scale(self, base: int) -> int:
-        """Base tokens in calibrated ones."""
+        """Convert base tokens to calibrated tokens."""
         return base if self.ratio == 1.0 else ceil(base * self.ratio)
 
     def message(self, message: RequestMessage) -> int:
@@ -71,11 +70,11 @@ class Counter:
         return sum(self.scale(message_tokens(message)) for message in messages)
 
     def chars_within(self, tokens: int) -> int:
-        """How long the text of a message without calls may be to cost at most `tokens`; may be negative."""
+        """Return the longest text that costs at most `tokens` as a message; may be negative."""
         return (floor(tokens / self.ratio) - MESSAGE_FRAME) * CHARS_PER_TOKEN
 
 
 def request_tokens(messages: Iterable[RequestMessage], *, tools_tokens: int = 0, calibration: float = 1.0) -> int:
-    """The calibrated estimate of a whole request, tool schemas included: what I1 is measured in."""
+    """Return the calibrated estimate of a whole request, including tool schemas."""
     counter = Counter(calibration)
     return counter.messages(messages) + counter.scale(tools_tokens)

@@ -1,8 +1,6 @@
-"""What a strategy wants from the store, as values, and what it gets.
+"""The reads a strategy asks for, as values, and their answers.
 
-A driver fetches the answers of all needs in one read and hands them back in a
-mapping; it knows no strategy. Later needs (`Topic`, `Snapshot`, `Recall`,
-`Summary`, `Materialized`) join the union, their answers the other one.
+A driver fetches the answers of all needs in one read, without knowing the strategy.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from zoea.model.values import Memory
 class LatestSlice:
     """The latest complete loop slice among the `window` newest memories with id <= `before`.
 
-    Answer: those memories, or a part of them that holds the slice; the strategy picks it.
+    Answer: those memories, or a part that holds the slice; the strategy picks it.
     """
 
     before: int
@@ -25,21 +23,27 @@ class LatestSlice:
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """The final answer of the turn before: its last assistant memory, without calls. Answer: one memory or none."""
+    """The final answer of the previous turn: its last assistant memory without calls.
+
+    Answer: one memory or none.
+    """
 
     before: int
 
 
 @dataclass(frozen=True, slots=True)
 class StandingOrder:
-    """The newest prompt source (a user memory) with id <= `before`, however far back. Answer: one memory or none."""
+    """The newest user memory with id <= `before`, at any distance.
+
+    Answer: one memory or none.
+    """
 
     before: int
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSoFar:
-    """Every memory and note of the turn. Answer: a `TurnRecord`."""
+    """All memories and notes of the turn. Answer: a `TurnRecord`."""
 
     turn_id: int
 
@@ -49,7 +53,7 @@ Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What Zoea put into the turn (loop or budget warning), right after the memory with `after_seq`."""
+    """A loop or budget warning inserted right after the memory with `after_seq`."""
 
     after_seq: int
     kind: str
@@ -58,7 +62,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """The turn as stored so far; memories in conversation order."""
+    """The turn as stored so far, memories in conversation order."""
 
     memories: tuple[Memory, ...]
     notes: tuple[Note, ...] = ()

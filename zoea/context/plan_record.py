@@ -1,8 +1,7 @@
-"""A plan as a row keeps it: each message as memory and form, or as its literal text.
+"""Encode a plan for its `request` row, and rebuild its messages from the row.
 
-`rebuild` gives back exactly the messages that were sent, years later, from the
-row and the memories it names. `{"m": 7, "f": "cut", "k": 4000}` is memory 7 in the
-form CUT(4000); `{"t": …, "role": …}` exists in no memory, or was cut as a message.
+Each message is stored as memory id and form, or as literal text: `{"m": 7, "f": "cut", "k": 4000}`
+is memory 7 in the form CUT(4000); `{"t": …, "role": …}` is text that no memory holds.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from zoea.model.values import Memory, Native
 
 
 def encode(plan: Plan) -> dict[str, Any]:
-    """What the `request` row keeps of a plan, ready for JSON; `rebuild` makes the messages of it again."""
+    """Return the stored form of a plan, ready for JSON."""
     return {
         "v": FORMS_VERSION,
         "decisions": [decision.as_dict() for decision in plan.decisions],
@@ -30,14 +29,14 @@ def encode(plan: Plan) -> dict[str, Any]:
 
 
 def rebuild(encoded: Mapping[str, Any], memories: Mapping[int, Memory]) -> tuple[RequestMessage, ...]:
-    """The messages of an encoded plan.
+    """Return the messages of an encoded plan.
 
     Args:
-        encoded: What `encode` gave, maybe through JSON.
-        memories: At least those that `memories_of(encoded)` names, by id.
+        encoded: The result of `encode`, also after a round trip through JSON.
+        memories: At least the memories that `memories_of(encoded)` names, by id.
 
     Raises:
-        PlanError: a version this Zoea cannot read, or a memory that is gone.
+        PlanError: The version is unknown, or a memory was removed.
     """
     if encoded.get("v") != FORMS_VERSION:
         raise PlanError(
@@ -48,7 +47,7 @@ def rebuild(encoded: Mapping[str, Any], memories: Mapping[int, Memory]) -> tuple
 
 
 def memories_of(encoded: Mapping[str, Any]) -> tuple[int, ...]:
-    """The ids of the memories that `rebuild` needs, in the order of their messages."""
+    """Return the memory ids that `rebuild` needs, in message order."""
     return tuple([entry["m"] for entry in encoded["messages"] if "m" in entry])
 
 

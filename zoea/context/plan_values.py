@@ -1,8 +1,6 @@
-"""What planning takes and gives: packs in, a plan with a decision for each out.
+"""The values of planning: packs as input, a plan with a decision for each as output.
 
-Names and fields are planner.md's ("Public face"). A plan holds nothing that
-cannot be explained: each pack has a decision, each memory that was changed or
-left out a step.
+A plan explains everything: each pack has a decision, each changed or omitted memory a step.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ Body = str | tuple[RequestMessage, ...]
 
 
 class Priority(StrEnum):
-    """Who is chosen first when not everything fits."""
+    """The order of selection when not everything fits."""
 
     REQUIRED = "required"
     HIGH = "high"
@@ -28,17 +26,21 @@ class Priority(StrEnum):
 
 
 class PackStatus(StrEnum):
+    """Whether a pack is in the request."""
+
     INCLUDED = "included"
     SKIPPED = "skipped"
 
 
 class Variant(StrEnum):
+    """Which form of a pack is in the request."""
+
     FULL = "full"
     COMPACT = "compact"
 
 
 class Reason(StrEnum):
-    """Why a pack stands as it does."""
+    """The reason for a decision."""
 
     REQUIRED = "required"
     FITS = "fits"
@@ -51,10 +53,13 @@ class Reason(StrEnum):
 class Pack:
     """A titled part of a request.
 
-    `full` and `compact` are text, or messages. `preserve` packs are cut last.
-    `counted` is for what a request carries beside its messages (tool schemas):
-    its base tokens. `full_forms` and `compact_forms` say how each message was
-    made from its memory, so that a plan can be kept as ids.
+    Attributes:
+        full: Text or messages.
+        compact: A shorter form, if there is one.
+        preserve: Whether it is cut last.
+        counted: Base tokens of content sent beside the messages (tool schemas); it has no messages.
+        full_forms: How each message of `full` was made from its memory, so a plan can be stored as ids.
+        compact_forms: The same for `compact`.
     """
 
     id: str
@@ -70,11 +75,13 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one pack.
+    """The decision on one pack.
 
-    `chars` and `tokens` are what it takes in the request (0 where skipped),
-    `wanted_tokens` what its full form would take. `setting` names the setting
-    and the value that would have kept it in full; empty where it is.
+    Attributes:
+        chars: Characters it takes in the request; 0 if skipped.
+        tokens: Tokens it takes in the request; 0 if skipped.
+        wanted_tokens: Tokens of its full form.
+        setting: The setting and value that would have kept it in full; empty if it is.
     """
 
     id: str
@@ -106,7 +113,7 @@ class Decision:
 
 
 class StepKind(StrEnum):
-    """What was done to one memory inside a pack. The first four leave its message in place."""
+    """The change to one memory inside a pack. The first four keep its message in place."""
 
     LIMIT = "limit"
     SUPERSEDED = "superseded"
@@ -121,7 +128,7 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One memory that a request does not hold verbatim, and what it holds instead. Sizes in characters."""
+    """A memory that the request does not hold verbatim, with its size before and after."""
 
     kind: StepKind
     memory_id: int
@@ -141,7 +148,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens of a plan: the limit, what is left of it, what is beyond it, what the packs take together."""
+    """The token budget of a plan: limit, remainder, excess, and the total of its packs."""
 
     max_tokens: int
     remaining_tokens: int
@@ -163,7 +170,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Whether the guard on characters had to act, and the sizes around it."""
+    """Whether the limit on characters applied, and the sizes before and after."""
 
     applied: bool
     before_chars: int
@@ -174,8 +181,10 @@ class Truncation:
 class Plan:
     """The packs of one request, selected under a budget.
 
-    `messages` is what goes to the model; `forms` says how each message with a
-    memory was made from it; `steps` lists the memories that are not verbatim.
+    Attributes:
+        messages: The messages for the model.
+        forms: How each message with a memory was made from it.
+        steps: The memories that are not verbatim.
     """
 
     decisions: tuple[Decision, ...]
@@ -187,7 +196,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """The text of the included packs, in order, with nothing between them."""
+        """The text of all messages, joined without separators."""
         return "".join(message.content for message in self.messages)
 
     @property
@@ -197,10 +206,10 @@ class Plan:
 
     @property
     def trimmed(self) -> bool:
-        """True where anything was compacted, cut or skipped for a limit."""
+        """Whether a limit compacted, cut or skipped anything."""
         limits = (Reason.BUDGET, Reason.MAX_CHARS)
         return any(decision.reason in limits or decision.truncated for decision in self.decisions)
 
     def decision(self, pack: str) -> Decision | None:
-        """The decision on one pack, by its id."""
+        """Return the decision on a pack, by its id."""
         return next((decision for decision in self.decisions if decision.id == pack), None)

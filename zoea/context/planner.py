@@ -1,9 +1,8 @@
-"""One request of a turn: packs chosen, the turn compacted, I1 kept or refused with a reason.
+"""Plan one request of a turn: choose packs, compact the turn, respect the budget.
 
-The turn is replayed unit by unit (see `compaction.py`). Before the first answer
-packs are chosen as planner.md's rules say. From then on a choice changes only
-when the request has outgrown its budget, and then down to `HEADROOM` of it, so
-that a provider's cache is lost seldom (I5).
+The turn is replayed unit by unit (see `compaction.py`). Packs are chosen before the first answer.
+After that a choice changes only when the request outgrows its budget, and then down to
+`HEADROOM`, so that a provider's prompt cache is rarely lost.
 """
 
 from __future__ import annotations
@@ -26,6 +25,9 @@ from zoea.context.units import OmittedMemory, Unit, UnitKind
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage
 
+HEADROOM = 0.7
+"""The share of the budget that a compaction aims for."""
+_VERBATIM = (FULL, BARE, ORDER)
 _PARTS = {
     "system": ("the system prompt", "shorten the template's prompt"),
     "tools": ("the tool schemas", "allow fewer tools in the template"),
@@ -34,56 +36,35 @@ _PARTS = {
 }
 
 
-def refuse_plan(choices: Sequence[Candidate], bound: Limit, frozen: FrozenTurn) -> PlanError:
-    """The error for packs that must be there and take more than `bound` together."""
-    must = sorted((one for one in choices if one.size.tokens), key=lambda one: -one.size.tokens)
-    need = sum(choice.size.tokens for choice in must)
-    sizes = ", ".join(f"{_part(one)[0]} {one.size.tokens:,} ({one.size.chars:,} characters)" for one in must)
-    return PlanError(
-        f"The request needs at least {need:,} tokens and may have {max(bound.tokens, 0):,}. It must hold {sizes}.",
-        hint=f"Raise {bound.setting} to at least {raised_setting(bound, frozen, need):,}, or {_part(must[0])[1]}.",
-    )
-
-
-def _part(choice: Candidate) -> tuple[str, str]:
-    return _PARTS.get(choice.pack.id, (choice.pack.id, f"make the pack {choice.pack.id} shorter"))
-
-
-HEADROOM = 0.7
-"""The share of the budget that a compaction goes down to, where it can."""
-
-_VERBATIM = (FULL, BARE, ORDER)
-
-
 def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
-    """The plan of the turn's next request.
+    """Return the plan of the turn's next request.
 
     Raises:
-        PlanError: the parts that must be there cannot fit; it names them, their sizes and what to change.
-        KeyError: a need of the strategy has no answer.
+        PlanError: The required parts do not fit; the error names them, their sizes and a remedy.
+        KeyError: A need of the strategy has no answer.
     """
     bound = request_limit(frozen)
     scale = PackMeter(Counter(frozen.calibration))
-    choices = measure_packs(packs_of(frozen, answers), scale)
-    turn = next(choice for choice in choices if choice.pack.id == "turn")
-    others = [choice for choice in choices if choice is not turn]
+    candidates = measure_packs(packs_of(frozen, answers), scale)
+    turn = next(candidate for candidate in candidates if candidate.pack.id == "turn")
+    others = [candidate for candidate in candidates if candidate is not turn]
     units, left_out = turn_units(frozen, answers)
-    before = sum(choice.full.chars for choice in choices if choice.pack.counted is None)
+    before = sum(candidate.full.chars for candidate in candidates if candidate.pack.counted is None)
     state = _replay(units, turn, others, frozen, bound.tokens)
-    steps = _settle_turn(turn, state, scale, _why(bound))
-    _fit_required(choices, bound, frozen, scale)
-    _name_settings(choices, state, bound, frozen)
-    after = sum(choice.size.chars for choice in choices if choice.pack.counted is None)
-    applied = any(choice.reason is Reason.MAX_CHARS for choice in choices)
-    plan = build_plan(choices, bound.tokens, Truncation(applied, before, after))
-    reported = _past_steps(choices, answers, frozen) + [_left_out_step(one) for one in left_out] + steps
+    steps = _apply_compaction(turn, state, scale, _budget_reason(bound))
+    _fit_required(candidates, bound, frozen, scale)
+    _set_binding_settings(candidates, state, bound, frozen)
+    after = sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
+    applied = any(candidate.reason is Reason.MAX_CHARS for candidate in candidates)
+    plan = build_plan(candidates, bound.tokens, Truncation(applied, before, after))
+    reported = _report_past_memories(candidates, answers, frozen) + [_report_omitted(one) for one in left_out] + steps
     return replace(plan, steps=tuple(reported))
 
 
 def _replay(
     units: Sequence[Unit], turn: Candidate, others: Sequence[Candidate], frozen: FrozenTurn, budget: int
 ) -> CompactedTurn:
-    """The state of the turn, and of the other packs' choices, after everything that happened in it."""
+    """Replay the turn, and return its state; the other candidates are decided on the way."""
     state = CompactedTurn(frozen)
     shown = (message for message in turn.pack.full if isinstance(message, RequestMessage))
     opening = next((place for place, unit in enumerate(units) if _is_answer(unit)), len(units))
@@ -91,15 +72,15 @@ def _replay(
         state.add(unit, list(islice(shown, len(unit.memories) or 1)))
     choose_packs(others, budget, state.total)
     target = int(budget * HEADROOM)
-    required = sum(choice.size.tokens for choice in others if choice.is_required)
-    optional = sort_by_priority([choice for choice in others if not choice.is_required])
+    required = sum(candidate.size.tokens for candidate in others if candidate.is_required)
+    optional = sort_by_priority([candidate for candidate in others if not candidate.is_required])
     for unit in units[opening:]:
         state.add(unit, list(islice(shown, len(unit.memories) or 1)))
         must = required + state.total
-        if must + sum(choice.size.tokens for choice in optional) > budget:
+        if must + sum(candidate.size.tokens for candidate in optional) > budget:
             if must > budget:
-                state.relieve(target - required, budget - required)
-            _give_way(optional, target, required + state.total)
+                state.compact(target - required, budget - required)
+            _drop_optional(optional, target, required + state.total)
     return state
 
 
@@ -107,21 +88,21 @@ def _is_answer(unit: Unit) -> bool:
     return unit.kind in (UnitKind.SLICE, UnitKind.TEXT)
 
 
-def _give_way(optional: Sequence[Candidate], target: int, taken: int) -> None:
-    """Choose anew among what is still in, never back to more: what once gave way stays away for the turn."""
-    for choice in optional:
-        if choice.status is PackStatus.SKIPPED:
+def _drop_optional(optional: Sequence[Candidate], target: int, taken: int) -> None:
+    """Choose again among the packs still included; a pack is never enlarged within a turn."""
+    for candidate in optional:
+        if candidate.status is PackStatus.SKIPPED:
             continue
-        if taken + choice.size.tokens > target:
-            if choice.has_compact and taken + choice.compact.tokens <= target:
-                choice.take(Variant.COMPACT, Reason.BUDGET)
+        if taken + candidate.size.tokens > target:
+            if candidate.has_compact and taken + candidate.compact.tokens <= target:
+                candidate.take(Variant.COMPACT, Reason.BUDGET)
             else:
-                choice.skip(Reason.BUDGET)
-        taken += choice.size.tokens
+                candidate.skip(Reason.BUDGET)
+        taken += candidate.size.tokens
 
 
-def _settle_turn(turn: Candidate, state: CompactedTurn, scale: PackMeter, why: Reason) -> list[PlanStep]:
-    """Put the compacted turn in the place of the full one."""
+def _apply_compaction(turn: Candidate, state: CompactedTurn, scale: PackMeter, why: Reason) -> list[PlanStep]:
+    """Replace the turn's full form by the compacted one; return the changes."""
     steps = state.steps()
     turn.take(Variant.FULL, Reason.REQUIRED)
     turn.truncated = bool(steps)
@@ -132,54 +113,73 @@ def _settle_turn(turn: Candidate, state: CompactedTurn, scale: PackMeter, why: R
     return steps
 
 
-def _fit_required(choices: Sequence[Candidate], bound: Limit, frozen: FrozenTurn, scale: PackMeter) -> None:
-    """Cut required packs without `preserve` where the rest cannot give more; else refuse."""
+def _fit_required(candidates: Sequence[Candidate], bound: Limit, frozen: FrozenTurn, scale: PackMeter) -> None:
+    """Cut required packs without `preserve` until all fits, or raise PlanError."""
     counter = Counter(frozen.calibration)
-    loose = [one for one in choices if one.is_required and not one.pack.preserve and isinstance(one.body, str)]
-    for choice in sorted(loose, key=lambda one: (-one.size.chars, -one.index)):
-        excess = sum(one.size.tokens for one in choices) - bound.tokens
-        keep = counter.chars_within(choice.size.tokens - excess)
+    loose = [one for one in candidates if one.is_required and not one.pack.preserve and isinstance(one.body, str)]
+    for candidate in sorted(loose, key=lambda one: (-one.size.chars, -one.index)):
+        excess = sum(one.size.tokens for one in candidates) - bound.tokens
+        keep = counter.chars_within(candidate.size.tokens - excess)
         while excess > 0 and keep > 0:
-            cut_candidate(choice, keep, _why(bound), scale)
-            excess = sum(one.size.tokens for one in choices) - bound.tokens
+            cut_candidate(candidate, keep, _budget_reason(bound), scale)
+            excess = sum(one.size.tokens for one in candidates) - bound.tokens
             keep -= 1  # rounding may have left a token too many
-    if sum(one.size.tokens for one in choices) > bound.tokens:
-        raise refuse_plan(choices, bound, frozen)
+    if sum(one.size.tokens for one in candidates) > bound.tokens:
+        raise refuse_plan(candidates, bound, frozen)
 
 
-def _why(bound: Limit) -> Reason:
+def _budget_reason(bound: Limit) -> Reason:
     return Reason.MAX_CHARS if bound.setting == "max_chars" else Reason.BUDGET
 
 
-def _name_settings(choices: Sequence[Candidate], state: CompactedTurn, bound: Limit, frozen: FrozenTurn) -> None:
-    """Say for each pack that is not whole which setting, at which value, would have kept it."""
+def refuse_plan(candidates: Sequence[Candidate], bound: Limit, frozen: FrozenTurn) -> PlanError:
+    """Build the error for required packs that exceed the limit together."""
+    must = sorted((one for one in candidates if one.size.tokens), key=lambda one: -one.size.tokens)
+    need = sum(candidate.size.tokens for candidate in must)
+    sizes = ", ".join(f"{_part(one)[0]} {one.size.tokens:,} ({one.size.chars:,} characters)" for one in must)
+    return PlanError(
+        f"The request needs at least {need:,} tokens and may have {max(bound.tokens, 0):,}. It must hold {sizes}.",
+        hint=f"Raise {bound.setting} to at least {raised_setting(bound, frozen, need):,}, or {_part(must[0])[1]}.",
+    )
+
+
+def _part(candidate: Candidate) -> tuple[str, str]:
+    return _PARTS.get(candidate.pack.id, (candidate.pack.id, f"make the pack {candidate.pack.id} shorter"))
+
+
+def _set_binding_settings(
+    candidates: Sequence[Candidate], state: CompactedTurn, bound: Limit, frozen: FrozenTurn
+) -> None:
+    """Record for each shortened pack the setting and value that would have kept it whole."""
     longest = max((one.before_chars for one in state.steps() if one.kind is StepKind.LIMIT), default=0)
-    taken = state.grown + sum(one.full.tokens for one in choices if one.is_required and one.pack.id != "turn")
-    for choice in sort_by_priority(choices):
-        if not choice.is_required:
-            taken += choice.full.tokens
-        if choice.reason is Reason.BUDGET:
-            choice.reason = _why(bound)
-        if choice.reason in (Reason.BUDGET, Reason.MAX_CHARS):
-            choice.setting = f"{bound.setting} = {raised_setting(bound, frozen, taken)}"
-        elif choice.truncated:
-            choice.setting = f"max_result_chars = {longest}"
+    taken = state.grown + sum(one.full.tokens for one in candidates if one.is_required and one.pack.id != "turn")
+    for candidate in sort_by_priority(candidates):
+        if not candidate.is_required:
+            taken += candidate.full.tokens
+        if candidate.reason is Reason.BUDGET:
+            candidate.reason = _budget_reason(bound)
+        if candidate.reason in (Reason.BUDGET, Reason.MAX_CHARS):
+            candidate.setting = f"{bound.setting} = {raised_setting(bound, frozen, taken)}"
+        elif candidate.truncated:
+            candidate.setting = f"max_result_chars = {longest}"
 
 
-def _past_steps(choices: Sequence[Candidate], answers: Mapping[Need, NeedAnswer], frozen: FrozenTurn) -> list[PlanStep]:
-    """The memories of earlier turns that stand in the request shortened."""
+def _report_past_memories(
+    candidates: Sequence[Candidate], answers: Mapping[Need, NeedAnswer], frozen: FrozenTurn
+) -> list[PlanStep]:
+    """Report the memories of earlier turns that are shortened in the request."""
     memories = {memory.id: memory for answer in answers.values() if isinstance(answer, tuple) for memory in answer}
     steps = []
-    for choice in choices:
-        if choice.status is PackStatus.SKIPPED or choice.pack.id == "turn":
+    for candidate in candidates:
+        if candidate.status is PackStatus.SKIPPED or candidate.pack.id == "turn":
             continue
-        for memory_id, form in choice.forms.items():
+        for memory_id, form in candidate.forms.items():
             if form not in _VERBATIM:
-                reported = build_step(memories[memory_id], form, frozen.max_result_chars, choice.pack.id)
+                reported = build_step(memories[memory_id], form, frozen.max_result_chars, candidate.pack.id)
                 if reported.after_chars < reported.before_chars:
                     steps.append(reported)
     return steps
 
 
-def _left_out_step(one: OmittedMemory) -> PlanStep:
+def _report_omitted(one: OmittedMemory) -> PlanStep:
     return PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0)

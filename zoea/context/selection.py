@@ -1,7 +1,6 @@
-"""The guard on characters: planner.md, "Selection", rule 6.
+"""Select packs under a token budget and a limit on characters.
 
-It acts only where the chosen packs are longer than `max_chars` together, and
-stops as soon as they fit. Whatever it touches has the reason `max_chars`.
+`plan` is the public entry. `choose_packs` and `enforce_max_chars` also serve `plan_turn`.
 """
 
 from __future__ import annotations
@@ -18,36 +17,9 @@ from zoea.model.enums import Role
 from zoea.model.errors import SettingsError
 from zoea.model.request import RequestMessage
 
-# The guard on characters (rule 6) is in `guard.py`. Nothing here knows what a pack is about.
-
 DEFAULT_MAX_TOKENS = 100_000
 DEFAULT_MAX_CHARS = 500_000
-
-
-def choose_packs(choices: Sequence[Candidate], max_tokens: int, taken: int = 0) -> None:
-    """Rules 1 to 4: decide each pack under the budget, of which `taken` is spent already."""
-    for choice in sort_by_priority(choices):
-        _decide(choice, max_tokens - taken)
-        if choice.reason is Reason.BUDGET:
-            choice.setting = f"max_tokens = {taken + choice.full.tokens}"
-        taken += choice.size.tokens
-
-
-def _decide(choice: Candidate, remaining: int) -> None:
-    full, compact = choice.full.tokens, choice.compact.tokens
-    if not choice.pack.full and not choice.has_compact and choice.pack.counted is None:
-        choice.skip(Reason.EMPTY)
-    elif choice.is_required:
-        if full > remaining and choice.has_compact and (compact <= remaining or compact < full):
-            choice.take(Variant.COMPACT, Reason.BUDGET)
-        else:
-            choice.take(Variant.FULL, Reason.REQUIRED)
-    elif full <= remaining:
-        choice.take(Variant.FULL, Reason.FITS)
-    elif choice.has_compact and compact <= remaining:
-        choice.take(Variant.COMPACT, Reason.BUDGET)
-    else:
-        choice.skip(Reason.BUDGET)
+_LOWEST_FIRST = {priority: -rank for rank, priority in enumerate(Priority)}
 
 
 def plan(
@@ -57,31 +29,31 @@ def plan(
     max_chars: int | str | None = None,
     count: TextCounter | None = None,
 ) -> Plan:
-    """Select packs under a budget (planner.md, "Selection").
+    """Select packs under a budget.
 
     Args:
-        packs: In the order in which they shall stand.
-        max_tokens: The budget; None or 0 is 100,000; a numeric string is read as a number.
-        max_chars: The guard on the total; None or 0 is 500,000.
-        count: Tokens of a text; `ceil(chars / 4)` by default. A `Counter` also sees what messages carry beside text.
+        packs: The packs in the order they have in the request.
+        max_tokens: The budget; None or 0 means 100,000. Numeric strings are accepted.
+        max_chars: The limit on all characters; None or 0 means 500,000.
+        count: Counts the tokens of a text, `ceil(chars / 4)` by default. A `Counter` also counts calls and reasoning.
 
     Raises:
-        SettingsError: a limit or a priority that is none.
+        SettingsError: A limit or a priority is invalid.
     """
     budget = parse_limit(max_tokens, "max_tokens", DEFAULT_MAX_TOKENS)
     most_chars = parse_limit(max_chars, "max_chars", DEFAULT_MAX_CHARS)
     scale = PackMeter(count)
-    choices = measure_packs(packs, scale)
-    choose_packs(choices, budget)
-    truncation = enforce_max_chars(choices, most_chars, scale)
-    return build_plan(choices, budget, truncation)
+    candidates = measure_packs(packs, scale)
+    choose_packs(candidates, budget)
+    truncation = enforce_max_chars(candidates, most_chars, scale)
+    return build_plan(candidates, budget, truncation)
 
 
 def parse_limit(value: object, name: str, default: int) -> int:
-    """A limit as a setting, request or environment gives it.
+    """Parse a limit from a setting, request or environment variable.
 
     Raises:
-        SettingsError: anything that is no whole number of 0 or more; nothing ever means "unlimited".
+        SettingsError: The value is not a whole number of 0 or more. No value means "unlimited".
     """
     match value:
         case None:
@@ -102,12 +74,105 @@ def parse_limit(value: object, name: str, default: int) -> int:
     return number or default
 
 
+def choose_packs(candidates: Sequence[Candidate], max_tokens: int, taken: int = 0) -> None:
+    """Decide each pack under the budget, of which `taken` tokens are already spent.
+
+    Packs are taken by priority, then declaration order: in full if they fit, else compact, else skipped.
+    Required packs are always taken.
+    """
+    for candidate in sort_by_priority(candidates):
+        _decide(candidate, max_tokens - taken)
+        if candidate.reason is Reason.BUDGET:
+            candidate.setting = f"max_tokens = {taken + candidate.full.tokens}"
+        taken += candidate.size.tokens
+
+
+def _decide(candidate: Candidate, remaining: int) -> None:
+    full, compact = candidate.full.tokens, candidate.compact.tokens
+    if not candidate.pack.full and not candidate.has_compact and candidate.pack.counted is None:
+        candidate.skip(Reason.EMPTY)
+    elif candidate.is_required:
+        if full > remaining and candidate.has_compact and (compact <= remaining or compact < full):
+            candidate.take(Variant.COMPACT, Reason.BUDGET)
+        else:
+            candidate.take(Variant.FULL, Reason.REQUIRED)
+    elif full <= remaining:
+        candidate.take(Variant.FULL, Reason.FITS)
+    elif candidate.has_compact and compact <= remaining:
+        candidate.take(Variant.COMPACT, Reason.BUDGET)
+    else:
+        candidate.skip(Reason.BUDGET)
+
+
+def enforce_max_chars(candidates: Sequence[Candidate], max_chars: int, scale: PackMeter) -> Truncation:
+    """Shrink the chosen packs until their total is at most `max_chars`.
+
+    First optional packs become compact, then they are skipped, lowest priority first. Then required
+    packs are cut, those without `preserve` first. Each change has the reason `max_chars`.
+    """
+    before = _total(candidates)
+    if before <= max_chars:
+        return Truncation(False, before, before)
+    optional = sorted(
+        (one for one in candidates if not one.is_required and one.status is PackStatus.INCLUDED),
+        key=lambda one: (_LOWEST_FIRST[one.priority], -one.index),
+    )
+    for candidate in optional:
+        if _total(candidates) <= max_chars:
+            break
+        if (
+            candidate.variant is Variant.FULL
+            and candidate.has_compact
+            and candidate.compact.chars < candidate.size.chars
+        ):
+            candidate.take(Variant.COMPACT, Reason.MAX_CHARS)
+            candidate.setting = f"max_chars = {before}"
+    for candidate in optional:
+        if _total(candidates) <= max_chars:
+            break
+        candidate.skip(Reason.MAX_CHARS)
+        candidate.setting = f"max_chars = {before}"
+    required = sorted(
+        (
+            one
+            for one in candidates
+            if one.is_required and one.status is PackStatus.INCLUDED and one.pack.counted is None
+        ),
+        key=lambda one: (one.pack.preserve, -one.size.chars, -one.index),
+    )
+    for candidate in required:
+        excess = _total(candidates) - max_chars
+        if excess <= 0:
+            break
+        if cut_candidate(candidate, candidate.size.chars - excess, Reason.MAX_CHARS, scale):
+            candidate.setting = f"max_chars = {before}"
+    return Truncation(True, before, _total(candidates))
+
+
+def _total(candidates: Sequence[Candidate]) -> int:
+    return sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
+
+
+def cut_candidate(candidate: Candidate, keep: int, reason: Reason, scale: PackMeter) -> bool:
+    """Cut the body of a candidate to `keep` characters; return False if nothing changed.
+
+    Text is cut at its end; messages are shortened by `shrink_messages`.
+    """
+    body = candidate.body
+    short = cut_end(body, max(keep, 0)) if isinstance(body, str) else shrink_messages(body, max(keep, 0), scale)
+    if short == body:
+        return False
+    candidate.cut_to(short, scale.body(short), reason)
+    return True
+
+
 def shrink_messages(
     messages: tuple[RequestMessage, ...], max_chars: int, scale: PackMeter
 ) -> tuple[RequestMessage, ...]:
-    """The messages in at most `max_chars` characters where that can be, else as short as they get.
+    """Shorten messages to `max_chars` characters, or as far as possible.
 
-    User and system messages, texts and calls of unfolded slices stay as they are.
+    Cuts tool results, then folds complete slices, oldest first, except the last. User and system
+    messages, texts, and calls of slices that are not folded stay unchanged.
     """
     out = list(messages)
     excess = scale.body(messages).chars - max_chars
@@ -122,7 +187,7 @@ def shrink_messages(
 
 
 def _fold(messages: tuple[RequestMessage, ...], max_chars: int, scale: PackMeter) -> tuple[RequestMessage, ...]:
-    """Fold complete slices, oldest first, never the last, until the rest fits."""
+    """Fold complete slices, oldest first, never the last one, until the total fits."""
     while scale.body(messages).chars > max_chars:
         spans = _slices(messages)
         for start, end in spans[:-1]:
@@ -138,60 +203,10 @@ def _fold(messages: tuple[RequestMessage, ...], max_chars: int, scale: PackMeter
 
 
 def _slices(messages: Sequence[RequestMessage]) -> list[tuple[int, int]]:
-    """Where the complete slices start and end (exclusive)."""
+    """Return (start, end) of each complete slice; `end` is exclusive."""
     spans = []
     for start, message in enumerate(messages):
         end = start + 1 + len(message.calls)
         if message.calls and [one.call_id for one in messages[start + 1 : end]] == [call.id for call in message.calls]:
             spans.append((start, end))
     return spans
-
-
-_LOWEST_FIRST = {priority: -rank for rank, priority in enumerate(Priority)}
-
-
-def enforce_max_chars(choices: Sequence[Candidate], max_chars: int, scale: PackMeter) -> Truncation:
-    """Make the chosen packs fit, where their total exceeds `max_chars`."""
-    before = _total(choices)
-    if before <= max_chars:
-        return Truncation(False, before, before)
-    optional = sorted(
-        (one for one in choices if not one.is_required and one.status is PackStatus.INCLUDED),
-        key=lambda one: (_LOWEST_FIRST[one.priority], -one.index),
-    )
-    for choice in optional:
-        if _total(choices) <= max_chars:
-            break
-        if choice.variant is Variant.FULL and choice.has_compact and choice.compact.chars < choice.size.chars:
-            choice.take(Variant.COMPACT, Reason.MAX_CHARS)
-            choice.setting = f"max_chars = {before}"
-    for choice in optional:
-        if _total(choices) <= max_chars:
-            break
-        choice.skip(Reason.MAX_CHARS)
-        choice.setting = f"max_chars = {before}"
-    required = sorted(
-        (one for one in choices if one.is_required and one.status is PackStatus.INCLUDED and one.pack.counted is None),
-        key=lambda one: (one.pack.preserve, -one.size.chars, -one.index),
-    )
-    for choice in required:
-        excess = _total(choices) - max_chars
-        if excess <= 0:
-            break
-        if cut_candidate(choice, choice.size.chars - excess, Reason.MAX_CHARS, scale):
-            choice.setting = f"max_chars = {before}"
-    return Truncation(True, before, _total(choices))
-
-
-def cut_candidate(choice: Candidate, keep: int, reason: Reason, scale: PackMeter) -> bool:
-    """Cut what a choice holds to `keep` characters: texts at their end, messages as messages. False if it stays."""
-    body = choice.body
-    short = cut_end(body, max(keep, 0)) if isinstance(body, str) else shrink_messages(body, max(keep, 0), scale)
-    if short == body:
-        return False
-    choice.cut_to(short, scale.body(short), reason)
-    return True
-
-
-def _total(choices: Sequence[Candidate]) -> int:
-    return sum(choice.size.chars for choice in choices if choice.pack.counted is None)

@@ -1,4 +1,4 @@
-"""The current turn and the tools as packs: the same in every strategy, and never left out (planner.md)."""
+"""Build the packs of the current turn and the tools, which every strategy requires."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from zoea.model.values import Memory
 
 
 def turn_units(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[list[Unit], list[OmittedMemory]]:
-    """The turn's parts in order (a nudge first where one opened it, notes where Zoea put them), and what is no part.
+    """Return the turn's units in order, and the memories that are part of none.
+
+    A nudge that opened the turn comes first; notes stand at their recorded places.
 
     Raises:
-        PlanError: nothing asks for an answer: no prompt, no nudge.
+        PlanError: The turn has neither a prompt nor a nudge.
     """
     answer = answers[TurnSoFar(frozen.turn_id)]
     record = answer if isinstance(answer, TurnRecord) else TurnRecord(answer)
@@ -36,7 +38,7 @@ def turn_units(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
 
 
 def turn_pack(frozen: FrozenTurn, units: list[Unit]) -> Pack:
-    """The current turn, complete: the last pack of messages."""
+    """Return the complete current turn, the last pack of messages."""
     messages: list[RequestMessage] = []
     forms: dict[int, Form] = {}
     for unit in units:
@@ -49,12 +51,12 @@ def turn_pack(frozen: FrozenTurn, units: list[Unit]) -> Pack:
 
 
 def tools_pack(frozen: FrozenTurn) -> Pack:
-    """The tool schemas: counted, shown to the person, no message."""
+    """Return the tool schemas: counted and explained, but without messages."""
     return Pack("tools", "tools", Priority.REQUIRED, (), preserve=True, counted=frozen.tools_tokens)
 
 
 def first_form(memory: Memory, max_result_chars: int) -> Form:
-    """How a memory of the current turn goes in before any compaction."""
+    """Return the form of a memory of the current turn before any compaction."""
     if memory.role is Role.TOOL and len(memory.content) > max_result_chars:
         return Form(FormKind.CUT, max_result_chars)
     return FULL

@@ -1,9 +1,8 @@
-"""Reading memories as prompts, loop slices and answers: nothing else knows how they hang together.
+"""Group memories into prompts, loop slices, answers and notes.
 
-A loop slice is one assistant message with calls and all of its results, in call
-order whatever order they arrived in. What cannot be part of a valid request
-(a call whose result is missing, a result without its call, an answer cut off in
-the middle) is named, never silently dropped (I2, I7).
+A loop slice is an assistant message with calls and all their results, in call order. Memories that
+no valid request can hold (a call without result, a result without call, a partial answer) are
+returned with a reason, never dropped silently.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from zoea.model.values import Memory
 
 
 class UnitKind(StrEnum):
+    """The kind of a unit."""
+
     PROMPT = "prompt"
     SLICE = "slice"
     TEXT = "text"
@@ -29,8 +30,8 @@ class UnitKind(StrEnum):
 class Unit:
     """A part of a conversation that is shown whole or not at all.
 
-    `first` and `last` are the sequence numbers it occupies; a slice's reach over
-    its results. A NOTE has no memories but a `text`.
+    `first` and `last` are the sequence numbers it covers, including a slice's results. A NOTE has
+    `text` and no memories.
     """
 
     kind: UnitKind
@@ -42,15 +43,15 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class OmittedMemory:
-    """A memory that no valid request can hold, and why."""
+    """A memory that no valid request can hold, with the reason."""
 
     memory: Memory
     kind: StepKind
 
 
 def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemory]]:
-    """The units of one turn, or of a stretch of several, in conversation order."""
-    ordered = sorted(memories, key=_place)
+    """Return the units of one or several turns in conversation order, and the omitted memories."""
+    ordered = sorted(memories, key=_conversation_order)
     results: dict[int, Memory] = {}
     left_out: list[OmittedMemory] = []
     for memory in ordered:
@@ -63,7 +64,7 @@ def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemo
     for memory in ordered:
         match memory.role:
             case Role.ASSISTANT:
-                unit = _assistant(memory, results, left_out)
+                unit = _read_answer(memory, results, left_out)
                 if unit is not None:
                     units.append(unit)
             case Role.USER:
@@ -74,12 +75,12 @@ def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemo
     return units, left_out
 
 
-def _place(memory: Memory) -> tuple[int, int]:
+def _conversation_order(memory: Memory) -> tuple[int, int]:
     return memory.turn_number, memory.seq
 
 
-def _assistant(memory: Memory, results: dict[int, Memory], left_out: list[OmittedMemory]) -> Unit | None:
-    """The unit that an assistant memory opens; takes its results out of `results`."""
+def _read_answer(memory: Memory, results: dict[int, Memory], left_out: list[OmittedMemory]) -> Unit | None:
+    """Return the unit an assistant memory opens; remove its results from `results`."""
     own = [result for call in memory.calls if (result := results.pop(call.id, None)) is not None]
     if memory.partial or len(own) < len(memory.calls):
         why = StepKind.PARTIAL if memory.partial else StepKind.INCOMPLETE
@@ -91,24 +92,24 @@ def _assistant(memory: Memory, results: dict[int, Memory], left_out: list[Omitte
 
 
 def insert_notes(units: Sequence[Unit], notes: Sequence[Note]) -> list[Unit]:
-    """The units with each note after the unit its place lies in, so never between a call and its results."""
+    """Insert each note after the unit that covers its place, never inside a slice."""
     if not notes:
         return list(units)
     waiting = sorted(notes, key=lambda note: (note.after_seq, note.kind))
     out: list[Unit] = []
     for unit in units:
         while waiting and waiting[0].after_seq < unit.first:
-            out.append(_noted(waiting.pop(0)))
+            out.append(_note_unit(waiting.pop(0)))
         out.append(unit)
-    return out + [_noted(note) for note in waiting]
+    return out + [_note_unit(note) for note in waiting]
 
 
-def _noted(note: Note) -> Unit:
+def _note_unit(note: Note) -> Unit:
     return Unit(UnitKind.NOTE, note.after_seq, note.after_seq, text=note.content)
 
 
 def drop_last_answer(units: list[Unit]) -> tuple[list[Unit], list[OmittedMemory]]:
-    """A request asks for the next answer: answers that nothing follows yet are not part of it."""
+    """Remove trailing answers: a request asks for the next answer, so nothing may follow the last one."""
     end = len(units)
     while end and units[end - 1].kind is UnitKind.TEXT:
         end -= 1
@@ -116,7 +117,7 @@ def drop_last_answer(units: list[Unit]) -> tuple[list[Unit], list[OmittedMemory]
 
 
 def latest_slice(memories: Iterable[Memory], window: int) -> Unit | None:
-    """The latest complete slice whose call is among the `window` newest of these memories."""
+    """Return the latest complete slice with its call among the `window` newest memories."""
     everything = list(memories)
     if len(everything) > window:
         newest = {memory.id for memory in sorted(everything, key=lambda memory: memory.id)[-window:]}

@@ -1,4 +1,4 @@
-"""The strategies by name: each a pair of pure functions, `needs` and `packs`."""
+"""The strategies by name: each is a pair of pure functions, `needs` and `packs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zoea.model.errors import PlanError
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How a mysis's packs are made."""
+    """The two functions that make a mysis's packs."""
 
     name: str
     needs: Callable[[FrozenTurn], tuple[Need, ...]]
@@ -25,21 +25,21 @@ STRATEGIES: dict[str, Strategy] = {"turns": Strategy("turns", turns.needs, turns
 
 
 def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
-    """What the turn's strategy wants to know, for one read of the store.
+    """Return what the turn's strategy reads from the store.
 
     Raises:
-        PlanError: a strategy or a version of the rules that this Zoea does not have.
+        PlanError: The strategy or the version of the planning rules is unknown.
     """
-    return strategy(frozen).needs(frozen)
+    return find_strategy(frozen).needs(frozen)
 
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
-    """The packs of the turn's next request, in the order in which they stand. Raises as `needs` does."""
-    return strategy(frozen).packs(frozen, answers)
+    """Return the packs of the next request, in order. Raises as `needs` does."""
+    return find_strategy(frozen).packs(frozen, answers)
 
 
-def strategy(frozen: FrozenTurn) -> Strategy:
-    """The strategy that a turn was opened with."""
+def find_strategy(frozen: FrozenTurn) -> Strategy:
+    """Return the strategy that a turn was opened with."""
     if frozen.plan_version != PLAN_VERSION:
         raise PlanError(
             f"Turn {frozen.turn_number} was opened under planning rules {frozen.plan_version}; "

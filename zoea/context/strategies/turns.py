@@ -1,7 +1,6 @@
-"""Strategy `turns`: the order of turns.md, "Composition", made from frozen values and answers.
+"""The strategy `turns`: the current turn, and the parts of the past it needs.
 
-A pack of a later kind (`inherited`, from a fork) is one more function in the
-list of `packs`, between the system prompt and the standing order.
+Order of packs: system prompt, standing order, latest slice, last answer, situation, turn, tools.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SITUATION_COMPACT = 200
 
 
 def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
-    """What the strategy reads: the turn, and of the past a slice, an answer, in a nudged turn the standing order."""
+    """Return the reads: the turn, the latest slice, the last answer, and the standing order if nudged."""
     wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
     if frozen.before:
         wanted.append(LatestSlice(frozen.before, frozen.scan_window))
@@ -36,7 +35,7 @@ def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
 
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
-    """The packs of a request, in the order in which they stand."""
+    """Return the packs of a request, in order."""
     made = [_system(frozen), _order(frozen, answers), _history(frozen, answers), _said(frozen, answers)]
     units, _ = turn_units(frozen, answers)
     made += [_situation(frozen), turn_pack(frozen, units), tools_pack(frozen)]
@@ -48,7 +47,7 @@ def _system(frozen: FrozenTurn) -> Pack:
 
 
 def _order(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
-    """The standing order: only a nudged turn, which has no prompt of its own, needs it."""
+    """Return the standing order for a nudged turn, which has no prompt of its own."""
     if not frozen.is_nudged:
         return None
     found = _memories(answers, StandingOrder(frozen.before)) if frozen.before else ()
@@ -82,7 +81,7 @@ def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
 
 
 def _said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
-    """The final answer of the turn before: what the mysis said it would do is not lost with its turn."""
+    """Return the final answer of the previous turn, which may hold the mysis's intentions."""
     if not frozen.keep_answer:
         return None
     found = _memories(answers, LastAnswer(frozen.before)) if frozen.before else ()
@@ -104,7 +103,7 @@ def _said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None
 
 
 def _is_final(memory: Memory, frozen: FrozenTurn) -> bool:
-    """An answer ends its turn if it has no calls; one that was cut off is no answer."""
+    """Return whether a memory is a complete final answer of the previous turn."""
     is_answer = memory.role is Role.ASSISTANT and not memory.calls and not memory.partial
     return is_answer and bool(memory.content) and memory.turn_number == frozen.turn_number - 1
 
@@ -120,7 +119,7 @@ def _situation(frozen: FrozenTurn) -> Pack:
 
 
 def _past_form(memory: Memory, max_result_chars: int) -> Form:
-    """A memory of an earlier turn: its reasoning is not replayed."""
+    """Return the form for a memory of an earlier turn; its reasoning is not replayed."""
     return BARE if memory.role is Role.ASSISTANT else first_form(memory, max_result_chars)
 
 
