@@ -121,8 +121,8 @@ async def run(memories: int, myses: int, count: int) -> int:
         where = Places(data=Path(folder) / "data", config=Path(folder) / "config", runtime=Path(folder))
         where.make_data()
         build(where.database, Words(), memories)
-        wishes = SwarmOptions(providers={"scripted": model}, overrides=SETTINGS)
-        async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+        swarm_options = SwarmOptions(providers={"scripted": model}, overrides=SETTINGS)
+        async with running_swarm(where, lambda: None, options=swarm_options) as swarm:
             ids = [(await swarm.create(f"w{number}")).id for number in range(myses)]
             writing = [asyncio.create_task(keep_writing(swarm, mysis_id, words)) for mysis_id in ids]
             token = Tokens(Credentials(where.credentials)).new("bench", TokenScope.READ, 1)

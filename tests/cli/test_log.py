@@ -66,10 +66,10 @@ class TestStored:
     @pytest.fixture(autouse=True)
     def _stored(self) -> None:
         async def talk() -> None:
-            wishes = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+            swarm_options = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
             where = places()
             where.make_data()
-            async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+            async with running_swarm(where, lambda: None, options=swarm_options) as swarm:
                 await swarm.create("alpha")
                 await swarm.send("alpha", "Mine the belt")
                 await swarm.wait("alpha", timeout_s=20)

@@ -32,7 +32,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
 
     @asynccontextmanager
     async def running(
-        _where: Places, on_shutdown: Callable[[], None], *, wishes: compose.SwarmOptions
+        _where: Places, on_shutdown: Callable[[], None], *, options: compose.SwarmOptions
     ) -> AsyncIterator[SwarmApi]:
         swarm.on_shutdown = on_shutdown
         yield swarm

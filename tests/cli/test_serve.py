@@ -28,16 +28,16 @@ ADDRESS = re.compile(r"The cockpit is at http://127\.0\.0\.1:\d+/[\w-]{43,}/\n")
 @pytest.fixture(autouse=True)
 def _once_announced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """What is done once the address is printed."""
-    wishes: list[Callable[[], object]] = []
+    swarm_options: list[Callable[[], object]] = []
     real = serve_session._announce
 
     def announce(*given: Any) -> None:
         real(*given)
-        for wish in wishes:
+        for wish in swarm_options:
             wish()
 
     monkeypatch.setattr(serve_session, "_announce", announce)
-    return wishes
+    return swarm_options
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
 
     @asynccontextmanager
     async def running(
-        _where: Places, on_shutdown: Callable[[], None], *, wishes: compose.SwarmOptions
+        _where: Places, on_shutdown: Callable[[], None], *, options: compose.SwarmOptions
     ) -> AsyncIterator[SwarmApi]:
         swarm.on_shutdown = on_shutdown
         yield swarm

@@ -84,8 +84,8 @@ async def answering_swarm(runtime: Path, folder: Path, **settings: Any) -> Async
     where = Places(data=folder / "data", config=folder / "config", runtime=runtime)
     where.make_data()
     overrides = {"swarm.default_provider": "scripted", "nudge.enabled": False, **settings}
-    wishes = SwarmOptions(providers=answering(), overrides=overrides)
-    async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+    swarm_options = SwarmOptions(providers=answering(), overrides=overrides)
+    async with running_swarm(where, lambda: None, options=swarm_options) as swarm:
         yield swarm
 
 

@@ -70,8 +70,8 @@ class HangingProvider:
 
 async def main(places: Places) -> None:
     provider = HangingProvider()
-    wishes = SwarmOptions(providers={"hanging": provider})
-    async with own_workspace(places, lambda where, end: running_swarm(where, end, wishes=wishes)) as owner:
+    swarm_options = SwarmOptions(providers={"hanging": provider})
+    async with own_workspace(places, lambda where, end: running_swarm(where, end, options=swarm_options)) as owner:
         owner.be_the_process(on_hangup=lambda: None)
         for model in ("mute", "stubborn", "tool:hang"):
             await owner.api.create(model.replace(":", "-"), provider="hanging", model=model, start=False)

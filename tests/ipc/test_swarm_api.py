@@ -39,8 +39,8 @@ async def commander(runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
     """The real thing: a database, the scripted provider, no upstreams, no nudges."""
     where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
     where.make_data()
-    wishes = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
-    async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+    swarm_options = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
+    async with running_swarm(where, lambda: None, options=swarm_options) as swarm:
         yield swarm
 
 

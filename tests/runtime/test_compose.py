@@ -36,8 +36,8 @@ def where(runtime: Path, tmp_path: Path) -> Places:
 
 
 @asynccontextmanager
-async def swarm_of(where: Places, wishes: SwarmOptions = REACTIVE) -> AsyncIterator[SwarmApi]:
-    async with running_swarm(where, lambda: None, wishes=wishes) as swarm:
+async def swarm_of(where: Places, options: SwarmOptions = REACTIVE) -> AsyncIterator[SwarmApi]:
+    async with running_swarm(where, lambda: None, options=options) as swarm:
         yield swarm
 
 
@@ -63,8 +63,8 @@ class TestSwarm:
 
     async def test_providers_can_be_brought_along(self, where: Places) -> None:
         provider = ScriptedProvider(name="mine")
-        wishes = SwarmOptions(providers={"mine": provider}, overrides={"nudge.enabled": False})
-        async with swarm_of(where, wishes) as swarm:
+        swarm_options = SwarmOptions(providers={"mine": provider}, overrides={"nudge.enabled": False})
+        async with swarm_of(where, swarm_options) as swarm:
             await swarm.create("alpha", provider="mine")
             await swarm.send("alpha", "Hello")
             await swarm.wait("alpha", timeout_s=20)

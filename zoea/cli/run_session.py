@@ -34,19 +34,20 @@ async def owned(options: RunOptions, where: Places) -> int:
         ZoeaError: where it cannot be opened.
     """
     from zoea.runtime.compose import SwarmOptions, running_swarm
-    from zoea.runtime.model_discovery import best_overrides
+    from zoea.runtime.model_discovery import load_run_settings
     from zoea.runtime.owner import own_workspace
     from zoea.runtime.world_scores import read_credits
 
     front = _front(options, where)
     parting = Parting.QUIT
-    wishes = SwarmOptions(world=options.world, overrides={} if options.provider else await best_overrides(where))
-    swarm_of = partial(running_swarm, wishes=wishes)
+    loaded = await load_run_settings(where, discover=not options.provider)
+    swarm_options = SwarmOptions(world=options.world, loaded=loaded)
+    swarm_of = partial(running_swarm, options=swarm_options)
     async with _until_open(own_workspace(where, swarm_of)) as owner:
         owner.be_the_process(on_hangup=detach_terminal)
         swarm = owner.api
         after = await asyncio.to_thread(read_newest_event, where.database)
-        await prepare_own_swarm(swarm, options, where)
+        await prepare_own_swarm(swarm, options, loaded.settings)
         if options.is_interactive:
             await front.say("Type help for what can be said; quit ends the swarm.")
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)

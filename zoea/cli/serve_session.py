@@ -46,13 +46,14 @@ async def served(options: RunOptions, where: Places, *, cockpit: tuple[str, ...]
 async def _over_own(door: BrowserServer, options: RunOptions, where: Places) -> None:
     """Own the workspace without a screen; browsers attach to it as to any other."""
     from zoea.runtime.compose import SwarmOptions, running_swarm
-    from zoea.runtime.model_discovery import best_overrides
+    from zoea.runtime.model_discovery import load_run_settings
     from zoea.runtime.owner import own_workspace
 
-    wishes = SwarmOptions(world=options.world, overrides={} if options.provider else await best_overrides(where))
-    async with own_workspace(where, partial(running_swarm, wishes=wishes)) as owner:
+    loaded = await load_run_settings(where, discover=not options.provider)
+    swarm_options = SwarmOptions(world=options.world, loaded=loaded)
+    async with own_workspace(where, partial(running_swarm, options=swarm_options)) as owner:
         owner.be_the_process(on_hangup=detach_terminal)
-        await prepare_own_swarm(owner.api, options, where)
+        await prepare_own_swarm(owner.api, options, loaded.settings)
         _announce(door, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()
         await close_within(CLOSING_S, door.close, "the door for browsers")

@@ -50,17 +50,19 @@ class SwarmOptions:
     Args:
         world: `reef` runs the sandbox world beside the swarm; a workspace that has it has it anyway.
         providers: Providers that are there already, by name; for tests and embedders.
-        overrides: The command line's word on settings, by dotted key.
+        overrides: Settings by dotted key, above all other layers.
+        loaded: The settings, if the caller has loaded them; `overrides` is not used then.
     """
 
     world: str = ""
     providers: Mapping[str, Provider] = field(default_factory=dict)
     overrides: Mapping[str, object] = field(default_factory=dict)
+    loaded: LoadedSettings | None = None
 
 
 @asynccontextmanager
 async def running_swarm(
-    places: Places, on_shutdown: Callable[[], None], *, wishes: SwarmOptions = SwarmOptions()
+    places: Places, on_shutdown: Callable[[], None], *, options: SwarmOptions = SwarmOptions()
 ) -> AsyncIterator[RunningSwarm]:
     """A swarm over the workspace's database. The caller holds the workspace's lock.
 
@@ -70,10 +72,12 @@ async def running_swarm(
         SettingsError: with every problem of every layer.
         StoreError: where the database cannot be opened.
     """
-    loaded = await asyncio.to_thread(load, places, overrides=wishes.overrides)
+    loaded = options.loaded
+    if loaded is None:
+        loaded = await asyncio.to_thread(load, places, overrides=options.overrides)
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        providers = ProviderSet(loaded.settings, places, clock, wishes.providers)
+        providers = ProviderSet(loaded.settings, places, clock, options.providers)
         secrets = await asyncio.to_thread(providers.secrets)
         stack.enter_context(logging_to(places.log, loaded.settings.log.level, secrets=secrets))
         for waiting in loaded.untrusted:
@@ -82,7 +86,7 @@ async def running_swarm(
         stack.push_async_callback(close_within, STORE_CLOSE_S, store.close, "the database")
         stack.push_async_callback(close_within, PROVIDERS_CLOSE_S, providers.close, "the providers")
         await _assign_accounts(places)
-        toolbox = _toolbox(loaded, places, wishes)
+        toolbox = _toolbox(loaded, places, options)
         stack.push_async_callback(close_within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
         door = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
         commander = await Commander.open(
@@ -121,11 +125,11 @@ async def _assign_accounts(places: Places) -> None:
         log.warning("the myses' accounts cannot be read: %s", problem)
 
 
-def _toolbox(loaded: LoadedSettings, places: Places, wishes: SwarmOptions) -> Toolbox:
+def _toolbox(loaded: LoadedSettings, places: Places, options: SwarmOptions) -> Toolbox:
     credentials = Credentials(places.credentials)
     upstreams = build_upstreams(loaded.settings, credentials)
     # A workspace that has the world keeps it: its myses would stand there without tools.
-    if wishes.world or places.world.exists():
+    if options.world or places.world.exists():
         upstreams = (*upstreams, world_upstream(loaded.settings, places))
     return Toolbox(
         upstreams,

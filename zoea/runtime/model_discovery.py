@@ -39,17 +39,18 @@ from zoea.settings.paths import Places
 _LOCAL = (ProviderType.EMBEDDED, ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
 
 
-async def best_overrides(where: Places, ports: Sequence[Port] = PORTS) -> dict[str, str]:
-    """Settings, by dotted key, that make a run use a model server found on this machine.
+async def load_run_settings(places: Places, *, discover: bool = True, ports: Sequence[Port] = PORTS) -> LoadedSettings:
+    """Load the settings of a run, with a model server found on this machine as the default provider.
 
-    Empty where settings name a provider or forbid looking (`swarm.discover`), and where no server has a model: then the
-    default provider or the autopilot serves.
+    Looks for no server if `discover` is False, the settings name a provider, or `swarm.discover` forbids it.
+    Without a server the default provider or the autopilot is used.
     """
-    loaded = await asyncio.to_thread(load, where)
+    loaded = await asyncio.to_thread(load, places)
     swarm = loaded.settings.swarm
-    if loaded.settings.provider or swarm.default_provider or not swarm.discover:
-        return {}
-    return (await build_discovery(loaded, ports).best()).overrides()
+    if not discover or loaded.settings.provider or swarm.default_provider or not swarm.discover:
+        return loaded
+    overrides = (await build_discovery(loaded, ports).best()).overrides()
+    return await asyncio.to_thread(load, places, overrides=overrides) if overrides else loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from zoea.settings.paths import Places
 if TYPE_CHECKING:
     from zoea.ipc.remote_swarm import RemoteSwarm
     from zoea.model.swarm_api import SwarmApi
+    from zoea.settings import Settings
 
 OPENING_S = 5.0
 """How long an owner that holds the workspace may take until its socket answers."""
@@ -87,13 +88,10 @@ async def prepare_swarm(swarm: SwarmApi, options: RunOptions) -> None:
         await swarm.start_all(left_running=True)
 
 
-async def prepare_own_swarm(swarm: SwarmApi, options: RunOptions, where: Places) -> None:
-    """As `prepare_swarm`, where this process has just opened the swarm: there `swarm.resume` is as good as asking."""
+async def prepare_own_swarm(swarm: SwarmApi, options: RunOptions, settings: Settings) -> None:
+    """As `prepare_swarm`, for a swarm that this process has just opened: `swarm.resume` starts the idle ones too."""
     if not (options.start_swarm or options.go_on):
-        from zoea.settings.layers import load  # the whole schema: not before the first paint
-
-        loaded = await asyncio.to_thread(load, where)
-        options = replace(options, start_swarm=loaded.settings.swarm.resume)
+        options = replace(options, start_swarm=settings.swarm.resume)
     await prepare_swarm(swarm, options)
 
 

@@ -113,12 +113,12 @@ async def looking(where: Places) -> AsyncIterator[Opened]:
 @asynccontextmanager
 async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
     # Everything below takes longer to import than the first paint may: it comes after it.
-    compose, found, owner = await asyncio.to_thread(_heavy)
-    overrides = {} if options.provider else await found.best_overrides(where)
-    wishes = compose.SwarmOptions(world=options.world, overrides=overrides)
+    compose, discovery, owner = await asyncio.to_thread(_heavy)
+    loaded = await discovery.load_run_settings(where, discover=not options.provider)
+    swarm_options = compose.SwarmOptions(world=options.world, loaded=loaded)
 
-    async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, wishes=wishes)) as owned:
-        await prepare_own_swarm(owned.api, options, where)
+    async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, options=swarm_options)) as owned:
+        await prepare_own_swarm(owned.api, options, loaded.settings)
         yield Opened(
             owned.api,
             where.database,
@@ -132,6 +132,6 @@ async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
 def _heavy() -> tuple[ModuleType, ModuleType, ModuleType]:
     """The composition root and what it pulls in."""
     from zoea.runtime import compose, owner
-    from zoea.runtime import model_discovery as found
+    from zoea.runtime import model_discovery as discovery
 
-    return compose, found, owner
+    return compose, discovery, owner
