@@ -30,7 +30,7 @@ def test_a_database_is_checked_and_mended(zoea: Zoea, where: Places) -> None:
         connection.execute("INSERT INTO memory_words(memory_words) VALUES ('delete-all')")
     bad = zoea("doctor")
     assert bad.code == 4
-    assert "not what is stored: memory_words" in bad.out
+    assert "differ from the stored rows: memory_words" in bad.out
     assert "zoea doctor --rebuild" in bad.out
     assert zoea("doctor", "--rebuild", "--json").json["is_good"] is True
 
@@ -38,7 +38,7 @@ def test_a_database_is_checked_and_mended(zoea: Zoea, where: Places) -> None:
 def test_a_vacuum_says_what_it_gave_back(zoea: Zoea, where: Places) -> None:
     (where.data / "blobs" / "00").mkdir(parents=True)
     (where.data / "blobs" / "00" / "00ff.zst").write_bytes(b"")
-    assert "1 in `blobs` belong to nothing" in zoea("doctor").out
+    assert "1 in `blobs` belong to no blob" in zoea("doctor").out
     assert zoea("vacuum", "--json").json["files"] == 1
     (where.data / "blobs" / "00" / "00ff.zst").write_bytes(b"")
     out = zoea("vacuum").out

@@ -153,7 +153,7 @@ def test_indexes_are_rebuilt(where: Places) -> None:
     with closing(sqlite3.connect(where.database)) as connection, connection:
         connection.execute("INSERT INTO memory_exact(memory_exact) VALUES ('delete-all')")
     problems = {finding.name: finding.problem for finding in maintenance.check_database(where, lambda what: None)}
-    assert problems["search"] == "not what is stored: memory_exact"
+    assert problems["search"] == "differ from the stored rows: memory_exact"
     said: list[str] = []
     maintenance.rebuild_indexes(where, said.append)
     assert said == ["Indexing memories: 200 of 200", "Merging the indexes"]

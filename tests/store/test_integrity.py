@@ -31,7 +31,7 @@ def db(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def problems(db: sqlite3.Connection, path: Path, *, whole: bool = True) -> list[str]:
-    return [f.name for f in inspect_database(db, path.parent, whole=whole, say=lambda what: None) if f.problem]
+    return [f.name for f in inspect_database(db, path.parent, whole=whole, report=lambda what: None) if f.problem]
 
 
 class TestCheckup:
@@ -39,7 +39,7 @@ class TestCheckup:
         remember(db, "iron ore", calls=[("mine", "{}")])
         put_blob(db, b"small")
         said: list[str] = []
-        found = list(inspect_database(db, path.parent, whole=True, say=said.append))
+        found = list(inspect_database(db, path.parent, whole=True, report=said.append))
         assert found == [IntegrityFinding(f.name, "", f.hint) for f in found]
         assert len(said) == 4
         assert problems(db, path, whole=False) == []

@@ -387,9 +387,9 @@ def test_existing_memories_are_indexed_when_the_database_is_brought_up_to_date(t
         remember(connection, "3 iron", mysis=2, role="tool", source="tool")
         broadcast(connection, "all to the iron")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("zoea.store.migrate._SAID_EVERY", 1)
+            patch.setattr("zoea.store.migrate._REPORT_EVERY", 1)
             patch.setattr("zoea.store.search.fts_index._BATCH", 1)
-            migrate(connection, path, say=said.append)
+            migrate(connection, path, report=said.append)
         assert said == ["Making memories searchable: 1 of 2", "Making memories searchable: 2 of 2"]
         check_indexes(connection)
         assert found(connection, MemoryQuery("iron")) == [2, 1]

@@ -116,10 +116,10 @@ def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
     """Look at the whole database; beside a running swarm, at what can be read. Raises StoreError."""
     try:
         with _alone(places) as connection, translate_errors():
-            yield from inspect_database(connection, places.data, whole=True, say=say)
+            yield from inspect_database(connection, places.data, whole=True, report=say)
     except WorkspaceHeld:
         with closing(open_reader(places.database)) as reader, translate_errors():
-            yield from inspect_database(reader, places.data, whole=False, say=say)
+            yield from inspect_database(reader, places.data, whole=False, report=say)
 
 
 def rebuild_indexes(places: Places, say: Say) -> None:

@@ -1,7 +1,6 @@
-"""The SQLite memory: one writer thread, readers beside it, migrations, blobs.
+"""The SQLite database: one writer thread, readers, migrations, blobs and search.
 
-Names are loaded when first asked for, so that `zoea.store.database_file` stays light for
-commands that only read.
+Names are imported on first use, so that `zoea.store.database_file` stays cheap for reading commands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Bytes stored once, found by what they are: images, long requests, what commits are made of.
+"""Store bytes once, by content: images, long requests, parts of commits.
 
-A blob is known by its BLAKE3 hash and kept as zstd: small ones in a row, those over
-1 MiB in a file beside the database (`blobs/ab/abcd….zst`), which is on disk before
-its row is. A file whose op was rolled back is an orphan, and does no harm.
+A blob is identified by its BLAKE3 hash and compressed with zstd. Up to 1 MiB it is kept in its row,
+else in a file beside the database (`blobs/ab/abcd….zst`), which is synced before the row is written.
+A file left by a rolled-back op is unused and harmless.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ SELECT = "SELECT hash, place, data FROM blob WHERE id = ?"
 
 
 def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
-    """The id of the blob with these bytes, stored unless it is there already. For use in an op.
+    """Return the id of the blob with these bytes, storing it if it is new. For use in an op.
 
-    Content that was redacted once stays so: the id is returned, the bytes are not kept.
+    A redacted blob stays redacted: its id is returned and the bytes are not kept.
 
-    Raises StoreFull where its file cannot be written.
+    Raises:
+        StoreFull: The file cannot be written.
     """
     digest = blake3(data).digest()
     found = connection.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()
@@ -48,14 +49,15 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
 
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
-    """The bytes of a blob, read through any connection to the database. Raises StoreError; see `unpack_blob`."""
+    """Return the bytes of a blob, through any connection to the database. Raises as `unpack_blob`."""
     return unpack_blob(_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
 
 
 def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tuple[bytes, str, bytes | None]]) -> bytes:
-    """The bytes that the rows of `SELECT` stand for.
+    """Return the bytes of the blob from the rows of `SELECT`.
 
-    Raises StoreError where the blob is missing, redacted, or not what its hash says.
+    Raises:
+        StoreError: The blob is missing, redacted, unreadable, or does not match its hash.
     """
     if not rows:
         raise StoreError(f"there is no blob {blob_id}")
@@ -81,13 +83,13 @@ def _directory(connection: sqlite3.Connection) -> Path:
 
 
 def blob_path(directory: Path, digest: bytes) -> Path:
-    """Where a blob over 1 MiB lies; `directory` is the database's."""
+    """Return the file of a blob over 1 MiB; `directory` is the database's."""
     name = digest.hex()
     return directory / "blobs" / name[:2] / f"{name}.zst"
 
 
 def _write_file(path: Path, packed: bytes) -> None:
-    """Write and sync a file under another name, then give it its own."""
+    """Write and sync a file under a temporary name, then rename it."""
     unfinished = path.with_suffix(".unfinished")
     try:
         for folder in (path.parent.parent, path.parent):
@@ -100,7 +102,7 @@ def _write_file(path: Path, packed: bytes) -> None:
         for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
             _sync_folder(folder)
     except OSError as error:
-        with suppress(OSError):  # the error that matters is the first one
+        with suppress(OSError):  # the first error is the one to report
             unfinished.unlink()
         raise StoreFull(
             f"{path.name}: {error.strerror}", hint="Free some space, or check the disk; Zoea tries again by itself."

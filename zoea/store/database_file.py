@@ -1,4 +1,7 @@
-"""What makes a file a Zoea database, and a SQLite good enough to hold it."""
+"""Check that a file is a Zoea database, and open it for reading.
+
+Synchronous and cheap to import, for commands like `zoea list` that only read.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,20 @@ from zoea.store.sqlite_errors import translate_errors
 APPLICATION_ID = 1517249889
 OLDEST_SQLITE = (3, 37)
 MIGRATIONS = Path(__file__).parent / "migrations"
+BUSY_SECONDS = 5.0
 
 
 def newest_version(folder: Path = MIGRATIONS) -> int:
-    """The `user_version` that this Zoea writes: the number of its last migration."""
+    """Return the `user_version` this Zoea writes: the number of its last migration."""
     return max((int(path.stem) for path in folder.glob("[0-9]*.sql")), default=0)
 
 
 def require_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
-    """Raises StoreError where SQLite is too old, or was built without full-text search and trigrams."""
+    """Check that SQLite is new enough and has FTS5 with trigrams.
+
+    Raises:
+        StoreError: It is too old or lacks FTS5 or the trigram tokenizer.
+    """
     found = ".".join(map(str, version))
     if version < OLDEST_SQLITE:
         raise StoreError(
@@ -31,7 +39,7 @@ def require_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> No
         probe.execute("CREATE VIRTUAL TABLE probe USING fts5(text, tokenize='trigram')")
     except sqlite3.Error as error:
         raise StoreError(
-            f"Zoea needs SQLite with FTS5 and its trigram tokenizer; version {found} of this Python has them not.",
+            f"Zoea needs SQLite with FTS5 and its trigram tokenizer; version {found} of this Python lacks them.",
             hint="Use a Python whose SQLite was built with FTS5.",
         ) from error
     finally:
@@ -39,12 +47,10 @@ def require_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> No
 
 
 def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> int:
-    """The schema version of an open database, 0 for an empty file.
-
-    Changes nothing in the file.
+    """Return the schema version of an open database, 0 for an empty file; change nothing.
 
     Raises:
-        StoreForeign: Another program's database, no database, or a newer Zoea's.
+        StoreForeign: The file belongs to another program or a newer Zoea, or is not a database.
     """
     try:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -66,21 +72,15 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
     return version
 
 
-# For commands like `zoea list` where no owner runs, and for reading stored things
-# beside a running one.
-
-BUSY_SECONDS = 5.0
-
-
 def open_reader(path: Path) -> sqlite3.Connection:
-    """A read-only connection whose rows are `sqlite3.Row`; the caller closes it.
+    """Open a read-only connection with `sqlite3.Row` rows; the caller closes it.
 
-    Works beside a live writer and sees what it has committed.
+    Works beside a live writer and sees its committed data.
 
     Raises:
         StoreMissing: There is no database at `path`.
-        StoreForeign: It is not Zoea's, or a newer Zoea's.
-        StoreError: An older Zoea's, which only an owner brings up to date; or it cannot be read.
+        StoreForeign: It belongs to another program or a newer Zoea.
+        StoreError: It needs a migration, which only an owner runs, or cannot be read.
     """
     newest = newest_version()
     if not path.is_file():
@@ -101,11 +101,12 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
-    """A connection that cannot write, for one thread or for one after another; nothing is checked.
+    """Connect read-only without any check. `any_thread` allows use from several threads, one at a time.
 
-    Raises sqlite3.Error.
+    Raises:
+        sqlite3.Error: The file cannot be opened.
     """
-    uri = f"{path.absolute().as_uri()}?mode=ro"  # quotes whatever the path holds
+    uri = f"{path.absolute().as_uri()}?mode=ro"  # quotes special characters
     connection = sqlite3.connect(
         uri,
         uri=True,

@@ -1,4 +1,4 @@
-"""Is the database what it should be? What `zoea doctor` looks at, read by read."""
+"""Check a database for damage, for `zoea doctor`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from zoea.store.blobs import blob_path
 from zoea.store.search import fts_index
 
 SAMPLE = 500
-"""Memories that are compared with the index where it cannot be checked whole."""
+"""Memories compared with the index when it cannot be checked completely."""
 _SHOWN = 5
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class IntegrityFinding:
-    """One thing that was looked at: its name, what is wrong (empty where nothing is), and what to do."""
+    """The result of one check: its name, the problem (empty if none), and a hint."""
 
     name: str
     problem: str = ""
@@ -27,33 +27,37 @@ class IntegrityFinding:
 
 
 def inspect_database(
-    connection: sqlite3.Connection, directory: Path, *, whole: bool, say: Say
+    connection: sqlite3.Connection, directory: Path, *, whole: bool, report: Report
 ) -> Iterator[IntegrityFinding]:
-    """Look at everything, one finding each.
+    """Run all checks, and yield one finding for each.
 
-    `whole` compares every indexed row, which needs a connection that may write.
-    `directory` is where the database lies. `say` hears what is being looked at.
-    Raises sqlite3.Error.
+    Args:
+        directory: The directory of the database.
+        whole: Compare every indexed row; this needs a connection that may write.
+        report: Called with the name of each check before it starts.
+
+    Raises:
+        sqlite3.Error: A query failed.
     """
-    say("the file")
+    report("the file")
     broken = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
     yield IntegrityFinding(
         "file",
         "" if broken == ["ok"] else "; ".join(broken),
-        "Restore a backup, or move the file away to start anew.",
+        "Restore a backup, or move the file away to start with a new one.",
     )
-    say("the references")
+    report("the references")
     lost = [f"{row[0]} {row[1]} without its {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")]
     yield IntegrityFinding(
         "references",
-        _few(lost),
-        "Restore a backup; what stands alone cannot be shown.",
+        _shorten_list(lost),
+        "Restore a backup; rows with broken references cannot be shown.",
     )
-    say("the search indexes")
+    report("the search indexes")
     if whole:
         wrong = fts_index.find_damaged(connection)
         yield IntegrityFinding(
-            "search", f"not what is stored: {', '.join(wrong)}" if wrong else "", "Run `zoea doctor --rebuild`."
+            "search", f"differ from the stored rows: {', '.join(wrong)}" if wrong else "", "Run `zoea doctor --rebuild`."
         )
     else:
         missing = fts_index.count_missing(connection, SAMPLE, seed=SAMPLE)
@@ -62,22 +66,22 @@ def inspect_database(
             f"{missing} of {SAMPLE} memories are not in the index" if missing else "",
             "End the swarm, then run `zoea doctor --rebuild`.",
         )
-    say("the blobs")
-    gone = [digest.hex() for digest in _in_files(connection) if not blob_path(directory, digest).is_file()]
+    report("the blobs")
+    gone = [digest.hex() for digest in _file_hashes(connection) if not blob_path(directory, digest).is_file()]
     yield IntegrityFinding(
-        "blobs", f"files are gone: {_few(gone)}" if gone else "", "Restore the folder `blobs` from a backup."
+        "blobs", f"files are gone: {_shorten_list(gone)}" if gone else "", "Restore the folder `blobs` from a backup."
     )
     orphans = len(unused_files(connection, directory))
     yield IntegrityFinding(
         "unused files",
-        f"{orphans} in `blobs` belong to nothing" if orphans else "",
-        "They do no harm; `zoea vacuum` removes them.",
+        f"{orphans} in `blobs` belong to no blob" if orphans else "",
+        "They are harmless; `zoea vacuum` removes them.",
     )
 
 
 def unused_files(connection: sqlite3.Connection, directory: Path) -> list[Path]:
-    """Files of blobs that no row knows: left by an op that was rolled back, or by a purge."""
-    known = {blob_path(directory, digest).stem for digest in _in_files(connection)}
+    """Return blob files without a row, left by a rolled-back op or a removal."""
+    known = {blob_path(directory, digest).stem for digest in _file_hashes(connection)}
     found = (directory / "blobs").glob("??/*")
     return [file for file in found if file.is_file() and file.stem not in known]
 
@@ -88,10 +92,10 @@ def compact(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _in_files(connection: sqlite3.Connection) -> list[bytes]:
+def _file_hashes(connection: sqlite3.Connection) -> list[bytes]:
     return [row[0] for row in connection.execute("SELECT hash FROM blob WHERE place = 'file'")]
 
 
-def _few(names: list[str]) -> str:
+def _shorten_list(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

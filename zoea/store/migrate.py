@@ -1,8 +1,7 @@
-"""Bringing a database to the newest schema, one numbered file at a time.
+"""Bring a database to the newest schema, one numbered file at a time.
 
-Each migration is one transaction that also moves `user_version`, so a kill leaves
-the database at one version or the next; a new one is made in a single transaction.
-Before an existing database is touched, a copy is kept beside it.
+Each migration is one transaction that also sets `user_version`, so a kill leaves the old or the
+new version. A new database is made in one transaction. An existing one is backed up first.
 """
 
 from __future__ import annotations
@@ -19,25 +18,28 @@ from zoea.store.database_file import APPLICATION_ID, MIGRATIONS, newest_version,
 from zoea.store.search import fts_index
 from zoea.store.writer_connection import transaction
 
-Say = Callable[[str], None]
-"""Told in a few words how far a migration is that takes a while."""
-
-_SAID_EVERY = 20_000
+Report = Callable[[str], None]
+"""Called with the progress of a slow migration, in words."""
+_REPORT_EVERY = 20_000
 _log = logging.getLogger(__name__)
 
 
-def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRATIONS, say: Say = _log.info) -> None:
+def migrate(
+    connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRATIONS, report: Report = _log.info
+) -> None:
     """Run every migration newer than the database, in order.
 
-    Raises sqlite3.Error, StoreForeign, or StoreError where a migration leaves a
-    reference to a row that does not exist; the failing migration has changed nothing.
+    Raises:
+        sqlite3.Error: A statement failed; that migration changed nothing.
+        StoreForeign: The database belongs to another program or a newer Zoea.
+        StoreError: A migration leaves a reference to a missing row.
     """
     newest = newest_version(folder)
     version = read_version(connection, path, newest=newest)
     if version == newest:
         return
     numbers = range(version + 1, newest + 1)
-    # A new database is there whole or not at all: whoever opens it meanwhile has no half-made one to copy.
+    # One transaction for a new database, so that no other process sees or copies a partial one.
     at_once = [[number] for number in numbers] if version > 0 else [list(numbers)]
     if version > 0:
         with transaction(connection):
@@ -47,22 +49,19 @@ def migrate(connection: sqlite3.Connection, path: Path, *, folder: Path = MIGRAT
     for several in at_once:
         with transaction(connection):
             for number in several:
-                if read_version(connection, path, newest=newest) < number:  # else another process was faster
-                    _step(connection, number, folder / f"{number:04}.sql", say)
+                if read_version(connection, path, newest=newest) < number:  # else another process ran it
+                    _run_migration(connection, number, folder / f"{number:04}.sql", report)
     connection.execute("PRAGMA foreign_keys = ON")
 
 
 def back_up(path: Path, version: int) -> Path:
-    """A whole copy of the database beside it, `NAME.schema-N.backup`, readable by its owner only.
-
-    What others have not committed is not in it.
-    """
+    """Copy the committed database to `NAME.schema-N.backup` beside it, mode 0600."""
     copy = path.with_name(f"{path.name}.schema-{version}.backup")
     unfinished = copy.with_name(f"{copy.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     unfinished.touch(mode=0o600)
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
-        source.backup(target)  # one that writes itself cannot be copied
+        source.backup(target)  # needs a connection without an open transaction
     with unfinished.open("rb") as file:
         os.fsync(file.fileno())
     unfinished.replace(copy)
@@ -70,7 +69,7 @@ def back_up(path: Path, version: int) -> Path:
 
 
 def split_statements(sql: str) -> Iterator[str]:
-    """The statements of a script, one by one; semicolons in strings, comments and triggers do not end one."""
+    """Yield the statements of a script; semicolons in strings, comments and triggers do not split."""
     start = 0
     end = sql.find(";")
     while end >= 0:
@@ -82,25 +81,25 @@ def split_statements(sql: str) -> Iterator[str]:
         yield sql[start:]
 
 
-def _index_memories(connection: sqlite3.Connection, say: Say) -> None:
-    """What was stored before there were indexes is found as well."""
+def _index_memories(connection: sqlite3.Connection, report: Report) -> None:
+    """Index everything stored before the search indexes existed."""
 
     def progress(done: int, total: int) -> None:
-        if total > _SAID_EVERY and (done % _SAID_EVERY == 0 or done == total):
-            say(f"Making memories searchable: {done:,} of {total:,}")
+        if total > _REPORT_EVERY and (done % _REPORT_EVERY == 0 or done == total):
+            report(f"Making memories searchable: {done:,} of {total:,}")
 
     fts_index.fill(connection, progress)
 
 
 _AFTER = {MIGRATIONS / "0002.sql": _index_memories}
-"""What a migration needs beyond its statements."""
+"""Steps that a migration runs after its statements."""
 
 
-def _step(connection: sqlite3.Connection, number: int, file: Path, say: Say) -> None:
+def _run_migration(connection: sqlite3.Connection, number: int, file: Path, report: Report) -> None:
     for statement in split_statements(file.read_text(encoding="utf-8")):
         connection.execute(statement)
     if file in _AFTER:
-        _AFTER[file](connection, say)
+        _AFTER[file](connection, report)
     broken = connection.execute("PRAGMA foreign_key_check").fetchone()
     if broken is not None:
         raise StoreError(f"migration {number} leaves a row of {broken[0]!r} without the row it refers to")

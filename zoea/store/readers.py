@@ -1,7 +1,7 @@
-"""Reading beside the writer: a few connections for short queries, and others for searches.
+"""Read beside the writer: a few connections for short queries, others for searches.
 
-Each query is one hop to a reader's thread, fetches everything and leaves no cursor
-behind, so every query sees all that was acknowledged before it.
+Each query runs in a reader's thread, fetches all rows and keeps no cursor open, so it sees every
+write acknowledged before it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from zoea.store.sqlite_errors import translate_errors
 
 SEARCHES = 2
 _INTERRUPT_SECONDS = 0.01
-_CHUNK = 64  # of iterated cursors, which are not used here
+_CHUNK = 64  # required by aiosqlite for iterated cursors, which are not used
 
 T = TypeVar("T")
 
 
 class _Reader:
-    """A connection and how many queries wait for it."""
+    """A connection and the number of queries that wait for it."""
 
     __slots__ = ("connection", "waiting")
 
@@ -39,9 +39,9 @@ class _Reader:
 
 
 class SearchReader:
-    """A connection of one's own for queries that may be long; cancelling one interrupts it.
+    """A connection for long queries; cancelling a query interrupts it.
 
-    A deadline is a cancellation: `async with asyncio.timeout(2): await reader.read(...)`.
+    For a deadline: `async with asyncio.timeout(2): await reader.read(...)`.
     """
 
     def __init__(self, connection: sqlite3.Connection, readers: ReaderPool) -> None:
@@ -49,28 +49,31 @@ class SearchReader:
         self._readers = readers
 
     async def read(self, sql: str, params: Iterable[Any] = ()) -> list[sqlite3.Row]:
-        """All rows of a query; see `run`."""
+        """Return all rows of a query; see `run`."""
         given = params if isinstance(params, dict) else tuple(params)
         return await self.run(lambda connection: list(connection.execute(sql, given)))
 
     async def run(self, call: Callable[[sqlite3.Connection], T]) -> T:
-        """What `call` makes of the connection, in a thread.
+        """Call a function with the connection, in a thread, and return its result.
 
-        When cancelled, returns once the call has really ended. Raises StoreError, and what `call` raises.
+        When cancelled, returns only after the call has ended.
+
+        Raises:
+            StoreError: SQLite failed.
         """
         if self._readers.closed:
             raise StoreClosed("nothing can be searched any more")
-        query = self._readers.in_thread(call, self._connection)
+        query = self._readers.run_in_thread(call, self._connection)
         try:
             with translate_errors():
                 return await asyncio.shield(query)
         except asyncio.CancelledError:
-            await _end(self._connection, query)
+            await _interrupt_search(self._connection, query)
             raise
 
 
 class ReaderPool:
-    """`count` connections for short queries, opened at once; those for searches on demand."""
+    """Connections for short queries, opened at once, and for searches, opened on demand."""
 
     def __init__(self, path: Path) -> None:
         self.closed = False
@@ -111,25 +114,27 @@ class ReaderPool:
                 else:
                     self._searchers.append(connection)
 
-    def in_thread(self, call: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> asyncio.Future[T]:
-        """Run `call` in one of the threads for searches."""
+    def run_in_thread(
+        self, call: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection
+    ) -> asyncio.Future[T]:
+        """Run `call` in one of the search threads."""
         query = asyncio.get_running_loop().run_in_executor(self._threads, call, connection)
         self._running[query] = connection
         query.add_done_callback(lambda done: self._running.pop(done, None))
         return query
 
     async def close(self) -> None:
-        """Interrupt what still runs, and end the readers' threads."""
+        """Interrupt running searches, and end the readers' threads."""
         self.closed = True
         for query, searching in tuple(self._running.items()):
-            await _end(searching, query)
+            await _interrupt_search(searching, query)
         searchers, self._searchers = self._searchers, []
         for idle in searchers:
             idle.close()
         self._threads.shutdown(wait=False)
         connections, self._all = self._all, []
         for connection in connections:
-            await _interrupt(connection, asyncio.ensure_future(connection.execute_fetchall("SELECT 1")))
+            await _interrupt_reader(connection, asyncio.ensure_future(connection.execute_fetchall("SELECT 1")))
             await connection.close()
 
     async def _connect(self) -> aiosqlite.Connection:
@@ -139,8 +144,8 @@ class ReaderPool:
         return connection
 
 
-async def _end(connection: sqlite3.Connection, query: asyncio.Future[Any]) -> None:
-    """Interrupt until the search has ended; again and again, as in `_interrupt`."""
+async def _interrupt_search(connection: sqlite3.Connection, query: asyncio.Future[Any]) -> None:
+    """Interrupt until the search has ended; repeatedly, see `_interrupt_reader`."""
     while not query.done():
         connection.interrupt()
         await asyncio.wait({query}, timeout=_INTERRUPT_SECONDS)
@@ -148,13 +153,13 @@ async def _end(connection: sqlite3.Connection, query: asyncio.Future[Any]) -> No
         query.exception()
 
 
-async def _interrupt(connection: aiosqlite.Connection, query: asyncio.Future[Any]) -> None:
-    """Interrupt until the query, and whatever was queued before it, has ended.
+async def _interrupt_reader(connection: aiosqlite.Connection, query: asyncio.Future[Any]) -> None:
+    """Interrupt until the query, and everything queued before it, has ended.
 
-    Again and again: a query that has not begun yet does not notice.
+    Repeatedly, because a query that has not started yet misses an interrupt.
     """
     while not query.done():
         await connection.interrupt()
         await asyncio.wait({query}, timeout=_INTERRUPT_SECONDS)
     if not query.cancelled():
-        query.exception()  # an interrupted query fails; its caller hears of the cancellation instead
+        query.exception()  # mark the error as retrieved; the caller gets the cancellation

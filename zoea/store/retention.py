@@ -1,10 +1,9 @@
-"""Forgetting on purpose: whole turns that a rule lets go, the oldest first, with a record of who and how much.
+"""Remove old turns that a retention rule allows, and record how much was removed.
 
-Nothing else in Zoea removes what was said. A turn is removed with its memories, calls,
-requests and deliveries, or not at all; the newest memories of every mysis and its
-standing order stay whatever the rule says, because its next request is made of them.
-A message goes with the last turn that took it. One that no turn ever took (to the
-commander, to nobody, withdrawn) has its age alone: only a rule of days removes it.
+Nothing else in Zoea removes messages. A turn goes with its memories, calls, requests and
+deliveries, or not at all. The newest memories of each mysis and its standing order always stay,
+because its next request needs them. A message goes with the last turn that took it; one that no
+turn took is removed by age only.
 """
 
 from __future__ import annotations
@@ -14,40 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 LEAST = 100
-"""Memories of each mysis that no rule touches: a request looks back over fewer."""
+"""Memories of each mysis that no rule removes; a request looks back over fewer."""
 TURNS = 200
-"""Turns of one step: a few milliseconds each thousand memories."""
+"""Turns removed per step: a few milliseconds per thousand memories."""
 _DAY = 86_400 * 1_000_000
-MYSIS_IDS = "SELECT id FROM mysis ORDER BY id"
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionRule:
-    """How much of each mysis stays: so many days, so many of its newest memories; 0 is everything."""
-
-    days: float = 0
-    memories: int = 0
-
-    @property
-    def is_everything(self) -> bool:
-        return self.days <= 0 and self.memories <= 0
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedCounts:
-    """What a step took away. Characters are those of contents, reasoning, calls and messages."""
-
-    turns: int = 0
-    memories: int = 0
-    characters: int = 0
-
-    def __add__(self, other: RemovedCounts) -> RemovedCounts:
-        return RemovedCounts(
-            self.turns + other.turns, self.memories + other.memories, self.characters + other.characters
-        )
-
-
-# The oldest ended turns before every memory that has to stay: `:floor` is the newest id that may go.
+# The oldest ended turns before all memories that must stay; `:floor` is the newest removable id.
 _TURNS = """
 SELECT t.id FROM turn t WHERE t.mysis_id = :mysis AND t.outcome IS NOT NULL
 AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.turn_id = t.id AND m.id > :floor)
@@ -74,12 +44,12 @@ SELECT count(*), coalesce(sum(length(content) + length(reasoning)), 0)
 FROM memory WHERE turn_id = :turn
 """
 _HEARD_IN = "SELECT DISTINCT message_id FROM delivery WHERE turn_id = :turn"
-# What nobody's memory holds any more, and nobody will take. Who skipped it, or had it withdrawn, is forgotten with it.
+# Messages without a memory and without a delivery that is pending or taken.
 _UNHEARD = """
 NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id AND d.state IN ('pending', 'taken'))
 AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.message_id = message.id)
 """
-# Set with every removal, until the indexes are merged: what was removed leaves their files only then.
+# Set by every removal until the indexes are merged, because only a merge erases the removed text.
 _MARK = """
 INSERT INTO setting(key, value, updated_at) VALUES ('unmerged', 'true', :now)
 ON CONFLICT(key) DO UPDATE SET updated_at = excluded.updated_at
@@ -91,16 +61,45 @@ WHERE s.type = 'table' AND f."table" = 'blob'
 """
 
 
+@dataclass(frozen=True, slots=True)
+class RetentionRule:
+    """How much of each mysis to keep, in days and newest memories; 0 keeps everything."""
+
+    days: float = 0
+    memories: int = 0
+
+    @property
+    def is_everything(self) -> bool:
+        return self.days <= 0 and self.memories <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedCounts:
+    """How much a step removed; characters of contents, reasoning, calls and messages."""
+
+    turns: int = 0
+    memories: int = 0
+    characters: int = 0
+
+    def __add__(self, other: RemovedCounts) -> RemovedCounts:
+        return RemovedCounts(
+            self.turns + other.turns, self.memories + other.memories, self.characters + other.characters
+        )
+
+
 def remove_turns(
     connection: sqlite3.Connection, mysis_id: int, keep: RetentionRule, *, now: int, who: str
 ) -> RemovedCounts:
-    """Remove the oldest turns of a mysis that the rule lets go, at most `TURNS` of them. For use in an op.
+    """Remove the oldest turns the rule allows, at most `TURNS` of them. For use in an op.
 
-    `now` is µs UTC; `who` asked for it. Nothing removed is an empty `RemovedCounts`; call
-    again until then, then `remove_unused`, and merge the indexes at last: `IS_UNMERGED` says so
-    until `mark_merged` is called, also to the process after this one.
+    Call it until the result is empty, then `remove_unused`, and merge the indexes last; `IS_UNMERGED`
+    stays true until `mark_merged`, also for the next process.
+
+    Args:
+        now: µs UTC.
+        who: Who asked for the removal.
     """
-    floor = _floor(connection, mysis_id, keep, now)
+    floor = _newest_removable_id(connection, mysis_id, keep, now)
     if floor <= 0:
         return RemovedCounts()
     removed = RemovedCounts()
@@ -110,19 +109,19 @@ def remove_turns(
         heard = [message_id for (message_id,) in map(tuple, connection.execute(_HEARD_IN, {"turn": turn}).fetchall())]
         for statement in _STEPS:
             connection.execute(statement, {"turn": turn})
-        removed += RemovedCounts(1, memories, characters) + _unheard(connection, "id = ?", heard)
+        removed += RemovedCounts(1, memories, characters) + _remove_messages(connection, "id = ?", heard)
     if removed.turns:
-        _note(connection, keep, mysis_id, removed, now=now, who=who)
+        _record_removal(connection, keep, mysis_id, removed, now=now, who=who)
     return removed
 
 
 def remove_unused(connection: sqlite3.Connection, keep: RetentionRule, *, now: int, who: str) -> RemovedCounts:
-    """Remove what no turn took and is older than a rule of days, and blobs that nothing shows. For use in an op."""
+    """Remove messages that no turn took and that are too old, and unused blobs. For use in an op."""
     removed = RemovedCounts()
     if keep.days > 0:
-        removed = _unheard(connection, "created_at < ?", [now - int(keep.days * _DAY)])
+        removed = _remove_messages(connection, "created_at < ?", [now - int(keep.days * _DAY)])
         if removed.characters:
-            _note(connection, keep, None, removed, now=now, who=who)
+            _record_removal(connection, keep, None, removed, now=now, who=who)
     unused = [
         f"NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = blob.id)"
         for table, column in map(tuple, connection.execute(_BLOB_USERS).fetchall())
@@ -131,8 +130,16 @@ def remove_unused(connection: sqlite3.Connection, keep: RetentionRule, *, now: i
     return removed
 
 
-def _unheard(connection: sqlite3.Connection, which: str, values: Iterable[int]) -> RemovedCounts:
-    """Remove those of these messages that nobody holds; how many characters that were."""
+def mark_merged(connection: sqlite3.Connection) -> None:
+    """Record that the indexes hold no removed text. For use in an op."""
+    connection.execute("DELETE FROM setting WHERE key = 'unmerged'")
+
+
+MYSIS_IDS = "SELECT id FROM mysis ORDER BY id"
+
+
+def _remove_messages(connection: sqlite3.Connection, which: str, values: Iterable[int]) -> RemovedCounts:
+    """Remove those of the messages that no memory or delivery needs; count their characters."""
     removed = RemovedCounts()
     for value in values:
         sql = f"SELECT id, length(content) FROM message WHERE {which} AND {_UNHEARD}"
@@ -143,7 +150,7 @@ def _unheard(connection: sqlite3.Connection, which: str, values: Iterable[int]) 
     return removed
 
 
-def _note(
+def _record_removal(
     connection: sqlite3.Connection,
     keep: RetentionRule,
     mysis_id: int | None,
@@ -152,22 +159,17 @@ def _note(
     now: int,
     who: str,
 ) -> None:
-    """Write down who removed how much of whom; the indexes are to be merged."""
+    """Record who removed how much, and mark the indexes as unmerged."""
     connection.execute(_MARK, {"now": now})
     connection.execute(
         "INSERT INTO removal(kind, who, why, mysis_id, turns, memories, characters, created_at)"
         " VALUES ('keep', ?, ?, ?, ?, ?, ?, ?)",
-        (who, _rule(keep), mysis_id, removed.turns, removed.memories, removed.characters, now),
+        (who, _describe_rule(keep), mysis_id, removed.turns, removed.memories, removed.characters, now),
     )
 
 
-def mark_merged(connection: sqlite3.Connection) -> None:
-    """The indexes hold nothing any more of what was removed. For use in an op."""
-    connection.execute("DELETE FROM setting WHERE key = 'unmerged'")
-
-
-def _floor(connection: sqlite3.Connection, mysis_id: int, keep: RetentionRule, now: int) -> int:
-    """The newest id that the rule lets go; 0 for none."""
+def _newest_removable_id(connection: sqlite3.Connection, mysis_id: int, keep: RetentionRule, now: int) -> int:
+    """Return the newest memory id that the rule allows to remove; 0 for none."""
 
     def beyond(count: int) -> int:
         sql = "SELECT id FROM memory WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
@@ -181,6 +183,6 @@ def _floor(connection: sqlite3.Connection, mysis_id: int, keep: RetentionRule, n
     return min(max(floors, default=0), beyond(LEAST))
 
 
-def _rule(keep: RetentionRule) -> str:
+def _describe_rule(keep: RetentionRule) -> str:
     parts = [f"{keep.days:g} days" if keep.days > 0 else "", f"{keep.memories} memories" if keep.memories > 0 else ""]
     return "keep " + ", ".join(filter(None, parts))

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean, in Zoea's own tree. Every sqlite3 error passes here."""
+"""Convert SQLite errors to Zoea's."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from contextlib import contextmanager
 from zoea.model.errors import StoreClosed, StoreConflict, StoreError, StoreForeign, StoreFull
 
 SQLITE_ERRORS = (sqlite3.Error, MemoryError)
-"""All that SQLite itself raises: out of memory is no `sqlite3.Error`."""
+"""All errors SQLite raises; out of memory is not a `sqlite3.Error`."""
 
 _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 def translate_error(error: Exception) -> StoreError:
-    """The error a person should see; its `__cause__` is the given one.
+    """Return the StoreError for a SQLite error, with the original as `__cause__`.
 
-    Disk full and I/O errors are StoreFull, violated constraints StoreConflict, a file
-    that is no database StoreForeign, everything else StoreError.
+    Disk full and I/O errors become StoreFull, violated constraints StoreConflict, a file that is not a
+    database StoreForeign, others StoreError.
     """
-    translated = _translate(error)
+    translated = _convert(error)
     translated.__cause__ = error
     return translated
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Raise any sqlite3 error from the block as its StoreError."""
+    """Raise any SQLite error of the block as a StoreError."""
     try:
         yield
     except SQLITE_ERRORS as error:
         raise translate_error(error) from error
 
 
-def _translate(error: Exception) -> StoreError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; some errors have none
+def _convert(error: Exception) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; 0 if missing
     what = str(error) or type(error).__name__
     if code in _FULL:
         return StoreFull(what, hint="Free some space, or check the disk; Zoea tries again by itself.")
@@ -45,12 +45,12 @@ def _translate(error: Exception) -> StoreError:
     match code:
         case sqlite3.SQLITE_CONSTRAINT:
             return StoreConflict(what)
-        case sqlite3.SQLITE_INTERRUPT:  # only closing interrupts what nobody cancelled
+        case sqlite3.SQLITE_INTERRUPT:  # without a cancellation only closing interrupts
             return StoreClosed("the store was closed while this ran")
         case sqlite3.SQLITE_NOTADB:
             return StoreForeign(what, hint="Name another data directory.")
         case sqlite3.SQLITE_CORRUPT:
-            return StoreError(what, hint="The file is damaged. Restore a backup, or move it away to start anew.")
+            return StoreError(what, hint="The file is damaged. Restore a backup, or move it away to start with a new one.")
         case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_READONLY:
             return StoreError(what, hint="Check that the data directory exists and belongs to you.")
         case _:

@@ -1,4 +1,4 @@
-"""The database of one workspace, as everything above it sees it."""
+"""The database of one workspace: open, write, read, search, close."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 
 class Store:
-    """Everything Zoea remembers. Open it with `Store.open`, and close it.
+    """The database. Open it with `Store.open`, and close it.
 
     Attributes:
         path: The database file.
-        stats: What the writer has done so far.
-        on_events: Called on the loop with the events of each commit, in order, once the
-            futures of that commit are resolved.
+        stats: The writer's totals.
+        on_events: Called on the loop with the events of each commit, in order, after the commit's
+            futures are resolved.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,16 +51,16 @@ class Store:
 
     @classmethod
     async def open(cls, path: Path, *, clock_now: Callable[[], int], read_only: bool = False) -> Self:
-        """Open the database at `path`, made and brought to the newest schema where needed.
+        """Open the database at `path`; create and migrate it if needed.
 
-        A new data directory is for its owner only (0700), as is the file (0600). With
-        `read_only` nothing is made or changed, and writing raises.
+        A new data directory gets mode 0700, the file 0600. With `read_only` nothing is created or
+        changed, and writing raises.
 
         Args:
-            clock_now: The time for ops, µs UTC; called in the writer thread.
+            clock_now: Returns the time for ops, µs UTC; called in the writer thread.
 
         Raises:
-            StoreForeign: The file is another program's, or a newer Zoea's.
+            StoreForeign: The file belongs to another program or a newer Zoea.
             StoreMissing: With `read_only`, there is no database.
             StoreError: SQLite is too old, or the file cannot be opened.
         """
@@ -74,27 +74,25 @@ class Store:
                 await store._writer.open()
             await store._readers.open(READERS)
         except BaseException:
-            with suppress(StoreError):  # what failed first is what matters
+            with suppress(StoreError):  # the first error is the one to report
                 await store.close(CLOSE_SECONDS)
             raise
         return store
 
     async def write(self, op: Callable[[WriterConnection], T]) -> T:
-        """Run `op` in the writer thread; returns what it returned, after the COMMIT that holds it.
+        """Run `op` in the writer thread, and return its result after the COMMIT that holds it.
 
-        `op` is all that must be atomic. Where it raises, nothing of it is stored, ops
-        beside it are not touched, and its error comes here. It may be run twice (after a
-        disk error), so it does nothing but read and write through its connection. A
-        cursor it returns comes back closed.
+        `op` is atomic: if it raises, nothing of it is stored, other ops are unaffected, and its error is
+        raised here. It may run twice (after a disk error), so it must only read and write through its
+        connection. A cursor it returns is closed.
 
-        A caller that is cancelled while waiting does not know: the op still runs and may
-        be committed already.
+        If the caller is cancelled while waiting, the op still runs and may be committed.
 
         Raises:
             StoreFull: Disk full or I/O error; nothing was stored.
             StoreConflict: A constraint refused a row.
             StoreClosed: The store is closed.
-            StoreError: Anything else SQLite says.
+            StoreError: Any other SQLite error.
         """
         if self._closed:
             raise StoreClosed("nothing can be written any more")
@@ -104,9 +102,11 @@ class Store:
         return result
 
     async def read(self, sql: str, params: Iterable[Any] = ()) -> list[sqlite3.Row]:
-        """All rows of a short query; it sees every write acknowledged before it was asked.
+        """Return all rows of a short query, including every write acknowledged before.
 
-        Raises StoreError, and StoreClosed after `close`.
+        Raises:
+            StoreError: The query failed.
+            StoreClosed: The store is closed.
         """
         if self._closed:
             raise StoreClosed("nothing can be read any more")
@@ -114,26 +114,31 @@ class Store:
 
     @asynccontextmanager
     async def search_reader(self) -> AsyncIterator[SearchReader]:
-        """A connection of one's own for long queries, which end when their caller is cancelled."""
+        """Lend a connection for long queries, which end when their caller is cancelled."""
         if self._closed:
             raise StoreClosed("nothing can be searched any more")
         async with self._readers.searcher() as reader:
             yield reader
 
     async def blob(self, blob_id: int) -> bytes:
-        """The bytes of a blob; see `zoea.store.blobs`."""
+        """Return the bytes of a blob; see `zoea.store.blobs`."""
         rows = await self.read(blobs.SELECT, (blob_id,))
         return await asyncio.to_thread(blobs.unpack_blob, self.path.parent, blob_id, rows)
 
     async def probe(self) -> None:
-        """Write, and take away again, enough to know that writing works. Raises StoreFull while it does not."""
-        await self.write(_probe_in)
-        await self.write(_probe_out)
+        """Write and delete 64 kB to test that writing works.
+
+        Raises:
+            StoreFull: It does not.
+        """
+        await self.write(_insert_probe)
+        await self.write(_delete_probe)
 
     async def close(self, deadline_s: float = CLOSE_SECONDS) -> None:
-        """Finish what was queued, move the write-ahead log into the file, end all threads.
+        """Finish queued ops, move the write-ahead log into the file, and end all threads.
 
-        Raises StoreError where the writer does not end by the deadline (seconds).
+        Raises:
+            StoreError: The writer did not end within `deadline_s` seconds.
         """
         self._closed = True
         async with self._closing:
@@ -148,17 +153,17 @@ class Store:
 
 
 def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
-    """The writer's connection, to a database of the newest schema."""
+    """Return the writer's connection to a database of the newest schema."""
     with translate_errors():
-        _make(path)
+        _create_file(path)
         newest = newest_version()
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256, factory=WriterConnection
         )
         try:
-            read_version(connection, path, newest=newest)  # before anything that changes the file
-            _make_private(path)
-            _write_ahead(connection, path)
+            read_version(connection, path, newest=newest)  # before any change to the file
+            _restrict_mode(path)
+            _enable_wal(connection, path)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA journal_size_limit = 67108864")
             migrate(connection, path)
@@ -171,8 +176,8 @@ def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
     return connection
 
 
-def _write_ahead(connection: WriterConnection, path: Path) -> None:
-    """Set the journal mode; SQLite does not wait here for another process that does the same, so this does."""
+def _enable_wal(connection: WriterConnection, path: Path) -> None:
+    """Set the journal mode, with retries because SQLite does not wait for another process here."""
     end = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -189,22 +194,22 @@ def _write_ahead(connection: WriterConnection, path: Path) -> None:
         )
 
 
-def _make(path: Path) -> None:
-    """The file, where there is none, and its directory, for their owner only.
+def _create_file(path: Path) -> None:
+    """Create the file and its directory for their owner only.
 
-    An existing directory keeps its mode: it may be anyone's.
+    An existing directory keeps its mode because others may use it.
     """
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-        # Never opened here again: closing a descriptor would drop this process's locks on the file.
+        # Not opened again, because closing a descriptor would drop this process's locks on the file.
         path.touch(mode=0o600)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", hint="Check that the data directory belongs to you.") from error
 
 
-def _make_private(path: Path) -> None:
-    """Take the file from other users' eyes; SQLite gives the companions it makes the same mode."""
+def _restrict_mode(path: Path) -> None:
+    """Remove access for other users; SQLite gives its companion files the same mode."""
     for file in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))):
         try:
             file.chmod(0o600)
@@ -214,7 +219,7 @@ def _make_private(path: Path) -> None:
             raise StoreError(f"{file}: {error.strerror}", hint="The database must belong to you.") from error
 
 
-def _probe_in(connection: WriterConnection) -> None:
+def _insert_probe(connection: WriterConnection) -> None:
     connection.execute(
         "INSERT INTO setting(key, value, updated_at) VALUES ('probe', ?, ?)"
         " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
@@ -222,5 +227,5 @@ def _probe_in(connection: WriterConnection) -> None:
     )
 
 
-def _probe_out(connection: WriterConnection) -> None:
+def _delete_probe(connection: WriterConnection) -> None:
     connection.execute("DELETE FROM setting WHERE key = 'probe'")

@@ -1,10 +1,8 @@
-"""The one thread that writes, and how it makes many small ops cost one commit.
+"""The writer thread, which groups many small ops into one commit.
 
-Ops that wait are run in one transaction, each in a savepoint of its own; their
-callers go on after COMMIT. While one group is being synced to disk the next one
-gathers, so nobody waits on purpose. The whole group lives or dies with its
-transaction: where that is lost (disk full, I/O error), each of its ops is run again
-alone.
+Waiting ops run in one transaction, each in its own savepoint; their callers continue after COMMIT.
+The next group gathers while one is synced to disk. If the transaction is lost (disk full, I/O
+error), each op of the group runs again alone.
 """
 
 from __future__ import annotations
@@ -27,13 +25,39 @@ from zoea.store.writer_connection import WriterConnection
 GROUP_OPS = 256
 GROUP_SECONDS = 0.02
 INTERRUPTED_S = 1.0
-"""What an interrupted statement, and what ends with it, may take when the store closes."""
-
+"""Seconds an interrupted statement may take to end when the store closes."""
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class WriterStats:
+    """Totals since the store was opened, changed by the writer thread only.
+
+    Attributes:
+        commits: Transactions.
+        ops: Acknowledged ops.
+        seconds: Time spent in COMMIT.
+        longest: The longest COMMIT, in seconds.
+        failed: Ops that raised.
+        lost: Groups that lost their transaction and were run again op by op.
+    """
+
+    commits: int = 0
+    ops: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    failed: int = 0
+    lost: int = 0
+
+    def add_commit(self, ops: int, seconds: float) -> None:
+        self.commits += 1
+        self.ops += ops
+        self.seconds += seconds
+        self.longest = max(self.longest, seconds)
+
+
 class _Op:
-    """A function of the connection, and what became of it."""
+    """A function of the connection, and its result."""
 
     __slots__ = ("call", "error", "future", "value")
 
@@ -45,7 +69,7 @@ class _Op:
 
 
 class _TransactionLost(Exception):
-    """Everything is rolled back, the group's other savepoints included. The cause is a StoreError."""
+    """The transaction was rolled back with all savepoints. The cause is a StoreError."""
 
 
 class _NotBegun(Exception):
@@ -53,11 +77,12 @@ class _NotBegun(Exception):
 
 
 class Writer:
-    """Runs ops in the order they were given, on a connection that only its thread sees.
+    """Runs ops in submission order, on a connection that only its thread uses.
 
-    `connect` is called in that thread; so is `before_commit`, in each transaction, for
-    what is cheaper done once a group than once an op. `on_events` is called on the loop
-    with the events of each committed group.
+    Args:
+        connect: Opens the connection; called in the thread.
+        on_events: Called on the loop with the events of each committed group.
+        before_commit: Called in the thread before each COMMIT, for work that is cheaper once per group.
     """
 
     def __init__(
@@ -78,25 +103,27 @@ class Writer:
         self._ending = False
         self._abandoned = False
         self._connection: WriterConnection
-        # A daemon: a process that dies without closing the store ends like one that is killed, which loses nothing.
+        # A daemon, so that a process can exit without closing the store; nothing acknowledged is lost.
         self._thread = threading.Thread(target=self._run, name="zoea-writer", daemon=True)
 
     async def open(self) -> None:
-        """Start the thread and its connection; raises what `connect` raised."""
+        """Start the thread and its connection; raise the error of `connect` if it fails."""
         self._thread.start()
         await asyncio.shield(self._opened)
 
     def submit(self, call: Callable[[WriterConnection], Any]) -> asyncio.Future[Any]:
-        """Queue an op. The future resolves after the COMMIT that holds it."""
+        """Queue an op; the future resolves after the COMMIT that holds it."""
         future: asyncio.Future[Any] = self._loop.create_future()
         self._queue.put(_Op(call, future))
         return future
 
     async def close(self, deadline_s: float) -> None:
-        """Run what is queued, then end the thread. Raises StoreError where it does not end in time.
+        """Run the queued ops, then end the thread.
 
-        At the deadline the statement that runs is interrupted; what is still queued
-        fails with StoreClosed.
+        At the deadline the running statement is interrupted, and ops still queued fail with StoreClosed.
+
+        Raises:
+            StoreError: The thread did not end in time.
         """
         self._queue.put(None)
         done, _ = await asyncio.wait({self._ended}, timeout=deadline_s)
@@ -111,32 +138,32 @@ class Writer:
             )
         self._thread.join(1.0)
 
-    # In the thread from here on; `_settle` runs on the loop.
+    # The methods below run in the thread, except `_settle`.
 
     def _run(self) -> None:
         try:
             self._connection = self._connect()
         except BaseException as error:  # noqa: BLE001 - raised again where the store is opened
-            self._on_loop(_fail, self._opened, error)
-            self._on_loop(_succeed, self._ended)
+            self._call_on_loop(_reject, self._opened, error)
+            self._call_on_loop(_resolve, self._ended)
             return
-        self._on_loop(_succeed, self._opened)
+        self._call_on_loop(_resolve, self._opened)
         try:
-            while (op := self._wait()) is not None:
+            while (op := self._take()) is not None:
                 if self._abandoned:
                     self._refuse(op)
                 else:
-                    self._group(op)
+                    self._run_group(op)
             self._checkpoint()
         finally:
             self._connection.close()
-            self._on_loop(_succeed, self._ended)
+            self._call_on_loop(_resolve, self._ended)
 
-    def _wait(self) -> _Op | None:
+    def _take(self) -> _Op | None:
         return None if self._ending else self._queue.get()
 
-    def _next(self) -> _Op | None:
-        """An op that waits already, if any."""
+    def _take_waiting(self) -> _Op | None:
+        """Return a waiting op, or None."""
         try:
             op = self._queue.get_nowait()
         except Empty:
@@ -144,75 +171,75 @@ class Writer:
         self._ending = op is None
         return op
 
-    def _group(self, first: _Op) -> None:
-        """Run and commit this op and those that wait behind it, within the bounds of a group."""
+    def _run_group(self, first: _Op) -> None:
+        """Run and commit this op and those waiting behind it, within the limits of a group."""
         ops = [first]
         try:
-            seconds = self._transaction(ops)
+            seconds = self._run_transaction(ops)
         except _TransactionLost as lost:
             self._stats.lost += 1
             _log.warning("a group of %d ops lost its transaction, each runs again alone: %s", len(ops), lost)
             for op in ops:
-                self._alone(op)
+                self._run_alone(op)
         except _NotBegun as error:
             first.error = error.__cause__
             self._settle_later(ops, 0.0)
         else:
             self._settle_later(ops, seconds)
 
-    def _transaction(self, ops: list[_Op]) -> float:
-        """Run ops in one transaction, taking on those that wait; the seconds its COMMIT took."""
+    def _run_transaction(self, ops: list[_Op]) -> float:
+        """Run ops in one transaction, adding those that wait; return the seconds of its COMMIT."""
         self._begin()
         end = perf_counter() + GROUP_SECONDS
         op: _Op | None = ops[0]
         while op is not None:
-            self._in_savepoint(op)
+            self._run_in_savepoint(op)
             if len(ops) >= GROUP_OPS or perf_counter() >= end:
                 break
-            op = self._next()
+            op = self._take_waiting()
             if op is not None:
                 ops.append(op)
         return self._commit()
 
-    def _in_savepoint(self, op: _Op) -> None:
+    def _run_in_savepoint(self, op: _Op) -> None:
         connection = self._connection
         mark = len(connection.events)
         try:
             connection.execute("SAVEPOINT op")
-            if not self._call(op):
+            if not self._run_op(op):
                 connection.execute("ROLLBACK TO op")
                 del connection.events[mark:]
             connection.execute("RELEASE op")
         except SQLITE_ERRORS as error:
-            self._drop()
+            self._roll_back()
             raise _TransactionLost(str(op.error or error)) from translate_error(error)
 
-    def _alone(self, op: _Op) -> None:
-        """Run an op of a lost group in a transaction of its own; it is acknowledged or fails."""
+    def _run_alone(self, op: _Op) -> None:
+        """Run an op of a lost group in a transaction of its own."""
         if self._abandoned:
             return self._refuse(op)
         op.value, op.error = None, None
         seconds = 0.0
         try:
             self._begin()
-            if self._call(op):
+            if self._run_op(op):
                 seconds = self._commit()
             else:
-                self._drop()
+                self._roll_back()
         except (_NotBegun, _TransactionLost) as error:
             op.error = error.__cause__
         return self._settle_later([op], seconds)
 
-    def _call(self, op: _Op) -> bool:
-        """Run the function of an op; False where it raised."""
-        self._connection.forget_now()
+    def _run_op(self, op: _Op) -> bool:
+        """Run the function of an op; return False if it raised."""
+        self._connection.reset_now()
         try:
             op.value = op.call(self._connection)
             if isinstance(op.value, sqlite3.Cursor):
                 op.value.close()  # its rows belong to this thread and this transaction
         except SQLITE_ERRORS as error:
             op.error = translate_error(error)
-        except BaseException as error:  # noqa: BLE001 - it goes to the caller of this op, and to it alone
+        except BaseException as error:  # noqa: BLE001 - only the caller of this op gets it
             op.error = error
             if isinstance(error, StopIteration) or not isinstance(error, Exception):  # no future can carry these
                 op.error = RuntimeError(f"an op raised {type(error).__name__}")
@@ -231,15 +258,15 @@ class Writer:
             self._before_commit(self._connection)
             self._connection.execute("COMMIT")
         except SQLITE_ERRORS as error:
-            self._drop()
+            self._roll_back()
             raise _TransactionLost(str(error)) from translate_error(error)
-        except Exception as error:  # noqa: BLE001 - this thread goes on; whoever wrote hears it
-            self._drop()
-            raise _TransactionLost(str(error)) from StoreError(f"what was written cannot be indexed: {error!r}")
+        except Exception as error:  # noqa: BLE001 - the thread goes on; the callers of the ops get the error
+            self._roll_back()
+            raise _TransactionLost(str(error)) from StoreError(f"the written rows cannot be indexed: {error!r}")
         return perf_counter() - begun
 
-    def _drop(self) -> None:
-        """Roll back whatever is left of the transaction, and forget its events."""
+    def _roll_back(self) -> None:
+        """Roll back the transaction if one is open, and drop its events."""
         self._connection.events.clear()
         if self._connection.in_transaction:
             try:
@@ -255,10 +282,10 @@ class Writer:
         done = sum(op.error is None for op in ops)
         self._stats.failed += len(ops) - done
         if done:
-            self._stats.committed(done, seconds)
+            self._stats.add_commit(done, seconds)
         events = self._connection.events
         self._connection.events = []
-        self._on_loop(self._settle, ops, events)
+        self._call_on_loop(self._settle, ops, events)
 
     def _checkpoint(self) -> None:
         """Move the write-ahead log into the database, so that one file holds everything."""
@@ -267,7 +294,7 @@ class Writer:
         except SQLITE_ERRORS as error:
             _log.warning("the write-ahead log stays until the next start: %s", error)
 
-    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _call_on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
@@ -287,34 +314,11 @@ class Writer:
             self._on_events(events)
 
 
-def _succeed(future: asyncio.Future[None]) -> None:
+def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 
 
-def _fail(future: asyncio.Future[None], error: BaseException) -> None:
+def _reject(future: asyncio.Future[None], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-
-
-@dataclass(slots=True)
-class WriterStats:
-    """Totals since the store was opened. Changed by the writer thread only.
-
-    `ops` were acknowledged, in `commits` transactions; `seconds` is the time spent in
-    COMMIT, `longest` the longest one. `failed` ops raised; `lost` counts groups whose
-    whole transaction was gone and whose ops were run again one by one.
-    """
-
-    commits: int = 0
-    ops: int = 0
-    seconds: float = 0.0
-    longest: float = 0.0
-    failed: int = 0
-    lost: int = 0
-
-    def committed(self, ops: int, seconds: float) -> None:
-        self.commits += 1
-        self.ops += ops
-        self.seconds += seconds
-        self.longest = max(self.longest, seconds)

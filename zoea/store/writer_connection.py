@@ -1,4 +1,4 @@
-"""The connection that an op gets: SQLite's, with a clock and events, and without the means to commit."""
+"""The connection an op gets: SQLite's, with a clock and events, but without commit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any, NoReturn
 from zoea.model.errors import StoreError
 from zoea.model.values import Event
 
+_INSERT_EVENT = "INSERT INTO event(mysis_id, kind, data, created_at) VALUES (?, ?, ?, ?)"
+
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of the block or nothing; whoever wants to write waits until it is over."""
+    """Run the block in one `BEGIN IMMEDIATE` transaction; roll back if it raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -25,14 +27,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-_INSERT_EVENT = "INSERT INTO event(mysis_id, kind, data, created_at) VALUES (?, ?, ?, ?)"
-
-
 class WriterConnection(sqlite3.Connection):
-    """The one connection that writes. Rows are `sqlite3.Row`.
+    """The only connection that writes. Rows are `sqlite3.Row`.
 
-    An op runs inside a transaction that it shares with others; what would end that
-    transaction raises StoreError. Only the writer thread may use it.
+    An op shares its transaction with other ops, so any call that would end it raises StoreError. Only
+    the writer thread may use it.
     """
 
     clock_now: Callable[[], int]
@@ -44,29 +43,29 @@ class WriterConnection(sqlite3.Connection):
         self._now: int | None = None
 
     def now(self) -> int:
-        """The time of the op, µs UTC: the same however often an op asks."""
+        """Return the time of the op, µs UTC; constant within an op."""
         if self._now is None:
             self._now = self.clock_now()
         return self._now
 
     def insert(self, sql: str, values: Sequence[Any]) -> int:
-        """Run an INSERT into a table that has row ids; the new row's id."""
+        """Run an INSERT into a table with row ids; return the new row's id."""
         row_id = self.execute(sql, values).lastrowid
         assert row_id is not None, "an INSERT into a rowid table has a row id"
         return row_id
 
     def emit(self, kind: str, mysis_id: int | None, **data: str | int | float | bool | None) -> int:
-        """Store an event; it is published once the op is committed. Returns its id.
+        """Store an event, to be published after the commit; return its id.
 
-        `data` holds ids, numbers and fixed texts, never what anyone said.
+        `data` holds ids, numbers and fixed texts, never message text.
         """
         now = self.now()
         event_id = self.insert(_INSERT_EVENT, (mysis_id, kind, json.dumps(data), now))
         self.events.append(Event(event_id, kind, mysis_id, data, now))
         return event_id
 
-    def forget_now(self) -> None:
-        """The writer calls this between ops."""
+    def reset_now(self) -> None:
+        """Forget the time of the op; the writer calls it between ops."""
         self._now = None
 
     def commit(self) -> NoReturn:

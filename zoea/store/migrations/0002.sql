@@ -1,10 +1,10 @@
--- Search: candidates from FTS5, truth from the text itself (spec memory.md).
+-- Search: FTS5 proposes candidates, the stored text decides.
 -- The texts of calls are written after the memory that makes them, so they have an index of their own; both are read
 -- backwards and merged. The ranked index holds memories and calls as documents side by side: memory * 4096, then
 -- + 1 + position. (The exact one may not: gaps between row ids would make it three times as large.)
--- Existing rows are indexed by code after this file (zoea.store.recall.index), which can say how far it is.
+-- Existing rows are indexed by code after this file (zoea.store.search.fts_index), which can say how far it is.
 
--- Three private-use characters, so that one trigram, and one word, says whose a text is; see `owner_text`.
+-- Three private-use characters, so that one trigram, and one word, names a text's mysis; see `encode_owner`.
 ALTER TABLE memory ADD COLUMN owner TEXT GENERATED ALWAYS AS (char(983040 + mysis_id / 3600, 987040 + (mysis_id / 60) % 60, 988040 + mysis_id % 60)) VIRTUAL;
 
 CREATE VIEW call_text AS

@@ -1,5 +1,5 @@
--- The commander is also asked about budgets (planner.md, "Budgets"): a question is of a tool call, or of a turn.
--- One about a call keeps the tool's schema, so that a grant given while nobody waits is bound to it all the same.
+-- The commander is also asked about budgets (documentation/architecture/planning.md): a question is of a tool call, or of a turn.
+-- One about a call keeps the tool's schema, so that a grant given without a waiting call is bound to it all the same.
 
 CREATE TABLE approval_of_any_kind (
   id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL DEFAULT 'tool' CHECK (kind IN ('tool','budget')),

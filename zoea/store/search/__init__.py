@@ -1,9 +1,7 @@
-"""Finding what was said: exact text or ranked words, among memories and broadcasts.
+"""Search memories and broadcasts, by exact text or ranked words.
 
-Synchronous functions over any reading connection; a search is ended by
-interrupting its connection, and then raises `sqlite3.OperationalError`. What is
-found never depends on the indexes: those only propose. Source: spec memory.md,
-"Search semantics".
+Synchronous functions over any reading connection; interrupting the connection ends a search with
+`sqlite3.OperationalError`. The indexes only propose candidates; the stored text decides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Searching what was said to all, each broadcast once however many heard it."""
+"""Search broadcasts, each listed once for all its recipients."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _COLUMNS = "g.id, g.sender_kind, g.sender_id, g.sender_name, g.content, g.create
 
 
 def search_broadcasts(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
-    """A page of the broadcasts that hold what the query asks for, newest first, or the best first where it is ranked.
+    """Return a page of matching broadcasts, newest first, or best first if ranked.
 
-    Raises sqlite3.OperationalError where the connection was interrupted.
+    Raises:
+        sqlite3.OperationalError: The connection was interrupted.
     """
-    return _ranked(connection, query) if query.match is MatchMode.RANKED else _exact(connection, query)
+    return _search_ranked(connection, query) if query.match is MatchMode.RANKED else _search_exact(connection, query)
 
 
-def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
-    sql, given = _narrowed(query)
+def _search_exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    sql, given = _build_filters(query)
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
     given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
@@ -33,30 +34,32 @@ def _exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHi
     if proposed:
         source, order = "message_exact f CROSS JOIN message g ON g.id = f.rowid", "f.rowid"
         sql = f"f.message_exact MATCH :terms AND {sql}"
-        newest = _newest(connection)
+        newest = _newest_id(connection)
         given["terms"] = " AND ".join(
             fts_terms.choose_rare_terms(connection, "message_exact", proposed, newest, fold=query.fold)
         )
     else:
         source, order = "message g", "g.id"
-        down_to = max(0, min(query.before_id or NEWEST, _newest(connection) + 1) - 1 - SCANNED)
+        down_to = max(0, min(query.before_id or NEWEST, _newest_id(connection) + 1) - 1 - SCANNED)
         sql = f"g.id > {down_to} AND {sql}"
-    found = _rows(connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", given)
+    found = _read_rows(
+        connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", given
+    )
     before, note = found[query.limit - 1]["id"] if len(found) > query.limit else None, ""
     if before is None and down_to:
         before, note = down_to + 1, f"looked through the newest {SCANNED:,} messages only"
-    return BroadcastHits(_hits(found[: query.limit], query), before, note)
+    return BroadcastHits(_build_hits(found[: query.limit], query), before, note)
 
 
-def _ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
-    sql, given = _narrowed(query)
+def _search_ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    sql, given = _build_filters(query)
     notes: list[str] = []
     for every in (True, False):
         asked = fts_terms.build_word_terms(query.text, "content", None, every=every)
         if asked is None:
             return BroadcastHits(note=NO_WORDS)
         given.update(terms=asked, most=RANKED + 1)
-        found = _rows(
+        found = _read_rows(
             connection,
             "SELECT g.id, bm25(message_words) AS score FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
             f" WHERE f.message_words MATCH :terms AND {sql} ORDER BY f.rowid DESC LIMIT :most",
@@ -66,12 +69,14 @@ def _ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastH
             if len(found) > RANKED:
                 notes.append(OLDER.format(RANKED))
             best = sorted(found[:RANKED], key=lambda row: (row["score"], -row["id"]))[: query.limit]
-            return BroadcastHits(_hits(_whole(connection, [row["id"] for row in best]), query), note="; ".join(notes))
+            return BroadcastHits(
+                _build_hits(_read_broadcasts(connection, [row["id"] for row in best]), query), note="; ".join(notes)
+            )
         notes.append(_SOME)
     return BroadcastHits()
 
 
-def _narrowed(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
+def _build_filters(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
     sql, given = ["g.kind = 'broadcast'"], dict[str, object](most=query.limit + 1)
     for name, condition, value in (
         ("mysis", _OF, query.mysis_id),
@@ -85,23 +90,23 @@ def _narrowed(query: BroadcastQuery) -> tuple[str, dict[str, object]]:
     return " AND ".join(sql), given
 
 
-def _newest(connection: sqlite3.Connection) -> int:
+def _newest_id(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()[0])
 
 
-def _whole(connection: sqlite3.Connection, ids: list[int]) -> list[sqlite3.Row]:
-    """The broadcasts with these ids, in their order; without those that were removed since they were found."""
-    each = (_rows(connection, f"SELECT {_COLUMNS} FROM message g WHERE g.id = :id", {"id": one}) for one in ids)
+def _read_broadcasts(connection: sqlite3.Connection, ids: list[int]) -> list[sqlite3.Row]:
+    """Return the broadcasts with these ids, in order, without any removed since."""
+    each = (_read_rows(connection, f"SELECT {_COLUMNS} FROM message g WHERE g.id = :id", {"id": one}) for one in ids)
     return [row for rows in each for row in rows]
 
 
-def _rows(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> list[sqlite3.Row]:
+def _read_rows(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> list[sqlite3.Row]:
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     return cursor.execute(sql, given).fetchall()
 
 
-def _hits(found: list[sqlite3.Row], query: BroadcastQuery) -> tuple[BroadcastHit, ...]:
+def _build_hits(found: list[sqlite3.Row], query: BroadcastQuery) -> tuple[BroadcastHit, ...]:
     pattern = compile_pattern(query.text, query.match, fold=query.fold)
     return tuple(
         BroadcastHit(

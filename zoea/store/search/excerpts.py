@@ -1,6 +1,6 @@
-"""Cutting a long text around what was found in it, and marking it there. Pure.
+"""Cut a text around a match and mark the matches. Pure.
 
-Highlights are found in the text itself: the index keeps no places.
+Matches are located in the text itself because the index stores no positions.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import TypeVar
 from zoea.store.search.query import BroadcastHit, Excerpt, HitPlace, MatchMode, MemoryHit
 
 _LEAD = 4
-"""A quarter of an excerpt at most stands before its first hit."""
+"""At most a quarter of an excerpt precedes its first match."""
 _MARKS = 100
 _BESIDE = 100
-"""Characters that stay of a content which only stands beside what was found."""
-
+"""Characters kept of content shown beside a match found elsewhere."""
 AnyHit = TypeVar("AnyHit", MemoryHit, BroadcastHit)
 
 
 def cut_excerpt(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> Excerpt:
-    """The part of `text` around the first match, with every match in it marked; its beginning where there is none."""
+    """Return the part of `text` around the first match with all matches marked, else its beginning."""
     found = pattern.search(text) if pattern is not None else None
     start = 0
     if len(text) > max_chars and found is not None:
@@ -37,7 +36,7 @@ def cut_excerpt(text: str, pattern: re.Pattern[str] | None, max_chars: int) -> E
 
 
 def shorten_excerpt(excerpt: Excerpt, max_chars: int) -> Excerpt:
-    """Fewer characters of an excerpt, still around its first hit."""
+    """Shorten an excerpt, keeping its first match."""
     if len(excerpt.text) <= max_chars:
         return excerpt
     start = _start(*(excerpt.marks or ((0, 0),))[0], len(excerpt.text), max_chars)
@@ -47,7 +46,7 @@ def shorten_excerpt(excerpt: Excerpt, max_chars: int) -> Excerpt:
 
 
 def fit_hit(hit: AnyHit, fits: Callable[[AnyHit], bool]) -> AnyHit:
-    """The hit with its texts shortened until it fits: first the content beside what was found, then that itself."""
+    """Shorten the texts of a hit until `fits` accepts it, content beside the match first."""
     while not fits(hit) and hit.excerpt.text:
         less = len(hit.excerpt.text) * 3 // 4
         if isinstance(hit, BroadcastHit):
@@ -63,13 +62,16 @@ def fit_hit(hit: AnyHit, fits: Callable[[AnyHit], bool]) -> AnyHit:
 
 
 def _start(at: int, length: int, total: int, max_chars: int) -> int:
-    """Where a part of so many characters begins that shows what stands at a place."""
+    """Return where an excerpt of `max_chars` begins to show the match at `at`."""
     lead = min(max_chars // _LEAD, max(0, max_chars - length))
     return min(max(0, at - lead), total - max_chars)
 
 
 def compile_pattern(text: str, match: MatchMode, *, fold: bool) -> re.Pattern[str]:
-    """What marks the hits of a query: the text as it is, or any of its words. Only A to Z are folded, as in SQLite."""
+    """Return a pattern for the matches of a query: the exact text, or any of its words.
+
+    Only A to Z are folded, as in SQLite.
+    """
     if match is MatchMode.EXACT:
         return re.compile(re.escape(text), re.ASCII | re.IGNORECASE if fold else 0)
     words = sorted(set(split_words(text)), key=len, reverse=True)
@@ -77,5 +79,5 @@ def compile_pattern(text: str, match: MatchMode, *, fold: bool) -> re.Pattern[st
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a query, in its order."""
+    """Return the words of a query, in order."""
     return re.findall(r"[^\W_]+", text)

@@ -1,4 +1,4 @@
-"""The search indexes as files in a file: filled from the rows they are made of, merged, checked and rebuilt."""
+"""Fill, merge, check and rebuild the search indexes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from zoea.store.search.fts_terms import quote_term
 from zoea.store.writer_connection import transaction
 
 DOCUMENTS = 4096
-"""Row ids of the ranked index for each memory: the first is itself, those after it are its calls."""
+"""Row ids of the ranked index per memory: the first for itself, the rest for its calls."""
 INDEXES = ("memory_exact", "call_exact", "memory_words", "message_exact", "message_words")
 
 Progress = Callable[[int, int], None]
-"""Told how many memories are done, and how many there are."""
+"""Called with the number of memories done and the total."""
 
 _BATCH = 1_000
 _CALL = "k.name || '(' || k.arguments || ')'"
@@ -54,9 +54,9 @@ _CATCH_UP: tuple[str, ...] = (
 
 
 def catch_up(connection: sqlite3.Connection) -> None:
-    """Index what was written since, in a transaction of the caller's: the writer does so before each COMMIT.
+    """Index rows written since the last call, inside the caller's transaction.
 
-    Raises sqlite3.Error; the transaction is then of no use any more.
+    The writer calls it before each COMMIT. After a sqlite3.Error the transaction must be rolled back.
     """
     if connection.execute(_ANY_NOTED).fetchone() is not None:
         for statement in _CATCH_UP:
@@ -64,17 +64,14 @@ def catch_up(connection: sqlite3.Connection) -> None:
 
 
 def index_pending(connection: sqlite3.Connection) -> None:
-    """Index what a connection wrote that was not the writer's, in a transaction of its own."""
+    """Index rows written by other connections than the writer's, in a transaction of its own."""
     if connection.execute(_ANY_NOTED).fetchone() is not None:
         with transaction(connection):
             catch_up(connection)
 
 
 def fill(connection: sqlite3.Connection, progress: Progress) -> None:
-    """Index every stored row, in a transaction of the caller's; the indexes are empty before.
-
-    In the order of the rows' ids, which is what the indexes are filled fastest in.
-    """
+    """Index every stored row in id order, inside the caller's transaction; the indexes must be empty."""
     total = connection.execute("SELECT count(*) FROM memory").fetchone()[0]
     after = done = 0
     while True:
@@ -91,42 +88,41 @@ def fill(connection: sqlite3.Connection, progress: Progress) -> None:
 
 
 def clear(connection: sqlite3.Connection) -> None:
-    """Take everything out of the indexes, in a transaction of the caller's."""
+    """Empty the indexes, inside the caller's transaction."""
     for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}) VALUES ('delete-all')")
 
 
 def rebuild(connection: sqlite3.Connection, progress: Progress) -> None:
-    """Make the indexes anew from what is stored, all or nothing, in a transaction of its own."""
+    """Rebuild the indexes from the stored rows in one transaction."""
     with transaction(connection):
         clear(connection)
         fill(connection, progress)
 
 
 def merge(connection: sqlite3.Connection, pages: int, *, whole: bool = False) -> bool:
-    """Merge a little of what many small writes left behind; False where nothing is left to merge.
+    """Merge up to `pages` pages of small index segments; return False when done.
 
-    `whole` begins to merge everything into one piece, without what was deleted, as
-    `optimize` does in one go; steps without it go on.
+    `whole` starts merging everything into one segment without deleted rows, as `optimize` does at once.
     """
     merged = False
     for index in INDEXES:
         before = connection.total_changes
         connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('merge', ?)", (-pages if whole else pages,))
-        merged |= connection.total_changes - before > 1  # the statement itself counts as one
+        merged |= connection.total_changes - before > 1  # the statement counts as one change
     return merged
 
 
 def optimize(connection: sqlite3.Connection) -> None:
-    """Merge everything into one piece, without what was deleted: only now is removed text gone from the file."""
+    """Merge each index into one segment, which also erases removed text from the file."""
     for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}) VALUES ('optimize')")
 
 
 def find_damaged(connection: sqlite3.Connection) -> list[str]:
-    """The indexes that are not what their rows say.
+    """Return the indexes that do not match their rows.
 
-    Every row is read; nothing is changed, but the connection must be one that may write.
+    Reads every row and changes nothing, but needs a connection that may write.
     """
     found = []
     for index in INDEXES:
@@ -140,7 +136,7 @@ def find_damaged(connection: sqlite3.Connection) -> list[str]:
 
 
 def count_missing(connection: sqlite3.Connection, count: int, seed: int) -> int:
-    """How many of `count` memories, picked evenly, the exact index does not know. Reads only."""
+    """Return how many of `count` evenly spaced memories are missing from the exact index. Reads only."""
     least, newest = connection.execute("SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM memory").fetchone()
     step = max(1, (newest - least + 1) // max(1, count))
     lost = 0

@@ -1,4 +1,8 @@
-"""What the indexes are asked: expressions of FTS5 that propose at least every row that matches. Pure."""
+"""Build FTS5 expressions that match at least every row a query wants.
+
+The index reads the whole list of each term it is asked for, so all trigrams of a long phrase cost
+more than the rows they exclude. A probe (0.1 ms) tells how frequent a term is among the newest rows.
+"""
 
 from __future__ import annotations
 
@@ -10,37 +14,43 @@ from zoea.store.search.excerpts import split_words
 
 GRAM = 3
 GRAMS = 24
-"""Characters of a term of the exact index, and terms of one question: more narrow it no further."""
+"""Trigrams or words used of one query; more exclude hardly any row."""
 OWNERS = 24
-"""Owners named in one question."""
+"""Myses named in one expression."""
 _SMALL = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+LARGE = 50_000
+"""Rows from which choosing terms pays."""
+CASES = 8
+PROBE = 64
+"""Rows a probe asks for; a term with fewer is sufficient alone."""
+_LOOK = 3_000
+"""The cost of checking one row, in list entries; above the measured cost because terms correlate."""
 
 
 def build_exact_terms(text: str, *, fold: bool) -> list[str]:
-    """What every row that holds `text` must have: its trigrams, each as a question to the exact index.
+    """Return the trigrams of `text`, each as an expression for the exact index.
 
-    Empty where it is too short to have one. With `fold` each question is for a trigram
-    in any case, which is up to eight. The index knows no columns and no places: what it
-    proposes is decided by the text itself, so any of these may be left out.
+    Empty if the text is shorter than a trigram. With `fold` each expression covers all cases of its
+    letters, up to eight. Any of them may be left out because the stored text decides.
     """
     grams = list(dict.fromkeys(text[at : at + GRAM] for at in range(len(text) - GRAM + 1)))[:GRAMS]
     return [_any_of(_cases(gram)) if fold else quote_term(gram) for gram in grams]
 
 
 def fold_case(text: str, *, fold: bool) -> str:
-    """The text that a row's is compared with: where any case is meant, A to Z small, which is all SQLite folds."""
+    """Return the text to compare rows with: A to Z in lower case if folded, as SQLite does."""
     return text.translate(_SMALL) if fold else text
 
 
 def build_owner_terms(owners: tuple[int, ...] | None) -> list[str]:
-    """The rows of these myses; none where all are meant, or too many to be named."""
+    """Return the expression for the rows of these myses; none for all, or for too many."""
     return [_any_of([encode_owner(owner) for owner in owners])] if owners and len(owners) <= OWNERS else []
 
 
 def build_word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *, every: bool) -> str | None:
-    """The rows with every word of `text`, or with any; None where it has no words.
+    """Return the expression for rows with every word of `text`, or any; None without words.
 
-    `columns` are those of the index, separated by spaces.
+    `columns` are columns of the index, separated by spaces.
     """
     words = list(dict.fromkeys(split_words(text)))[:GRAMS]
     if not words:
@@ -50,17 +60,17 @@ def build_word_terms(text: str, columns: str, owners: tuple[int, ...] | None, *,
 
 
 def encode_owner(mysis_id: int) -> str:
-    """The three private-use characters that mark a mysis's rows in the indexes; the same as the view's in SQL."""
+    """Return the three private-use characters that mark a mysis's rows, as the view in SQL does."""
     return chr(983_040 + mysis_id // 3_600) + chr(987_040 + mysis_id // 60 % 60) + chr(988_040 + mysis_id % 60)
 
 
 def quote_term(term: str) -> str:
-    """A term as FTS5 takes it literally."""
+    """Quote a term as FTS5 takes it literally."""
     return '"' + term.replace('"', '""') + '"'
 
 
 def _cases(gram: str) -> list[str]:
-    """A trigram with its letters A to Z in every case; others as they are."""
+    """Return a trigram in all cases of its letters A to Z."""
     letters = [{each.lower(), each.upper()} if each.isascii() and each.isalpha() else {each} for each in gram]
     return sorted("".join(each) for each in product(*letters))
 
@@ -69,25 +79,12 @@ def _any_of(terms: Iterable[str]) -> str:
     return f"({' OR '.join(map(quote_term, terms))})"
 
 
-# An index reads the whole list of each term that it is asked for, so all trigrams of a
-# long phrase cost more than the rows they would save from a look. A probe (a tenth of a
-# millisecond) tells how frequent a term is among the newest rows.
-
-LARGE = 50_000
-"""Rows from which on choosing pays; terms in any case are up to `CASES` lists each, and it pays so much sooner."""
-CASES = 8
-PROBE = 64
-"""Rows of a term that a probe asks for: a term with fewer is all that is needed."""
-_LOOK = 3_000
-"""What looking at a row costs, in entries of a list; more than it does, for terms that come together."""
-
-
 def choose_rare_terms(
     connection: sqlite3.Connection, index: str, terms: Sequence[str], newest: int, *, fold: bool = False
 ) -> list[str]:
-    """Some of the terms, the rarest first: enough that the rows left cost less to look at than another list to read.
+    """Return the rarest terms, as many as save more than reading their lists costs.
 
-    `newest` is the highest row id of the index; `fold` says that the terms are for any case.
+    `newest` is the highest row id of the index; `fold` says that each term covers all cases.
     """
     found = estimate_shares(connection, index, terms, newest, fold=fold)
     if not found:
@@ -104,9 +101,9 @@ def choose_rare_terms(
 def estimate_shares(
     connection: sqlite3.Connection, index: str, terms: Sequence[str], newest: int, *, fold: bool = False
 ) -> list[tuple[float, str]]:
-    """How many of the newest rows have each term, the rarest first, up to one that is rare enough alone.
+    """Return the share of the newest rows with each term, rarest first, up to one that is rare enough.
 
-    Nothing where the index is so small that asking does not pay.
+    Empty if the index is too small for probes to pay.
     """
     if newest < (LARGE // CASES if fold else LARGE):
         return []

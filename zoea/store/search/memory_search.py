@@ -1,4 +1,4 @@
-"""Searching memories: the index proposes, the text decides, newest first; or words, the best first."""
+"""Search memories: exact text newest first, or ranked words best first."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from zoea.store.search.fts_index import DOCUMENTS
 from zoea.store.search.query import Excerpt, HitPlace, MatchMode, MemoryHit, MemoryHits, MemoryQuery, SearchColumn
 
 FEW = 5_000
-"""A mysis with fewer memories is looked through row by row."""
+"""Below so many memories, a mysis is searched row by row."""
 SCANNED = 50_000
-"""Memories that one search too short for the index looks through."""
+"""Memories scanned by a query that is too short for the index."""
 LOOKED = 1_000
-"""The newest memories that are looked through before the index is asked, where what is asked for is frequent."""
+"""The newest memories scanned before the index is asked, if matches are frequent."""
 PROBED = 3
-"""Terms that tell whether it is; to probe all of a phrase's costs more than a look in vain."""
+"""Terms probed to estimate that; probing all costs more than a scan in vain."""
 RANKED = 5_000
-"""The newest matches among which ranked search chooses."""
-
+"""The newest matches that a ranked search ranks."""
 NO_WORDS = "the query has no words: use exact search for signs"
 OLDER = "chosen from the newest {:,} matches, there are older ones"
 _SOME = "no memory has all of these words; these have some of them"
 NEWEST = 1 << 50
-"""An id beyond every row's."""
-
+"""An id higher than every row's."""
 _HIT = """
 SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, m.turn_id, t.number AS turn_number, m.role, m.source,
   m.created_at, m.content, m.reasoning, g.sender_kind, g.sender_name, r.id AS answers, r.name AS answered
@@ -43,7 +41,7 @@ _PROPOSED = (
     "SELECT m.id FROM memory_exact f CROSS JOIN memory m ON m.id = f.rowid"
     " WHERE f.memory_exact MATCH :terms AND f.rowid < :before"
 )
-# Calls stand in the order of their memories (a trigger sees to it), so the first one after the page ends it.
+# A trigger keeps calls in the order of their memories, so the first call after the page ends it.
 _PROPOSED_CALLS = f"""
 SELECT m.id FROM call_exact f CROSS JOIN tool_call k ON k.id = f.rowid CROSS JOIN memory m ON m.id = k.memory_id
 WHERE f.call_exact MATCH :terms AND f.rowid < coalesce(
@@ -56,54 +54,55 @@ _CALLS = (
 
 
 def search_memories(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
-    """A page of the memories that hold what the query asks for, newest first, or the best first where it is ranked.
+    """Return a page of matching memories, newest first, or best first if ranked.
 
-    Raises sqlite3.OperationalError where the connection was interrupted.
+    Raises:
+        sqlite3.OperationalError: The connection was interrupted.
     """
     if query.mysis_ids == ():
         return MemoryHits()
     if query.match is MatchMode.RANKED:
-        return _ranked(connection, query)
-    return _exact(connection, query)
+        return _search_ranked(connection, query)
+    return _search_exact(connection, query)
 
 
-def _exact(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
-    ids, down_to = _found(connection, query, query.limit + 1)
+def _search_exact(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
+    ids, down_to = _find_ids(connection, query, query.limit + 1)
     before = ids[query.limit - 1] if len(ids) > query.limit else None
     note = ""
     if before is None and down_to:
         before = down_to + 1
         note = f"looked through the newest {SCANNED:,} memories only"
-    return MemoryHits(_hits(connection, ids[: query.limit], query), before, note)
+    return MemoryHits(_build_hits(connection, ids[: query.limit], query), before, note)
 
 
 def matching_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> list[int]:
-    """The ids of the newest memories that hold what an exact query asks for, `most` of them whatever its limit says."""
-    return _found(connection, query, most)[0]
+    """Return the ids of the newest matches of an exact query, at most `most`; `limit` is ignored."""
+    return _find_ids(connection, query, most)[0]
 
 
-def _found(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
-    """The newest ids, and the one down to which was looked: 0 where everything was."""
-    narrowed, given = _narrowed(query)
+def _find_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
+    """Return the newest matching ids, and the id at which the scan stopped; 0 if it covered everything."""
+    narrowed, given = _build_filters(query)
     given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
     asked = fts_terms.build_exact_terms(query.text, fold=query.fold)
-    truth = " OR ".join(_truths(query))
+    truth = " OR ".join(_text_conditions(query))
     look = f"SELECT m.id FROM memory m WHERE m.id > :down_to AND {narrowed} AND ({truth}) ORDER BY m.id DESC"
     if asked and not _is_small(connection, query.mysis_ids):
         if _is_frequent(connection, query, asked, most):
-            down_to = _far_enough(connection, query, LOOKED)
-            found = _first(_ids(connection, look, {**given, "down_to": down_to}), most)
+            down_to = _scan_floor(connection, query, LOOKED)
+            found = _take_distinct(_iterate_ids(connection, look, {**given, "down_to": down_to}), most)
             if len(found) == most:
                 return found, 0
-        return _first(_proposed(connection, query, asked, narrowed, given), most), 0
-    given["down_to"] = down_to = 0 if asked else _far_enough(connection, query, SCANNED)
-    return _first(_ids(connection, look, given), most), down_to
+        return _take_distinct(_find_by_index(connection, query, asked, narrowed, given), most), 0
+    given["down_to"] = down_to = 0 if asked else _scan_floor(connection, query, SCANNED)
+    return _take_distinct(_iterate_ids(connection, look, given), most), down_to
 
 
-def _proposed(
+def _find_by_index(
     connection: sqlite3.Connection, query: MemoryQuery, asked: list[str], narrowed: str, given: dict[str, object]
 ) -> Iterable[int]:
-    """What the indexes propose and the text confirms: memories, and those whose calls hold the words."""
+    """Return the ids of memories and calls that the indexes propose and the text confirms."""
     owners = fts_terms.build_owner_terms(query.mysis_ids)
 
     def proposal(index: str, rows: str) -> dict[str, object]:
@@ -111,16 +110,16 @@ def _proposed(
         chosen = fts_terms.choose_rare_terms(connection, index, asked, newest, fold=query.fold)
         return {**given, "terms": " AND ".join([*chosen, *owners])}
 
-    own = " OR ".join(_truths(query, with_calls=False))
+    own = " OR ".join(_text_conditions(query, with_calls=False))
     sql = f"{_PROPOSED} AND {narrowed} AND ({own}) ORDER BY f.rowid DESC"
-    ids = _ids(connection, sql, proposal("memory_exact", "memory"))
+    ids = _iterate_ids(connection, sql, proposal("memory_exact", "memory"))
     if query.column is SearchColumn.REASONING:
         return ids
-    sql = f"{_PROPOSED_CALLS} AND {narrowed} AND {_truth_of_call(query)} ORDER BY f.rowid DESC"
-    return merge(ids, _ids(connection, sql, proposal("call_exact", "tool_call")), reverse=True)
+    sql = f"{_PROPOSED_CALLS} AND {narrowed} AND {_call_condition(query)} ORDER BY f.rowid DESC"
+    return merge(ids, _iterate_ids(connection, sql, proposal("call_exact", "tool_call")), reverse=True)
 
 
-def _ranked(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
+def _search_ranked(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
     columns = {
         SearchColumn.CONTENT: "content",
         SearchColumn.REASONING: "reasoning",
@@ -131,7 +130,7 @@ def _ranked(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
         asked = fts_terms.build_word_terms(query.text, columns, query.mysis_ids, every=every)
         if asked is None:
             return MemoryHits(note=NO_WORDS)
-        sql, given = _narrowed(query)
+        sql, given = _build_filters(query)
         given.update(terms=asked, most=RANKED + 1)
         found = connection.execute(
             "SELECT m.id, bm25(memory_words, 0.0, 1.0, 1.0) AS score"
@@ -148,13 +147,13 @@ def _ranked(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryHits:
             if len(found) > RANKED:
                 more = OLDER.format(RANKED)
                 note = f"{note}; {more}" if note else more
-            return MemoryHits(_hits(connection, ids, query), None, note)
+            return MemoryHits(_build_hits(connection, ids, query), None, note)
         note = _SOME
     return MemoryHits()
 
 
-def _narrowed(query: MemoryQuery) -> tuple[str, dict[str, object]]:
-    """The filters as SQL over `memory m`, and their values."""
+def _build_filters(query: MemoryQuery) -> tuple[str, dict[str, object]]:
+    """Return the filters as SQL over `memory m`, with their values."""
     sql, given = ["m.id < :before"], dict[str, object](before=min(query.before_id or NEWEST, NEWEST))
     for name, column, value in (
         ("role", "m.role = :role", query.role),
@@ -170,25 +169,25 @@ def _narrowed(query: MemoryQuery) -> tuple[str, dict[str, object]]:
     return " AND ".join(sql), given
 
 
-def _truths(query: MemoryQuery, *, with_calls: bool = True) -> Iterator[str]:
-    """What decides, over `memory m`: each text that may contain the words."""
+def _text_conditions(query: MemoryQuery, *, with_calls: bool = True) -> Iterator[str]:
+    """Yield the conditions over `memory m`, one for each text that may match."""
     fold = "lower" if query.fold else ""
     if query.column is not SearchColumn.REASONING:
         yield f"instr({fold}(m.content), :words) > 0"
         if with_calls:
-            calls = f"SELECT 1 FROM tool_call k WHERE k.memory_id = m.id AND {_truth_of_call(query)}"
+            calls = f"SELECT 1 FROM tool_call k WHERE k.memory_id = m.id AND {_call_condition(query)}"
             yield f"m.role = 'assistant' AND EXISTS ({calls})"
     if query.column is not SearchColumn.CONTENT:
         yield f"instr({fold}(m.reasoning), :words) > 0"
 
 
-def _truth_of_call(query: MemoryQuery) -> str:
-    """What decides, over `tool_call k`."""
+def _call_condition(query: MemoryQuery) -> str:
+    """Return the condition over `tool_call k`."""
     return f"instr({'lower' if query.fold else ''}(k.name || '(' || k.arguments || ')'), :words) > 0"
 
 
 def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) -> bool:
-    """True where looking through one mysis's rows costs less than asking the index."""
+    """Return whether scanning the rows of one mysis is cheaper than the index."""
     if owners is None or len(owners) != 1:
         return False
     sql = "SELECT 1 FROM memory WHERE mysis_id = ? ORDER BY id LIMIT 1 OFFSET ?"
@@ -196,18 +195,18 @@ def _is_small(connection: sqlite3.Connection, owners: tuple[int, ...] | None) ->
 
 
 def _is_frequent(connection: sqlite3.Connection, query: MemoryQuery, asked: list[str], most: int) -> bool:
-    """True where a page of matches should stand among the newest rows, to which reading the index's lists is longer."""
+    """Return whether a page of matches is likely among the newest rows."""
     is_narrowed = query.role or query.source or query.since or query.until or query.column is SearchColumn.REASONING
     if is_narrowed or (query.mysis_ids is not None and len(query.mysis_ids) != 1):
-        return False  # how frequent a match is among these rows cannot be told
+        return False  # the frequency among these rows is unknown
     newest = connection.execute("SELECT coalesce(max(id), 0) FROM memory").fetchone()[0]
     some = asked[:: -(-len(asked) // PROBED)]
     found = fts_terms.estimate_shares(connection, "memory_exact", some, newest, fold=query.fold)
     return bool(found) and found[0][0] * LOOKED >= 2 * most
 
 
-def _far_enough(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> int:
-    """The id at which a search without the index stops after `most` rows: 0 where it goes through everything."""
+def _scan_floor(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> int:
+    """Return the id at which a scan stops after `most` rows; 0 if it reaches the end."""
     before = min(query.before_id or NEWEST, NEWEST)
     if query.mysis_ids is not None and len(query.mysis_ids) == 1:
         sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
@@ -218,15 +217,15 @@ def _far_enough(connection: sqlite3.Connection, query: MemoryQuery, most: int) -
     return max(0, found[0] or 0) if found is not None else 0
 
 
-def _ids(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> Iterator[int]:
-    """The ids of a query, no more rows read than are asked for."""
+def _iterate_ids(connection: sqlite3.Connection, sql: str, given: dict[str, object]) -> Iterator[int]:
+    """Yield the ids of a query, reading only as many rows as are consumed."""
     with closing(connection.execute(sql, given)) as rows:
         for (memory_id,) in rows:
             yield memory_id
 
 
-def _first(ids: Iterable[int], most: int) -> list[int]:
-    """The first ids, each once; the same ones stand side by side."""
+def _take_distinct(ids: Iterable[int], most: int) -> list[int]:
+    """Return the first distinct ids; equal ids are adjacent."""
     found: list[int] = []
     for memory_id in ids:
         if not found or found[-1] != memory_id:
@@ -236,15 +235,15 @@ def _first(ids: Iterable[int], most: int) -> list[int]:
     return found
 
 
-def _hits(connection: sqlite3.Connection, ids: Iterable[int], query: MemoryQuery) -> tuple[MemoryHit, ...]:
+def _build_hits(connection: sqlite3.Connection, ids: Iterable[int], query: MemoryQuery) -> tuple[MemoryHit, ...]:
     pattern = compile_pattern(query.text, query.match, fold=query.fold)
-    return tuple(hit for each in ids for hit in _hit(connection, each, query, pattern))
+    return tuple(hit for each in ids for hit in _build_hit(connection, each, query, pattern))
 
 
-def _hit(
+def _build_hit(
     connection: sqlite3.Connection, memory_id: int, query: MemoryQuery, pattern: re.Pattern[str]
 ) -> Iterator[MemoryHit]:
-    """The hit of a memory; none where it was removed since it was found."""
+    """Yield the hit of a memory, or nothing if it was removed since."""
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     row = cursor.execute(_HIT, (memory_id,)).fetchone()

@@ -1,4 +1,4 @@
-"""What can be asked of the memory and what it answers: plain values, checked where they are made."""
+"""Search queries and results: plain values, validated when created."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_CHARS_RANGE = (100, 10_000)
 
 
 class SearchColumn(StrEnum):
-    """Where is looked: content (with the calls of an answer), reasoning, or all of it."""
+    """The text to search: content with an answer's calls, reasoning, or both."""
 
     CONTENT = "content"
     REASONING = "reasoning"
@@ -24,14 +24,14 @@ class SearchColumn(StrEnum):
 
 
 class MatchMode(StrEnum):
-    """EXACT: the text as it is, newest first. RANKED: its words in any case, the best first."""
+    """EXACT finds the text as it is, newest first; RANKED finds its words in any case, best first."""
 
     EXACT = "exact"
     RANKED = "ranked"
 
 
 class HitPlace(StrEnum):
-    """Where in a memory a hit stands."""
+    """The part of a memory with the match."""
 
     CONTENT = "content"
     REASONING = "reasoning"
@@ -42,12 +42,17 @@ class HitPlace(StrEnum):
 class MemoryQuery:
     """A search among memories.
 
-    `text` is taken literally. `fold` lets letters A to Z match in any case (exact
-    only; words always do). `mysis_ids` None means the whole swarm. `since`
-    (inclusive) and `until` (exclusive) are µs UTC; `before_id` is a memory's id,
-    exclusive. `max_chars` cuts each excerpt around its hit.
+    Attributes:
+        text: Taken literally.
+        fold: Match A to Z in any case; words always do.
+        mysis_ids: None searches the whole swarm.
+        since: µs UTC, inclusive.
+        until: µs UTC, exclusive.
+        before_id: A memory id, exclusive.
+        max_chars: The longest excerpt.
 
-    Raises UsageError where the query is empty or a number is out of its range.
+    Raises:
+        UsageError: The query is empty or a number is out of range.
     """
 
     text: str
@@ -64,12 +69,12 @@ class MemoryQuery:
     max_chars: int = MAX_CHARS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _checked(self.text, self.limit, self.max_chars))
+        object.__setattr__(self, "text", _check_query(self.text, self.limit, self.max_chars))
 
 
 @dataclass(frozen=True, slots=True)
 class BroadcastQuery:
-    """A search among broadcasts; `mysis_id` narrows it to those it sent or received. See `MemoryQuery`."""
+    """A search among broadcasts; `mysis_id` limits it to those it sent or received. See `MemoryQuery`."""
 
     text: str
     match: MatchMode = MatchMode.EXACT
@@ -82,15 +87,17 @@ class BroadcastQuery:
     max_chars: int = MAX_CHARS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _checked(self.text, self.limit, self.max_chars))
+        object.__setattr__(self, "text", _check_query(self.text, self.limit, self.max_chars))
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A part of a text around what was found, in characters.
+    """A part of a text around its matches, in characters.
 
-    `start` is where `text` begins in the whole, `total` how long the whole is;
-    `marks` are (place, length) of the hits within `text`, ascending, not overlapping.
+    Attributes:
+        start: Where `text` begins in the whole text.
+        total: The length of the whole text.
+        marks: (place, length) of the matches in `text`, ascending, not overlapping.
     """
 
     text: str
@@ -105,14 +112,16 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHit:
-    """A memory that holds what was looked for.
+    """A memory that matches.
 
-    `spot` says where it stands and `excerpt` shows it there: in the content, the
-    reasoning, or a call as `name(json arguments)`. `content` is the beginning of
-    the content, or the same excerpt where the hit is there. `call_id` is the call
-    that holds the hit, or that this result answers; `tool` is its name, `position`
-    which of the answer's calls it is where it holds the hit. `sender` is who said a
-    prompt: empty for the commander and for what is no prompt.
+    Attributes:
+        spot: The part of the memory with the match.
+        excerpt: The match in its place; a call is shown as `name(json arguments)`.
+        content: The beginning of the content, or `excerpt` if the match is there.
+        sender: The sender of a prompt; empty for the commander and for other memories.
+        tool: The tool's name, for a call or a result.
+        call_id: The call with the match, or the call that this result answers.
+        position: The index of the call with the match among the answer's calls.
     """
 
     memory_id: int
@@ -136,7 +145,7 @@ class MemoryHit:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHits:
-    """A page. `before_id` asks for the next one; None where there is no more. `note` says what a person should know."""
+    """A page of hits. `before_id` asks for the next page, None at the end; `note` is for a person."""
 
     hits: tuple[MemoryHit, ...] = ()
     before_id: int | None = None
@@ -145,7 +154,7 @@ class MemoryHits:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastHit:
-    """A broadcast that holds what was looked for; `sender` is empty for the commander."""
+    """A broadcast that matches; `sender` is empty for the commander."""
 
     message_id: int
     sender_kind: SenderKind
@@ -164,7 +173,7 @@ class BroadcastHits:
     note: str = ""
 
 
-def _checked(text: str, limit: int, max_chars: int) -> str:
+def _check_query(text: str, limit: int, max_chars: int) -> str:
     text = clean(text)
     if not text:
         raise UsageError("query cannot be empty")
