@@ -20,11 +20,11 @@ from zoea.queries import conversation
 from zoea.queries.find_in_conversation import ConversationFinder
 from zoea.store import Store
 from zoea.transfer.export import Format, export_to_file
-from zoea.tui.conversation.block_painter import Manner, paint
-from zoea.tui.conversation.blocks import Marks
-from zoea.tui.conversation.conversation_reader import Source, newest, older
+from zoea.tui.conversation.block_painter import PaintOptions, paint_block
+from zoea.tui.conversation.blocks import Symbols
+from zoea.tui.conversation.conversation_reader import ConversationSource, read_newest, read_older
 from zoea.tui.theme import themes
-from zoea.tui.theme.role_styles import Palette
+from zoea.tui.theme.role_styles import ConversationPalette
 
 PER_TURN = 12
 START = 1_700_000_000_000_000
@@ -108,14 +108,14 @@ def main() -> int:
         path = Path(folder) / "zoea.db"
         turns = asyncio.run(build(path, memories))
         sys.stdout.write(f"{memories:,} memories in {turns:,} turns, {path.stat().st_size / 1e6:.0f} MB\n")
-        source = Source(path, 1, START, Marks())
-        found, _ = themes.load(Path(folder))
-        manner = Manner(110, Palette(found[themes.DEFAULT]), Marks())
+        source = ConversationSource(path, 1, START, Symbols())
+        found, _ = themes.load_themes(Path(folder))
+        manner = PaintOptions(110, ConversationPalette(found[themes.DEFAULT]), Symbols())
         timed("read the newest page", lambda: conversation.read_newest(path, 1))
-        window, _ = timed("read it and make blocks", lambda: newest(source))
-        timed("paint it", lambda: [paint(block, manner, is_open=block.is_open) for block in window.blocks])
+        window, _ = timed("read it and make blocks", lambda: read_newest(source))
+        timed("paint it", lambda: [paint_block(block, manner, is_open=block.is_open) for block in window.blocks])
         _, opening = timed("open: read, make blocks, paint", lambda: _open(source, manner))
-        timed("read the page before", lambda: older(source, window))
+        timed("read the page before", lambda: read_older(source, window))
         timed("read around the middle", lambda: conversation.read_around(path, 1, turns // 2))
         timed("find words that are everywhere", lambda: ConversationFinder(path).find(1, "iron"), 3)
         timed("find words that are nowhere", lambda: ConversationFinder(path).find(1, "unobtainium"), 3)
@@ -129,9 +129,9 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def _open(source: Source, manner: Manner) -> None:
-    for block in newest(source).blocks:
-        paint(block, manner, is_open=block.is_open)
+def _open(source: ConversationSource, manner: PaintOptions) -> None:
+    for block in read_newest(source).blocks:
+        paint_block(block, manner, is_open=block.is_open)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.tui.dialogs import approvals
 from zoea.tui.dialogs.approvals import ApprovalPanel, pretty
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.text_layout import chop
+from zoea.tui.text_layout import wrap_characters
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.text_lines import TextLines
 
 
@@ -182,7 +182,7 @@ async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_non
             written += "so do t"
         await stage.until(lambda: len(stage.app.asked.open) == 20)
         await stage.write("end")
-        assert stage.one(Prompt).text == written + "end"
+        assert stage.one(MessagePrompt).text == written + "end"
         assert stage.shows(Dashboard)
         assert await answers(stage) == []
 
@@ -199,13 +199,13 @@ async def test_hostile_arguments_are_shown_as_text(tmp_path: Path) -> None:
 
 
 def test_a_megabyte_is_wrapped_to_the_width() -> None:
-    lines = chop("x" * 1_000_000, 80)
+    lines = wrap_characters("x" * 1_000_000, 80)
     assert len(lines) == 12_500
     assert {len(line) for line in lines} == {80}
 
 
 def test_wide_characters_are_wrapped_by_cells() -> None:
-    assert chop("漢字漢", 4) == ["漢字", "漢"]
+    assert wrap_characters("漢字漢", 4) == ["漢字", "漢"]
 
 
 def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:

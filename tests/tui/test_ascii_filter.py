@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from tests.tui.cockpit import cockpit
 from tests.tui.hostile_texts import HOSTILE
 from zoea.tui.theme import themes
-from zoea.tui.theme.ascii_filter import ascii_of, speaks_utf8
+from zoea.tui.theme.ascii_filter import has_utf8, to_ascii
 
 STATES = ("idle", "running", "stopped", "errored", "asking", "waiting")
 
@@ -31,21 +31,21 @@ STATES = ("idle", "running", "stopped", "errored", "asking", "waiting")
     ],
 )
 def test_the_locale_says_what_the_terminal_shows(env: dict[str, str], can: bool) -> None:
-    assert speaks_utf8(env) is can
+    assert has_utf8(env) is can
 
 
 def test_the_states_of_every_theme_have_glyphs_of_their_own() -> None:
-    found, _ = themes.load(Path("nowhere"))
+    found, _ = themes.load_themes(Path("nowhere"))
     for glyphs in (*(look.glyphs for look in found.values()), themes.ASCII_GLYPHS):
         assert len({glyphs[state] for state in STATES}) == len(STATES)
-    assert len({ascii_of(found["nova"].glyphs[state]) for state in STATES}) == len(STATES)
+    assert len({to_ascii(found["nova"].glyphs[state]) for state in STATES}) == len(STATES)
 
 
 @given(st.text())
 def test_any_text_becomes_ascii_of_the_same_width(text: str) -> None:
     printable = "".join(char for char in text if char.isprintable())
-    assert ascii_of(printable).isascii()
-    assert len(ascii_of(printable)) == sum(cell_len(char) for char in printable)
+    assert to_ascii(printable).isascii()
+    assert len(to_ascii(printable)) == sum(cell_len(char) for char in printable)
 
 
 async def test_a_whole_screen_is_ascii_and_says_the_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,85 +12,94 @@ from tests.tui.sample_turns import HOSTILE, SECOND, START, answer, call, noted, 
 from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Failure, Sender
 from zoea.tui.conversation import markdown_lines
-from zoea.tui.conversation.block_painter import LINES, Manner, paint
-from zoea.tui.conversation.blocks import ASCII, Block, Kind, Marks, Shape, of_turn
+from zoea.tui.conversation.block_painter import LINES, PaintOptions, paint_block
+from zoea.tui.conversation.blocks import (
+    ASCII_SYMBOLS,
+    BlockKind,
+    BodyFormat,
+    ConversationBlock,
+    Symbols,
+    build_turn_blocks,
+)
 from zoea.tui.theme import themes
-from zoea.tui.theme.role_styles import Palette
+from zoea.tui.theme.role_styles import ConversationPalette
 
-MARKS = Marks()
+MARKS = Symbols()
 MYSIS = Sender(SenderKind.MYSIS, 2, "beta")
 
 
 @pytest.fixture
-def palette(tmp_path: Path) -> Palette:
-    return Palette(themes.load(tmp_path)[0][themes.DEFAULT])
+def palette(tmp_path: Path) -> ConversationPalette:
+    return ConversationPalette(themes.load_themes(tmp_path)[0][themes.DEFAULT])
 
 
-def kinds(blocks: tuple[Block, ...]) -> list[str]:
+def kinds(blocks: tuple[ConversationBlock, ...]) -> list[str]:
     return [str(block.kind) for block in blocks]
 
 
-def head(block: Block) -> str:
+def head(block: ConversationBlock) -> str:
     return "".join(text for text, _ in block.head)
 
 
-def lines(block: Block, palette: Palette, *, width: int = 80, is_open: bool | None = None) -> list[str]:
-    manner = Manner(width, palette, MARKS)
-    strips = paint(block, manner, is_open=block.is_open if is_open is None else is_open)
+def lines(
+    block: ConversationBlock, palette: ConversationPalette, *, width: int = 80, is_open: bool | None = None
+) -> list[str]:
+    manner = PaintOptions(width, palette, MARKS)
+    strips = paint_block(block, manner, is_open=block.is_open if is_open is None else is_open)
     return [strip.text.rstrip() for strip in strips]
 
 
 class TestBlocks:
     def test_a_turn_is_its_rule_its_prompt_its_thinking_its_answer_and_its_calls(self) -> None:
-        blocks = of_turn(
+        blocks = build_turn_blocks(
             turn(prompt(1, "Mine iron"), answer(2, "I mine", call(5), reasoning="hm"), result(3, 5, "ok")), START, MARKS
         )
         assert kinds(blocks) == ["turn", "prompt", "reasoning", "answer", "call"]
 
     def test_the_rule_says_who_asked_and_what_it_took(self) -> None:
-        rule = of_turn(turn(prompt(1, "Mine", sender=MYSIS), answer(2, "", call(5))), START, MARKS)[0]
+        rule = build_turn_blocks(turn(prompt(1, "Mine", sender=MYSIS), answer(2, "", call(5))), START, MARKS)[0]
         assert head(rule).startswith("turn 1")
         assert head(rule).endswith("from beta")
         assert rule.right[0][0] == "1 call · 8.2k tokens · 14 s"
 
     def test_an_estimate_of_tokens_says_so(self) -> None:
-        rule = of_turn(turn(prompt(1, "x"), is_estimate=True), START, MARKS)[0]
+        rule = build_turn_blocks(turn(prompt(1, "x"), is_estimate=True), START, MARKS)[0]
         assert "~8.2k" in rule.right[0][0]
 
     def test_a_broadcast_says_so(self) -> None:
-        rule = of_turn(turn(prompt(1, "x", kind=MessageKind.BROADCAST)), START, MARKS)[0]
+        rule = build_turn_blocks(turn(prompt(1, "x", kind=MessageKind.BROADCAST)), START, MARKS)[0]
         assert head(rule).endswith("broadcast from you")
 
     def test_a_nudge_has_no_prompt(self) -> None:
-        blocks = of_turn(turn(answer(1, "on"), opened_by=OpenedBy.NUDGE, nudge_level=2), START, MARKS)
+        blocks = build_turn_blocks(turn(answer(1, "on"), opened_by=OpenedBy.NUDGE, nudge_level=2), START, MARKS)
         assert kinds(blocks) == ["turn", "answer"]
         assert head(blocks[0]).endswith("nudge 2")
 
     def test_several_prompts_each_say_who_and_when(self) -> None:
         client = Sender(SenderKind.CLIENT, None, "web")
-        blocks = of_turn(turn(prompt(1, "a"), prompt(2, "b", seq=2, sender=client)), START, MARKS)
+        blocks = build_turn_blocks(turn(prompt(1, "a"), prompt(2, "b", seq=2, sender=client)), START, MARKS)
         assert head(blocks[1]).endswith("from you")
         assert head(blocks[2]).endswith("from client web")
 
     def test_a_prompt_that_came_while_it_worked_says_so(self) -> None:
-        blocks = of_turn(turn(prompt(1, "a"), answer(2, "x"), prompt(3, "wait", seq=3)), START, MARKS)
+        blocks = build_turn_blocks(turn(prompt(1, "a"), answer(2, "x"), prompt(3, "wait", seq=3)), START, MARKS)
         assert head(blocks[-1]).endswith("while it worked")
 
     def test_thinking_is_folded_with_its_length_and_time(self) -> None:
-        block = of_turn(turn(answer(2, "x", reasoning="y" * 1200)), START, MARKS)[1]
+        block = build_turn_blocks(turn(answer(2, "x", reasoning="y" * 1200)), START, MARKS)[1]
         assert block.folds
         assert not block.is_open
         assert head(block) == "thinking  1.4 s · 1.2 kB"
 
-    def test_a_call_shows_its_arguments_its_time_and_its_size(self, palette: Palette) -> None:
-        block = of_turn(turn(answer(2, "", call(5)), result(3, 5, "x" * 2100)), START, MARKS)[-1]
+    def test_a_call_shows_its_arguments_its_time_and_its_size(self, palette: ConversationPalette) -> None:
+        block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, "x" * 2100)), START, MARKS)[-1]
         (line,) = lines(block, palette)[1:]
         assert '⚙ mine(belt="b-2")' in line
         assert line.endswith("✓  0.4 s   2.1 kB ▸")
 
-    def test_what_zoea_fills_in_is_not_part_of_what_is_read(self, palette: Palette) -> None:
+    def test_what_zoea_fills_in_is_not_part_of_what_is_read(self, palette: ConversationPalette) -> None:
         mined = call(5, arguments=json.dumps({"session_id": MASK, "belt": "b-2"}))
-        block = of_turn(turn(answer(2, "", mined), result(3, 5, "ok")), START, MARKS)[-1]
+        block = build_turn_blocks(turn(answer(2, "", mined), result(3, 5, "ok")), START, MARKS)[-1]
         assert '⚙ mine(belt="b-2")' in lines(block, palette)[1]
 
     @pytest.mark.parametrize(
@@ -106,51 +115,57 @@ class TestBlocks:
     )
     def test_a_call_without_a_result_says_where_it_stands(self, state: CallState, words: str) -> None:
         made = call(5, state=state, ended_at=None)
-        block = of_turn(turn(answer(2, "", made)), START + 3 * SECOND, MARKS)[-1]
+        block = build_turn_blocks(turn(answer(2, "", made)), START + 3 * SECOND, MARKS)[-1]
         assert words in "".join(text for text, _ in block.right)
         assert not block.folds
 
-    def test_an_error_shows_its_first_words_while_it_is_folded(self, palette: Palette) -> None:
+    def test_an_error_shows_its_first_words_while_it_is_folded(self, palette: ConversationPalette) -> None:
         made = call(5, state=CallState.ERROR)
-        block = of_turn(turn(answer(2, "", made), result(3, 5, "The entry must\ncontain text.")), START, MARKS)[-1]
+        block = build_turn_blocks(
+            turn(answer(2, "", made), result(3, 5, "The entry must\ncontain text.")), START, MARKS
+        )[-1]
         assert lines(block, palette)[-1] == "      The entry must contain text."
 
     def test_an_answer_that_was_cut_off_says_so(self) -> None:
-        block = of_turn(turn(answer(2, "half", partial=True), outcome=Outcome.CANCELLED), START, MARKS)[1]
+        block = build_turn_blocks(turn(answer(2, "half", partial=True), outcome=Outcome.CANCELLED), START, MARKS)[1]
         assert head(block) == "cut off before it was an answer"
 
     def test_thinking_that_was_cut_off_says_so_too(self) -> None:
-        blocks = of_turn(turn(answer(2, "", reasoning="half", partial=True)), START, MARKS)
+        blocks = build_turn_blocks(turn(answer(2, "", reasoning="half", partial=True)), START, MARKS)
         assert kinds(blocks) == ["turn", "reasoning", "note"]
 
     def test_an_empty_answer_is_shown_as_one(self) -> None:
-        block = of_turn(turn(answer(2, " ")), START, MARKS)[-1]
-        assert (block.kind, block.body) == (Kind.ANSWER, "it answered nothing")
+        block = build_turn_blocks(turn(answer(2, " ")), START, MARKS)[-1]
+        assert (block.kind, block.body) == (BlockKind.ANSWER, "it answered nothing")
 
     @pytest.mark.parametrize("outcome", [one for one in Outcome if one is not Outcome.ANSWERED])
     def test_every_other_outcome_is_said(self, outcome: Outcome) -> None:
         failure = Failure("quota", "No tokens left", "the day's budget is used", "raise it")
-        block = of_turn(turn(answer(2, "x"), outcome=outcome, failure=failure), START, MARKS)[-1]
-        assert block.kind is Kind.OUTCOME
+        block = build_turn_blocks(turn(answer(2, "x"), outcome=outcome, failure=failure), START, MARKS)[-1]
+        assert block.kind is BlockKind.OUTCOME
         assert block.body == "No tokens left\nthe day's budget is used\nraise it"
 
     def test_a_turn_that_stands_still_says_that_it_goes_on(self) -> None:
-        block = of_turn(turn(answer(2, "x"), outcome=None, ended_at=None, broke_off="timeout"), START, MARKS)[-1]
+        block = build_turn_blocks(turn(answer(2, "x"), outcome=None, ended_at=None, broke_off="timeout"), START, MARKS)[
+            -1
+        ]
         assert "it goes on at the next start" in head(block)
 
     def test_a_note_of_zoeas_stands_where_it_was_put(self) -> None:
         made = turn(prompt(1, "a"), answer(2, "x", seq=2), answer(4, "y", seq=4), notes=(noted(2, "loop", "again"),))
-        assert kinds(of_turn(made, START, MARKS)) == ["turn", "prompt", "answer", "note", "answer"]
+        assert kinds(build_turn_blocks(made, START, MARKS)) == ["turn", "prompt", "answer", "note", "answer"]
 
     def test_copying_gives_the_words_without_decoration(self) -> None:
-        blocks = of_turn(turn(prompt(1, "Mine"), answer(2, "**ok**", call(5)), result(3, 5, "r")), START, MARKS)
+        blocks = build_turn_blocks(
+            turn(prompt(1, "Mine"), answer(2, "**ok**", call(5)), result(3, 5, "r")), START, MARKS
+        )
         assert [block.copy for block in blocks] == ["Mine", "Mine", "**ok**", 'mine({"belt": "b-2"})\nr']
 
 
 class TestPainting:
-    def test_json_is_a_tree_where_it_is_open(self, palette: Palette) -> None:
+    def test_json_is_a_tree_where_it_is_open(self, palette: ConversationPalette) -> None:
         content = json.dumps({"items": [{"id": "iron", "buy": 5.1}, {"id": "copper", "buy": 9}], "none": [], "t": True})
-        block = of_turn(turn(answer(2, "", call(5)), result(3, 5, content)), START, MARKS)[-1]
+        block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, content)), START, MARKS)[-1]
         assert lines(block, palette, is_open=True, width=60)[2:] == [
             "      ├─ items: 2 items",
             "      │  ├─ id iron  buy 5.1",
@@ -159,53 +174,59 @@ class TestPainting:
             "      └─ t: true",
         ]
 
-    def test_what_only_looks_like_json_is_text(self, palette: Palette) -> None:
-        block = of_turn(turn(answer(2, "", call(5)), result(3, 5, "{not json}")), START, MARKS)[-1]
+    def test_what_only_looks_like_json_is_text(self, palette: ConversationPalette) -> None:
+        block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, "{not json}")), START, MARKS)[-1]
         assert lines(block, palette, is_open=True)[-1] == "      {not json}"
 
-    def test_json_as_deep_as_it_goes_is_shown(self, palette: Palette) -> None:
-        block = Block("x", Kind.CALL, 1, body='{"a":' * 900 + "1" + "}" * 900, shape=Shape.JSON, folds=True)
+    def test_json_as_deep_as_it_goes_is_shown(self, palette: ConversationPalette) -> None:
+        block = ConversationBlock(
+            "x", BlockKind.CALL, 1, body='{"a":' * 900 + "1" + "}" * 900, shape=BodyFormat.JSON, folds=True
+        )
         assert lines(block, palette, is_open=True)
 
-    def test_a_long_result_is_cut_and_says_how_to_see_more(self, palette: Palette) -> None:
-        block = Block("x", Kind.CALL, 1, body="line\n" * 1000, folds=True)
+    def test_a_long_result_is_cut_and_says_how_to_see_more(self, palette: ConversationPalette) -> None:
+        block = ConversationBlock("x", BlockKind.CALL, 1, body="line\n" * 1000, folds=True)
         shown = lines(block, palette, is_open=True)
         assert len(shown) == LINES + 2
         assert "v shows more" in shown[-1]
 
-    def test_what_was_not_read_yet_is_counted(self, palette: Palette) -> None:
-        block = of_turn(turn(answer(2, "", call(5)), result(3, 5, "x", chars=50_001)), START, MARKS)[-1]
+    def test_what_was_not_read_yet_is_counted(self, palette: ConversationPalette) -> None:
+        block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, "x", chars=50_001)), START, MARKS)[-1]
         assert lines(block, palette, is_open=True)[-1] == "      … 50.0 kB more: enter reads it"
 
-    def test_a_folded_turn_is_one_line_with_its_first_words(self, palette: Palette) -> None:
-        rule = of_turn(turn(prompt(1, "Stay off Belt-1."), answer(2, "ok")), START, MARKS)[0]
+    def test_a_folded_turn_is_one_line_with_its_first_words(self, palette: ConversationPalette) -> None:
+        rule = build_turn_blocks(turn(prompt(1, "Stay off Belt-1."), answer(2, "ok")), START, MARKS)[0]
         (line,) = lines(rule, palette, is_open=False)[1:]
         assert "Stay off Belt-1." in line
         assert line.endswith("▸")
 
-    def test_markdown_keeps_breaks_html_entities_and_definitions(self, palette: Palette) -> None:
+    def test_markdown_keeps_breaks_html_entities_and_definitions(self, palette: ConversationPalette) -> None:
         text = "one\ntwo <b>x</b> &lt; list[int] [/]\n\n[a]: http://b.example"
-        block = Block("x", Kind.ANSWER, 1, body=text, shape=Shape.MARKDOWN)
+        block = ConversationBlock("x", BlockKind.ANSWER, 1, body=text, shape=BodyFormat.MARKDOWN)
         shown = [line.strip() for line in lines(block, palette) if line.strip()]
         assert shown == ["one", "two <b>x</b> &lt; list[int] [/]", "[a]: http://b.example"]
 
-    def test_markdown_that_would_swallow_words_is_shown_as_it_is(self, palette: Palette) -> None:
-        assert markdown_lines.lines("> " * 200 + "deep", 80, palette) is None
-        block = Block("x", Kind.ANSWER, 1, body="> " * 200 + "deep", shape=Shape.MARKDOWN)
+    def test_markdown_that_would_swallow_words_is_shown_as_it_is(self, palette: ConversationPalette) -> None:
+        assert markdown_lines.render_markdown("> " * 200 + "deep", 80, palette) is None
+        block = ConversationBlock("x", BlockKind.ANSWER, 1, body="> " * 200 + "deep", shape=BodyFormat.MARKDOWN)
         assert "deep" in "\n".join(lines(block, palette))
 
-    def test_code_stands_as_it_was_written(self, palette: Palette) -> None:
-        block = Block("x", Kind.ANSWER, 1, body="```python\ndef f():\n    return [1]\n```", shape=Shape.MARKDOWN)
+    def test_code_stands_as_it_was_written(self, palette: ConversationPalette) -> None:
+        block = ConversationBlock(
+            "x", BlockKind.ANSWER, 1, body="```python\ndef f():\n    return [1]\n```", shape=BodyFormat.MARKDOWN
+        )
         assert [line[4:] for line in lines(block, palette)[1:]] == [" def f():", "     return [1]"]
 
-    def test_links_are_no_escape_sequences(self, palette: Palette) -> None:
-        block = Block("x", Kind.ANSWER, 1, body="[a](http://b.example)", shape=Shape.MARKDOWN)
-        strips = paint(block, Manner(80, palette, MARKS), is_open=True)
+    def test_links_are_no_escape_sequences(self, palette: ConversationPalette) -> None:
+        block = ConversationBlock("x", BlockKind.ANSWER, 1, body="[a](http://b.example)", shape=BodyFormat.MARKDOWN)
+        strips = paint_block(block, PaintOptions(80, palette, MARKS), is_open=True)
         assert all(segment.style is None or segment.style.link is None for strip in strips for segment in strip)
 
     @pytest.mark.parametrize("text", HOSTILE)
     @pytest.mark.parametrize("width", [45, 75, 200])
-    def test_no_text_leaves_its_lines_or_moves_the_cursor(self, text: str, width: int, palette: Palette) -> None:
+    def test_no_text_leaves_its_lines_or_moves_the_cursor(
+        self, text: str, width: int, palette: ConversationPalette
+    ) -> None:
         sender = replace(MYSIS, name=text[:40] or "x")
         made = turn(
             prompt(1, text, sender=sender),
@@ -216,14 +237,14 @@ class TestPainting:
             outcome=Outcome.FAILED,
             failure=Failure("x", text, text, text),
         )
-        for block in of_turn(made, START, MARKS):
+        for block in build_turn_blocks(made, START, MARKS):
             for is_open in (True, False):
-                for strip in paint(block, Manner(width, palette, MARKS, verbose=True), is_open=is_open):
+                for strip in paint_block(block, PaintOptions(width, palette, MARKS, verbose=True), is_open=is_open):
                     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in strip.text)
                     assert strip.cell_length <= width
 
     def test_every_look_draws_every_kind(self, tmp_path: Path) -> None:
         made = turn(prompt(1, "a"), answer(2, "# h\n- x\n\n`c`\n\n|a|\n|-|\n|b|", call(5), reasoning="r"))
-        for look in themes.load(tmp_path)[0].values():
-            for block in of_turn(made, START, ASCII):
-                assert paint(block, Manner(80, Palette(look), ASCII), is_open=True)
+        for look in themes.load_themes(tmp_path)[0].values():
+            for block in build_turn_blocks(made, START, ASCII_SYMBOLS):
+                assert paint_block(block, PaintOptions(80, ConversationPalette(look), ASCII_SYMBOLS), is_open=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zoea.queries.broadcasts import Broadcast
-from zoea.tui.swarm_list.broadcasts_panel import said_lines
-from zoea.tui.text_layout import cells
+from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
+from zoea.tui.text_layout import count_cells
 
 AT = 1_700_000_000_000_000
 TEXT = "Iridium worth 40 credits at p98 in s33, orbit 0; sell at p15 in s6 or at p66 in s23 (seven ticks)"
@@ -14,8 +14,8 @@ SAID = Broadcast(1, "alpha", TEXT, AT, 4, 3, 0, 1, 0, 0, to_commander=False)
 
 
 def shown(*said: Broadcast, width: int = 40, height: int = 0) -> list[str]:
-    lines = said_lines(said, AT, width, height)
-    assert all(cells(line) <= width for line in lines)
+    lines = build_broadcast_lines(said, AT, width, height)
+    assert all(count_cells(line) <= width for line in lines)
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 
@@ -44,5 +44,5 @@ def test_no_text_is_lost_whatever_its_letters_and_however_narrow_the_panel() -> 
     assert "…" in "".join(shown(wide, width=44, height=9))
     assert shown(replace(SAID, text="x" * 200), height=9)[2].endswith("x…")
     assert shown(replace(SAID, text="x" * 30), height=9)[1].strip() == "x" * 30
-    assert len(said_lines([SAID], AT, 12)) == 2
+    assert len(build_broadcast_lines([SAID], AT, 12)) == 2
     assert shown(SAID, width=80)[0].endswith("3 answered · 1 queued")

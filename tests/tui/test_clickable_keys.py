@@ -12,7 +12,7 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.tui.dialogs.connect import Connect
 from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.dialogs.quit import Quitting
-from zoea.tui.widgets.clickable_text import hints, pressing
+from zoea.tui.widgets.clickable_text import key_click_style, key_hints
 
 
 async def click_on(stage: Stage, words: str) -> None:
@@ -31,11 +31,11 @@ def shows(stage: Stage, kind: type[Screen[Any]]) -> bool:
 
 @pytest.mark.parametrize("words", ["back", "leave it running", ""])
 def test_words_that_are_no_key_press_nothing(words: str) -> None:
-    assert pressing(words) is None
+    assert key_click_style(words) is None
 
 
 def test_each_part_of_a_hint_is_a_key() -> None:
-    content = hints("enter write · ^t try · words alone · esc back")
+    content = key_hints("enter write · ^t try · words alone · esc back")
     assert content.plain == "enter write · ^t try · words alone · esc back"
     assert len(content.spans) == 3
 

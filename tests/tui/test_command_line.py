@@ -16,7 +16,7 @@ from zoea.tui.dialogs.command_line import CommandLine
 from zoea.tui.dialogs.confirm import Confirm
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.message_prompt import MessagePrompt
 
 
 async def typed(stage: Stage, line: str) -> None:
@@ -45,7 +45,7 @@ async def test_send_says_something_to_one_by_name(tmp_path: Path) -> None:
 async def test_send_without_a_text_opens_the_prompt_for_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await run(stage, "send gamma")
-        await stage.until(lambda: stage.one(Prompt).is_open)
+        await stage.until(lambda: stage.one(MessagePrompt).is_open)
         assert "message to gamma" in stage.text()
 
 
@@ -172,7 +172,7 @@ async def test_the_colon_in_a_text_is_a_colon(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("note: x")
-        assert stage.one(Prompt).text == "note: x"
+        assert stage.one(MessagePrompt).text == "note: x"
 
 
 def test_every_word_means_one_action() -> None:

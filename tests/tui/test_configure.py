@@ -11,7 +11,7 @@ from zoea.runtime.mysis_options import read_configuration
 from zoea.tui.dialogs.configure import Configuring
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 
 async def form(stage: Stage) -> None:
@@ -25,7 +25,7 @@ async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> Non
         before = stage.view()
         await form(stage)
         assert "CONFIGURE alpha" in stage.text()
-        stage.one(Choice, "#provider").focus()
+        stage.one(InlineChoice, "#provider").focus()
         stage.one(Input, "#tags").value = "deep, south deep"
         stage.one(Input, "#budget-mysis").value = "90,000"
         stage.one(Input, "#others").value = "nudge.enabled=false [/]"

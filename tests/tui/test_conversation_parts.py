@@ -18,19 +18,27 @@ from tests.tui.sample_turns import START
 from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
 from zoea.store import Store
 from zoea.tui.conversation import focus_lines
-from zoea.tui.conversation.blocks import Block, Kind, Marks
-from zoea.tui.conversation.conversation_reader import MOST_MEMORIES, Source, Window, around, newer, newest, older
-from zoea.tui.conversation.line_index import Roll, Spot
-from zoea.tui.text_layout import wrap
-from zoea.tui.widgets.live_answer import continuation
-from zoea.tui.widgets.strip_overlay import occurrences, restyle
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols
+from zoea.tui.conversation.conversation_reader import (
+    MOST_MEMORIES,
+    ConversationSource,
+    TurnWindow,
+    read_around,
+    read_newer,
+    read_newest,
+    read_older,
+)
+from zoea.tui.conversation.line_index import LineIndex, LinePosition
+from zoea.tui.text_layout import wrap_words
+from zoea.tui.widgets.live_answer import find_continuation
+from zoea.tui.widgets.strip_overlay import find_occurrences, restyle_span
 
 BOLD = Style(bold=True)
 
 
-def roll(*heights: int) -> Roll:
-    blocks = [Block(f"b{place}", Kind.ANSWER, 1) for place in range(len(heights))]
-    return Roll(
+def roll(*heights: int) -> LineIndex:
+    blocks = [ConversationBlock(f"b{place}", BlockKind.ANSWER, 1) for place in range(len(heights))]
+    return LineIndex(
         blocks,
         [tuple(Strip([Segment(f"{place}.{line}")]) for line in range(height)) for place, height in enumerate(heights)],
     )
@@ -47,12 +55,12 @@ class TestRoll:
     def test_a_block_is_found_by_line_even_beyond_the_ends(self) -> None:
         made = roll(2, 1, 3)
         assert [block.key for block in map(made.block_at, (-5, 0, 2, 3, 99)) if block] == ["b0", "b0", "b1", "b2", "b2"]
-        assert Roll().block_at(0) is None
-        assert Roll().spot(0) is None
+        assert LineIndex().block_at(0) is None
+        assert LineIndex().spot(0) is None
 
     def test_a_spot_survives_what_comes_above_it(self) -> None:
         spot = roll(2, 3).spot(4)
-        assert spot == Spot("b1", 2)
+        assert spot == LinePosition("b1", 2)
         assert roll(7, 3).line_of(spot) == 9
         assert roll(7, 2).line_of(spot) == 8
         assert roll(7).line_of(spot) is None
@@ -69,14 +77,14 @@ class TestOverlay:
 
     @pytest.mark.parametrize(("start", "end"), [(0, 1), (1, 5), (2, 4), (0, -1), (3, 99)])
     def test_text_and_width_stay(self, start: int, end: int) -> None:
-        drawn = restyle(self.STRIP, start, end, Style(reverse=True))
+        drawn = restyle_span(self.STRIP, start, end, Style(reverse=True))
         assert drawn.text == self.STRIP.text
         assert drawn.cell_length == 8
         marked = "".join(segment.text for segment in drawn if segment.style and segment.style.reverse)
         assert marked == self.STRIP.text[start : None if end < 0 else end]
 
     def test_nothing_is_drawn_over_nothing(self) -> None:
-        assert restyle(self.STRIP, 4, 4, BOLD) is self.STRIP
+        assert restyle_span(self.STRIP, 4, 4, BOLD) is self.STRIP
 
     @pytest.mark.parametrize(
         ("text", "words", "places"),
@@ -89,7 +97,7 @@ class TestOverlay:
         ],
     )
     def test_words_are_marked_as_they_are_found(self, text: str, words: str, places: list[tuple[int, int]]) -> None:
-        assert list(occurrences(text, words)) == places
+        assert list(find_occurrences(text, words)) == places
 
 
 class TestStreaming:
@@ -104,13 +112,13 @@ class TestStreaming:
         ],
     )
     def test_what_is_new_is_found(self, seen: str, tail: str, new: str | None) -> None:
-        assert continuation(seen, tail) == new
+        assert find_continuation(seen, tail) == new
 
     @given(st.text(min_size=60, max_size=200), st.text(min_size=1, max_size=60))
     def test_a_sliding_end_loses_nothing(self, start: str, more: str) -> None:
         whole = start + more
         window = len(start)
-        found = continuation(start, whole[-window:])
+        found = find_continuation(start, whole[-window:])
         # A text that repeats itself may be taken for less; nothing is invented.
         assert found is None or (whole.endswith(found) and len(found) <= len(more))
 
@@ -118,25 +126,25 @@ class TestStreaming:
 class TestWrapping:
     @given(st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc")), max_size=300), st.integers(8, 60))
     def test_no_line_is_wider_and_no_word_is_lost(self, text: str, width: int) -> None:
-        lines = list(wrap(text, width))
+        lines = list(wrap_words(text, width))
         assert all(cell_len(line) <= width for line in lines)
         assert "".join("".join(lines).split()) == "".join(text.split())
 
     def test_words_stay_whole_where_they_fit(self) -> None:
-        assert list(wrap("one two three", 8)) == ["one two", "three"]
-        assert list(wrap("漢字 テスト", 8)) == ["漢字", "テスト"]
+        assert list(wrap_words("one two three", 8)) == ["one two", "three"]
+        assert list(wrap_words("漢字 テスト", 8)) == ["漢字", "テスト"]
 
     def test_indentation_stays(self) -> None:
-        assert list(wrap("    return x", 20)) == ["    return x"]
-        assert list(wrap("\tx\n\ny", 20)) == ["    x", "", "y"]
+        assert list(wrap_words("    return x", 20)) == ["    return x"]
+        assert list(wrap_words("\tx\n\ny", 20)) == ["    x", "", "y"]
 
     def test_a_megabyte_on_one_line_is_broken(self) -> None:
-        assert sum(1 for _ in wrap("x" * 1_000_000, 100)) == 10_000
+        assert sum(1 for _ in wrap_words("x" * 1_000_000, 100)) == 10_000
 
 
 class TestWindow:
     @pytest.fixture
-    async def source(self, tmp_path: Path) -> Source:
+    async def source(self, tmp_path: Path) -> ConversationSource:
         """A mysis with 300 turns of four memories each."""
         path = tmp_path / "zoea.db"
         store = await Store.open(path, clock_now=lambda: START)
@@ -149,49 +157,51 @@ class TestWindow:
             )
         for number in range(1, 301):
             _add_turn(path, number)
-        return Source(path, 1, START, Marks())
+        return ConversationSource(path, 1, START, Symbols())
 
-    async def test_going_back_lets_go_of_the_newest_and_going_on_of_the_oldest(self, source: Source) -> None:
-        window = newest(source)
+    async def test_going_back_lets_go_of_the_newest_and_going_on_of_the_oldest(
+        self, source: ConversationSource
+    ) -> None:
+        window = read_newest(source)
         assert window.turns[-1].number == 300
         while window.has_older:
-            window = older(source, window)
+            window = read_older(source, window)
             assert sum(len(turn.entries) for turn in window.turns) <= MOST_MEMORIES
             assert _numbers(window) == list(range(window.turns[0].number, window.turns[-1].number + 1))
         assert window.turns[0].number == 1
         assert _ends(window) == (False, True)
         while window.has_newer:
-            window = newer(source, window)
+            window = read_newer(source, window)
             assert sum(len(turn.entries) for turn in window.turns) <= MOST_MEMORIES
             assert _numbers(window) == list(range(window.turns[0].number, window.turns[-1].number + 1))
         assert window.turns[-1].number == 300
         assert _ends(window) == (True, False)
 
-    async def test_what_comes_is_added_and_what_stands_is_kept(self, source: Source) -> None:
-        window = newest(source)
+    async def test_what_comes_is_added_and_what_stands_is_kept(self, source: ConversationSource) -> None:
+        window = read_newest(source)
         before = window.turns
         _add_turn(source.database, 301)
-        window = newer(source, window)
+        window = read_newer(source, window)
         assert _numbers(window) == [*[turn.number for turn in before], 301]
         assert {block.turn for block in window.blocks} == set(_numbers(window))
 
-    async def test_the_middle_has_both_sides(self, source: Source) -> None:
-        window = around(source, 150)
+    async def test_the_middle_has_both_sides(self, source: ConversationSource) -> None:
+        window = read_around(source, 150)
         assert 150 in _numbers(window)
         assert _ends(window) == (True, True)
 
-    async def test_nobody_has_an_empty_window(self, source: Source) -> None:
-        nobody = Source(source.database, 2, START, Marks())
-        assert newest(nobody).blocks == ()
-        assert older(nobody, Window()) == Window()
-        assert newer(nobody, Window()).turns == ()
+    async def test_nobody_has_an_empty_window(self, source: ConversationSource) -> None:
+        nobody = ConversationSource(source.database, 2, START, Symbols())
+        assert read_newest(nobody).blocks == ()
+        assert read_older(nobody, TurnWindow()) == TurnWindow()
+        assert read_newer(nobody, TurnWindow()).turns == ()
 
 
-def _ends(window: Window) -> tuple[bool, bool]:
+def _ends(window: TurnWindow) -> tuple[bool, bool]:
     return window.has_older, window.has_newer
 
 
-def _numbers(window: Window) -> list[int]:
+def _numbers(window: TurnWindow) -> list[int]:
     return [turn.number for turn in window.turns]
 
 
@@ -212,8 +222,10 @@ def _add_turn(path: Path, number: int) -> None:
 
 class TestSight:
     def test_before_any_request_it_says_so(self) -> None:
-        assert focus_lines.sees(MysisContext()) == [[("no request yet", "quiet")]]
-        assert focus_lines.state(MysisContext(), START) == [[("no tool has read the state yet", "quiet")]]
+        assert focus_lines.build_request_lines(MysisContext()) == [[("no request yet", "quiet")]]
+        assert focus_lines.build_snapshot_lines(MysisContext(), START) == [
+            [("no tool has read the state yet", "quiet")]
+        ]
 
     def test_packs_say_their_size_and_what_became_of_them(self) -> None:
         packs = (
@@ -224,7 +236,7 @@ class TestSight:
             PackSummary("turn", 11_400, 11_400, "full", "required", True, ""),
         )
         seen = RequestSummary(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
-        lines = ["".join(text for text, _ in line) for line in focus_lines.sees(MysisContext(seen))]
+        lines = ["".join(text for text, _ in line) for line in focus_lines.build_request_lines(MysisContext(seen))]
         assert lines[0] == "~14.8k of 50k   actual 14.3k, estimate +3 %"
         assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "empty", "out", "cut"]
         assert "turn 42  request 4  31k tokens so far" in lines
@@ -232,7 +244,7 @@ class TestSight:
         assert "history: token_budget_per_agent = 60000 would keep it whole" in lines
         assert "the request failed: transient" in lines
         unsent = replace(seen, state="released", error_class="cancelled")
-        assert [("the request was never sent", "waiting")] in focus_lines.sees(MysisContext(unsent))
+        assert [("the request was never sent", "waiting")] in focus_lines.build_request_lines(MysisContext(unsent))
 
     @pytest.mark.parametrize(
         ("content", "shown"),
@@ -245,12 +257,16 @@ class TestSight:
         ],
     )
     def test_a_snapshot_shows_its_fields_and_its_age(self, content: str, shown: str) -> None:
-        lines = focus_lines.state(MysisContext(None, (ToolSnapshot("get_ship", content, START - 12_000_000),)), START)
+        lines = focus_lines.build_snapshot_lines(
+            MysisContext(None, (ToolSnapshot("get_ship", content, START - 12_000_000),)), START
+        )
         assert "".join(text for text, _ in lines[0]) == "get_ship  12s ago"
         assert "".join(text for text, _ in lines[1]) == shown
 
     def test_a_value_stands_beside_its_name_wherever_a_line_ends(self) -> None:
         content = '{"system_id": "s33", "place": "p98", "name": "漢字", "note": "It regrows slowly once taken."}'
-        lines = focus_lines.state(MysisContext(None, (ToolSnapshot("get_ship", content, START),)), START, width=30)
+        lines = focus_lines.build_snapshot_lines(
+            MysisContext(None, (ToolSnapshot("get_ship", content, START),)), START, width=30
+        )
         shown = ["".join(text for text, _ in line) for line in lines[1:]]
         assert shown == ["system_id s33   place p98", "name 漢字", "note It regrows slowly once taken."]

@@ -12,7 +12,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
 from zoea.tui.dialogs.confirm import Confirm
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.swarm_table import SwarmTable
 
 
@@ -252,7 +252,7 @@ async def test_a_draft_outlives_a_terminal_that_was_too_small(tmp_path: Path) ->
         await stage.pilot.resize_terminal(100, 30)
         await stage.until(lambda: stage.shows(Dashboard))
         await stage.write("thought")
-        assert stage.one(Prompt).text == "half a thought"
+        assert stage.one(MessagePrompt).text == "half a thought"
 
 
 async def test_marks_are_counted_in_the_title_and_who_was_meant_is_named(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ from zoea.tui.screens.search import Search
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.screens.upstreams import Upstreams
 from zoea.tui.screens.welcome import Welcome
-from zoea.tui.widgets.conversation_view import Transcript
-from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.conversation_view import ConversationView
+from zoea.tui.widgets.message_prompt import MessagePrompt
 
 HERE = Path(__file__).parent
 
@@ -171,7 +171,7 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
         await stage.until(lambda: stage.shows(Dashboard))
         for action_id in ("mysis.message", "swarm.broadcast"):
             await drive(action_id)
-            assert stage.one(Prompt).is_open
+            assert stage.one(MessagePrompt).is_open
             await drive("app.back")
         await drive("app.find")
         await stage.press("escape")
@@ -209,7 +209,7 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
 async def test_a_conversation_and_its_requests(tmp_path: Path) -> None:
     async with driven(tmp_path, "focus inspect") as (stage, drive):
         await drive("mysis.focus", Focus)
-        await stage.until(lambda: stage.one(Transcript).cursor is not None)
+        await stage.until(lambda: stage.one(ConversationView).cursor is not None)
         await drive("focus.previous-turn")
         await drive("focus.next-turn")
         await drive("focus.verbose")
@@ -225,7 +225,7 @@ async def test_a_conversation_and_its_requests(tmp_path: Path) -> None:
         await drive("focus.next-mysis")
         await drive("focus.previous-mysis")
         await drive("focus.message")
-        assert stage.one(Prompt).is_open
+        assert stage.one(MessagePrompt).is_open
         await stage.press("escape")
         await drive("focus.stop")
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)

@@ -20,16 +20,16 @@ from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
 from zoea.settings import Settings
-from zoea.tui.conversation.blocks import Kind
+from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.dialogs.export import Exporting
 from zoea.tui.screens.find import Finding
 from zoea.tui.screens.focus import Focus
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.conversation_view import Transcript
+from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
-from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
-from zoea.tui.widgets.status_bars import Line
+from zoea.tui.widgets.status_bars import PieceLine
 
 LONG = "\n\n".join(f"paragraph {number}" for number in range(12))
 
@@ -51,13 +51,13 @@ async def focus(
         yield stage
 
 
-def view(stage: Stage) -> Transcript:
-    return stage.one(Transcript)
+def view(stage: Stage) -> ConversationView:
+    return stage.one(ConversationView)
 
 
 async def opens(stage: Stage) -> None:
     """Wait until Focus stands there."""
-    await stage.until(lambda: isinstance(stage.screen, Focus) and stage.screen.query(Transcript))
+    await stage.until(lambda: isinstance(stage.screen, Focus) and stage.screen.query(ConversationView))
 
 
 async def shows(stage: Stage, *words: str) -> None:
@@ -186,7 +186,7 @@ class TestFolding:
     async def test_enter_folds_and_unfolds_the_block_under_the_cursor(self, tmp_path: Path) -> None:
         async with focus(tmp_path, *self.ANSWERS) as stage:
             await stage.press("k")
-            assert _cursor(stage)[0] == Kind.CALL
+            assert _cursor(stage)[0] == BlockKind.CALL
             await stage.press("enter")
             await shows(stage, "look did ore")
             await stage.press("enter")
@@ -197,9 +197,9 @@ class TestFolding:
     async def test_a_click_on_a_head_folds_and_on_a_body_does_not(self, tmp_path: Path) -> None:
         async with focus(tmp_path, *self.ANSWERS) as stage:
             line = next(at for at, text in enumerate(view(stage).plain.split("\n")) if "⚙ look" in text)
-            await stage.pilot.click(Transcript, offset=(10, line))
+            await stage.pilot.click(ConversationView, offset=(10, line))
             await shows(stage, "look did ore")
-            await stage.pilot.click(Transcript, offset=(10, line + 1))
+            await stage.pilot.click(ConversationView, offset=(10, line + 1))
             assert "look did ore" in view(stage).plain
 
     async def test_a_folded_turn_is_one_line(self, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ class TestStreaming:
             real = stage.swarm.provider.stream
             stage.swarm.provider.stream = Slow().stream  # type: ignore[method-assign]  # a model by hand
             await stage.swarm.commander.send("alpha", "again")
-            live, transcript = stage.one(LiveAnswer), stage.one(Transcript)
+            live, transcript = stage.one(LiveAnswer), stage.one(ConversationView)
             width = transcript.size.width
             await settles(stage, lambda: "thinking…" in stage.text() and "Where is **iron** [/]" in stage.text())
             assert live.text == ""
@@ -346,13 +346,13 @@ class TestTop:
             await stage.until(lambda: len(stage.app.feed.myses) == 4)
             await stage.press("enter")
             await opens(stage)
-            assert "today" in stage.one(Line, "#top").text
+            assert "today" in stage.one(PieceLine, "#top").text
             await stage.press("escape", "G", "enter")
             await opens(stage)
-            await stage.until(lambda: "today" not in stage.one(Line, "#top").text)
-            assert stage.one(Line, "#top").text.rstrip().endswith(f"{'a' * 40}  4 of 4  idle")
+            await stage.until(lambda: "today" not in stage.one(PieceLine, "#top").text)
+            assert stage.one(PieceLine, "#top").text.rstrip().endswith(f"{'a' * 40}  4 of 4  idle")
             await stage.pilot.resize_terminal(120, 40)
-            await stage.until(lambda: "today" in stage.one(Line, "#top").text)
+            await stage.until(lambda: "today" in stage.one(PieceLine, "#top").text)
 
 
 class TestWrong:
@@ -369,7 +369,7 @@ class TestWrong:
             # The conversation ends with the whole of it, so it is not said twice.
             await settles(stage, lambda: len(wrong.plain.splitlines()) == 1)
             await stage.pilot.resize_terminal(80, 24)
-            await stage.until(lambda: stage.one(Line, "#top").size.width == 80)
+            await stage.until(lambda: stage.one(PieceLine, "#top").size.width == 80)
             assert "alpha" in stage.text().splitlines()[0]
             await stage.press("greater_than_sign")
             await settles(stage, lambda: not wrong.display)
@@ -390,9 +390,9 @@ class TestDoing:
     async def test_text_is_selected_across_blocks(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text="done")) as stage:
             first = next(at for at, text in enumerate(view(stage).plain.split("\n")) if "prompt 1" in text)
-            await stage.pilot.mouse_down(Transcript, offset=(4, first))
-            await stage.pilot.hover(Transcript, offset=(8, first + 2))
-            await stage.pilot.mouse_up(Transcript, offset=(8, first + 2))
+            await stage.pilot.mouse_down(ConversationView, offset=(4, first))
+            await stage.pilot.hover(ConversationView, offset=(8, first + 2))
+            await stage.pilot.mouse_up(ConversationView, offset=(8, first + 2))
             assert stage.screen.get_selected_text() == "prompt 1\n\ndone"
 
     async def test_a_message_goes_to_it(self, tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ class TestDoing:
             await stage.write("mine iron")
             await stage.press("enter")
             await shows(stage, "mine iron")
-            assert not stage.one(Prompt).is_open
+            assert not stage.one(MessagePrompt).is_open
 
     async def test_a_message_to_a_stopped_one_relaunches_it(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:

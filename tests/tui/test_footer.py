@@ -11,12 +11,12 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.tui.commands.actions import BY_ID, Place, Situation
 from zoea.tui.screens.help import Help
 from zoea.tui.widgets.pick_list import PickList
-from zoea.tui.widgets.status_bars import KeyLine
+from zoea.tui.widgets.status_bars import KeyFooter
 
 
 async def click_key(stage: Stage, title: str) -> None:
-    line = stage.one(KeyLine)
-    await stage.pilot.click(KeyLine, offset=(line.text.index(f" {title} ") + 1, 0))
+    line = stage.one(KeyFooter)
+    await stage.pilot.click(KeyFooter, offset=(line.text.index(f" {title} ") + 1, 0))
     await stage.pilot.pause()
 
 
@@ -33,7 +33,7 @@ async def test_a_click_on_a_key_is_that_key(tmp_path: Path) -> None:
 
 
 def test_where_there_is_little_room_spare_keys_go_before_all_others() -> None:
-    class Narrow(KeyLine):
+    class Narrow(KeyFooter):
         size = Size(48, 1)
 
     line = Narrow()
@@ -50,16 +50,18 @@ def test_where_there_is_little_room_spare_keys_go_before_all_others() -> None:
 
 async def test_the_footer_calls_finding_find_and_filtering_filter(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(200, 24)) as stage:
-        wide = stage.one(KeyLine).text
+        wide = stage.one(KeyFooter).text
         assert " / filter " in wide
         assert " q quit " in wide
         assert " esc back " not in wide, "nothing is behind the dashboard"
         await stage.press("enter")
-        assert " / find " in stage.one(KeyLine).text
-        assert stage.one(KeyLine).text.startswith(" esc back  m message "), "a conversation says first how to leave it"
+        assert " / find " in stage.one(KeyFooter).text
+        assert stage.one(KeyFooter).text.startswith(" esc back  m message "), (
+            "a conversation says first how to leave it"
+        )
         await stage.press("escape", "question_mark")
         stage.one(PickList).focus()
-        await stage.until(lambda: " / find " in stage.one(KeyLine).text)
+        await stage.until(lambda: " / find " in stage.one(KeyFooter).text)
 
 
 async def test_a_click_on_what_is_not_possible_says_why(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ async def test_a_click_on_what_is_not_possible_says_why(tmp_path: Path) -> None:
 async def test_beside_the_keys_a_click_does_nothing(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(200, 60)) as stage:
         before = stage.screen
-        await stage.pilot.click(KeyLine, offset=(199, 0))
+        await stage.pilot.click(KeyFooter, offset=(199, 0))
         assert stage.screen is before
         assert stage.notices == []
 

@@ -24,19 +24,19 @@ from zoea.tui import widgets
 from zoea.tui.dialogs.approvals import ApprovalPanel
 from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.inspector import Inspector
-from zoea.tui.widgets.clickable_text import Rule
-from zoea.tui.widgets.context_panel import SightSide
-from zoea.tui.widgets.conversation_view import Transcript
+from zoea.tui.widgets.clickable_text import TitledRule
+from zoea.tui.widgets.context_panel import ContextPanel
+from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.pick_list import PickList
-from zoea.tui.widgets.status_bars import KeyLine
+from zoea.tui.widgets.status_bars import KeyFooter
 
 MARK = "list[int]"
 BAD = " ".join((MARK, *HOSTILE[1:], HOSTILE[0]))
 PRINTABLE = "".join(char for char in BAD if char.isprintable() and char not in '\\"')
 SETTINGS = f'[provider.a]\ntype = "ollama"\nmodel = "{PRINTABLE}\\u001b[2J"\n'
 
-FROM_THE_REGISTRY = {KeyLine, Rule}
+FROM_THE_REGISTRY = {KeyFooter, TitledRule}
 """They show actions, keys and titles of the program alone, and nothing that anybody else said."""
 
 
@@ -137,7 +137,7 @@ async def through_all(stage: Stage, seen: Seen) -> None:
         seen.look()
         await stage.press("escape")
     await stage.press("escape", "g", "enter")
-    await seen.until(LiveAnswer, SightSide, Transcript)
+    await seen.until(LiveAnswer, ContextPanel, ConversationView)
     await stage.press("v", "slash")
     await paste(stage, MARK)
     seen.look()

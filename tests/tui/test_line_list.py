@@ -11,7 +11,7 @@ from textual.selection import Selection
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.test_log import happen, open_log
 from zoea.tui.screens.focus import Focus
-from zoea.tui.text_layout import spread
+from zoea.tui.text_layout import spread_pieces
 from zoea.tui.widgets.line_list import LineList
 
 
@@ -63,6 +63,6 @@ async def test_edges_and_pages_are_reached_by_key(tmp_path: Path) -> None:
 def test_both_ends_of_a_line_fit_whatever_stands_there() -> None:
     for width in (3, 10, 20, 41):
         for left in ("", "short", "漢字" * 20, "a" * 40):
-            pieces = spread([(left, ""), ("more", "")], [(" 12.3 kB", "quiet")], width)
+            pieces = spread_pieces([(left, ""), ("more", "")], [(" 12.3 kB", "quiet")], width)
             assert cell_len("".join(text for text, _ in pieces)) <= width
-    assert "".join(text for text, _ in spread([("a\nb\x1b[2J", "")], [("c", "")], 10)) == "a b      c"
+    assert "".join(text for text, _ in spread_pieces([("a\nb\x1b[2J", "")], [("c", "")], 10)) == "a b      c"

@@ -19,7 +19,7 @@ UNTOLD = {"Button", "Checkbox", "RadioButton", "Collapsible", "TabPane", "Tab", 
 """Widgets that parse what they are given, whatever one says: only literals."""
 TITLES = {"border_title", "border_subtitle", "tooltip", "title", "sub_title"}
 PARSERS = {"from_markup", "from_text", "visualize", "render_markup"}
-SAFE_MAKERS = {"Content", "assemble", "styled", "hints", "Text"}
+SAFE_MAKERS = {"Content", "assemble", "styled", "key_hints", "Text"}
 
 
 def name_of(call: ast.Call) -> str:

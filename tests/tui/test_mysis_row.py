@@ -13,15 +13,23 @@ from tests.tui.test_roster import PLAIN
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, MysisView
 from zoea.tui import number_format
-from zoea.tui.conversation.blocks import Block, Kind
-from zoea.tui.conversation.focus_lines import doing, failure_lines
-from zoea.tui.conversation.recent_lines import recent_lines, request_lines
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
+from zoea.tui.conversation.focus_lines import build_activity_pieces, build_failure_lines
+from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import Columns, Row, budget_of_turn, compose, heads, model_of, waits_for
+from zoea.tui.swarm_list.mysis_row import (
+    MysisRow,
+    RowColumns,
+    build_heading,
+    build_row,
+    build_turn_budget,
+    describe_model,
+    describe_wait,
+)
 from zoea.tui.terminal.terminal_control import title_of
-from zoea.tui.text_layout import lines_of, unmarked
-from zoea.tui.widgets.mysis_detail import brief
-from zoea.tui.widgets.mysis_detail import doing as detail_doing
+from zoea.tui.text_layout import plain_lines, strip_emphasis
+from zoea.tui.widgets.mysis_detail import build_brief_line
+from zoea.tui.widgets.mysis_detail import format_state as detail_doing
 from zoea.tui.widgets.swarm_table import SwarmTable
 
 NOW = 10_000 * number_format.SECOND
@@ -33,7 +41,7 @@ def ago(seconds: float) -> int:
 
 
 def line(view: MysisView, width: int = 78) -> str:
-    return "".join(text for text, _ in compose(Row(view, now=NOW), Columns.of(width), {}))
+    return "".join(text for text, _ in build_row(MysisRow(view, now=NOW), RowColumns.of(width), {}))
 
 
 def plain(pieces: tuple[list[tuple[str, str]], list[tuple[str, str]]]) -> str:
@@ -48,24 +56,24 @@ RUNNING = replace(PLAIN, state=MysisState.RUNNING, turn_number=4, iteration=2, t
 def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there_is_none() -> None:
     assert CAUSE in line(ERRORED)
     assert f"{CAUSE}, retry in 27s" in line(replace(ERRORED, retry_at=NOW + 27 * number_format.SECOND))
-    assert attention.reason(ERRORED) == CAUSE
-    assert attention.reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
+    assert attention.attention_reason(ERRORED) == CAUSE
+    assert attention.attention_reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
     assert CAUSE in title_of("reef", [ERRORED])
-    assert doing(ERRORED, NOW) == [(CAUSE, "errored")]
-    assert doing(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "errored")]
-    assert recent_lines((), ERRORED, 60, 5)[0][1] == (CAUSE, "errored")
+    assert build_activity_pieces(ERRORED, NOW) == [(CAUSE, "errored")]
+    assert build_activity_pieces(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "errored")]
+    assert build_recent_lines((), ERRORED, 60, 5)[0][1] == (CAUSE, "errored")
     assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
 
 
 def test_what_went_wrong_is_said_in_full_unless_the_conversation_ends_with_it() -> None:
     def said(**more: bool) -> list[str]:
-        return ["".join(text for text, _ in pieces) for pieces in failure_lines(ERRORED, "✖", "r", **more)]
+        return ["".join(text for text, _ in pieces) for pieces in build_failure_lines(ERRORED, "✖", "r", **more)]
 
     assert ERRORED.failure is not None
     whole, what_to_do = said()
     assert (whole.startswith(f"✖ {CAUSE}"), what_to_do.strip()) == (True, f"{ERRORED.failure.hint}  r relaunch".strip())
     assert said(is_told=True) == [f"✖ {CAUSE}  r relaunch"]
-    assert failure_lines(replace(ERRORED, state=MysisState.RUNNING), "✖", "r") == []
+    assert build_failure_lines(replace(ERRORED, state=MysisState.RUNNING), "✖", "r") == []
 
 
 def test_what_went_wrong_stands_whole_beside_the_list_where_there_is_room() -> None:
@@ -73,7 +81,7 @@ def test_what_went_wrong_stands_whole_beside_the_list_where_there_is_room() -> N
     failed = replace(ERRORED, failure=Failure("ProviderError", "The provider cannot be reached", what, hint))
 
     def shown(height: int) -> list[str]:
-        return ["".join(text for text, _ in line) for line in recent_lines((), failed, 32, height)]
+        return ["".join(text for text, _ in line) for line in build_recent_lines((), failed, 32, height)]
 
     assert " ".join(line.strip() for line in shown(9)) == f"{what} The provider cannot be reached {hint}"
     assert [line[:2] for line in shown(9)] == ["  "] * len(shown(9))
@@ -94,50 +102,56 @@ def test_the_time_that_is_left_is_never_cut() -> None:
 
 
 def test_what_a_row_waits_for_is_said_in_words_not_by_the_name_of_a_field() -> None:
-    assert waits_for("arrival_tick 302") == waits_for("travel_arrival_tick 302") == "arrives T302"
-    assert waits_for("cooldown_ticks 3") == "cooldown, 3 ticks"
-    assert waits_for("laser_ready_tick 12.5") == "laser ready until T12.5"
-    assert (waits_for("tick 7"), waits_for("ticks 7")) == ("until T7", "7 ticks")
-    assert waits_for("the kiln\ncools") == "the kiln cools"
-    assert waits_for("") == "as it asked"
+    assert describe_wait("arrival_tick 302") == describe_wait("travel_arrival_tick 302") == "arrives T302"
+    assert describe_wait("cooldown_ticks 3") == "cooldown, 3 ticks"
+    assert describe_wait("laser_ready_tick 12.5") == "laser ready until T12.5"
+    assert (describe_wait("tick 7"), describe_wait("ticks 7")) == ("until T7", "7 ticks")
+    assert describe_wait("the kiln\ncools") == "the kiln cools"
+    assert describe_wait("") == "as it asked"
 
 
 def test_what_a_mysis_thinks_with_is_named_and_no_model_said_to_be_none() -> None:
-    assert model_of("qwen3:8b", "ollama") == "qwen3:8b on ollama"
-    assert model_of("", "ollama") == "ollama's own model"
-    assert model_of("", "autopilot") == model_of("autopilot", "autopilot") == "autopilot (no model)"
+    assert describe_model("qwen3:8b", "ollama") == "qwen3:8b on ollama"
+    assert describe_model("", "ollama") == "ollama's own model"
+    assert describe_model("", "autopilot") == describe_model("autopilot", "autopilot") == "autopilot (no model)"
 
 
 def test_a_text_says_how_old_it_is_where_there_is_room() -> None:
     said = replace(RUNNING, text="It is done", text_at=ago(1800), progress_at=ago(2))
     assert " 30m It is done" in line(said, 116)
     assert "30m" not in line(said, 78)
-    assert "".join(text for text, _ in heads(Columns.of(116))).split()[-2:] == ["ago", "says"]
-    assert len(heads(Columns.of(116))[0][0]) == len(line(said, 116)) == 116
-    assert "text 30m old" in plain(brief(said, NOW))
+    assert "".join(text for text, _ in build_heading(RowColumns.of(116))).split()[-2:] == ["ago", "says"]
+    assert len(build_heading(RowColumns.of(116))[0][0]) == len(line(said, 116)) == 116
+    assert "text 30m old" in plain(build_brief_line(said, NOW))
     assert detail_doing(said, NOW) == "running · turn 4, request 2 · text 30m old"
     assert detail_doing(replace(said, streaming="It is"), NOW) == "running · turn 4, request 2"
 
 
 def test_the_line_of_a_running_mysis_is_its_call_and_its_budget() -> None:
     calling = replace(RUNNING, activity=Activity.TOOL, text='⚙ mine(belt="b2")', text_at=ago(1.2), turn_tokens=41_000)
-    assert plain(brief(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  budget ━━──────── 41k/200k'
+    assert plain(build_brief_line(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  budget ━━──────── 41k/200k'
     after = replace(calling, activity=Activity.LLM, text_at=ago(65))
-    assert plain(brief(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  budget ━━──────── 41k/200k'
-    assert "".join(text for text, _ in budget_of_turn(RUNNING)) == "budget ────────── 0/200k"
-    assert budget_of_turn(replace(RUNNING, state=MysisState.IDLE)) == []
-    lines = ["".join(text for text, _ in pieces) for pieces in request_lines(None, replace(RUNNING, tokens=91_000), 9)]
+    assert plain(build_brief_line(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  budget ━━──────── 41k/200k'
+    assert "".join(text for text, _ in build_turn_budget(RUNNING)) == "budget ────────── 0/200k"
+    assert build_turn_budget(replace(RUNNING, state=MysisState.IDLE)) == []
+    lines = [
+        "".join(text for text, _ in pieces) for pieces in build_usage_lines(None, replace(RUNNING, tokens=91_000), 9)
+    ]
     assert lines[-2:] == ["budget ────────── 0/200k", "91k tokens in all"]
 
 
 def test_an_answer_keeps_its_lines_and_loses_the_marks_of_emphasis() -> None:
     said = "## Report\n\n- price at **Halcyon**: *14* a unit\n- `a**b**c` and snake_case_name, 2 * 3 * 4\n"
-    assert lines_of(said) == ["Report", "- price at Halcyon: 14 a unit", "- `a**b**c` and snake_case_name, 2 * 3 * 4"]
-    assert unmarked("__all__ of **it") == "all of **it"
-    block = Block("said", Kind.ANSWER, 0, body=said)
-    assert [cells[1][0] for cells in recent_lines([block], PLAIN, 60, 9)] == lines_of(said)
-    streamed = recent_lines((), replace(RUNNING, streaming=said), 60, 9)
-    assert [cells[1][0] for cells in streamed] == lines_of(said)
+    assert plain_lines(said) == [
+        "Report",
+        "- price at Halcyon: 14 a unit",
+        "- `a**b**c` and snake_case_name, 2 * 3 * 4",
+    ]
+    assert strip_emphasis("__all__ of **it") == "all of **it"
+    block = ConversationBlock("said", BlockKind.ANSWER, 0, body=said)
+    assert [cells[1][0] for cells in build_recent_lines([block], PLAIN, 60, 9)] == plain_lines(said)
+    streamed = build_recent_lines((), replace(RUNNING, streaming=said), 60, 9)
+    assert [cells[1][0] for cells in streamed] == plain_lines(said)
 
 
 async def test_text_of_rows_can_be_selected(tmp_path: Path) -> None:
@@ -161,5 +175,5 @@ def test_who_needs_you_comes_in_the_order_of_what_waits() -> None:
     broken = replace(PLAIN, failure=Failure("open", "The breaker is open"))
     order = [asking, ERRORED, stopped, broken, replace(asking, questions=1)]
     views = [replace(view, id=number) for number, view in enumerate(order, 1)]
-    assert attention.needing(reversed([*views, PLAIN])) == views
-    assert attention.rank(replace(asking, approvals=2, questions=1)) == 0
+    assert attention.list_needing_attention(reversed([*views, PLAIN])) == views
+    assert attention.attention_rank(replace(asking, approvals=2, questions=1)) == 0

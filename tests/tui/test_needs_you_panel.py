@@ -16,7 +16,7 @@ from zoea.model.enums import MysisState
 from zoea.model.values import Failure, SwarmView
 from zoea.tui.dialogs.approvals import ApprovalPanel
 from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.swarm_list.needs_you_panel import next_in_need
+from zoea.tui.swarm_list.needs_you_panel import find_next_in_need
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.swarm_table import SwarmTable
 
@@ -44,9 +44,9 @@ async def crowd(stage: Stage, many: int) -> None:
 
 
 def test_the_next_in_need_comes_after_the_cursor_and_goes_round() -> None:
-    assert [next_in_need([3, 1, 2], at) for at in (None, 7, 3, 1, 2)] == [3, 3, 1, 2, 3]
-    assert next_in_need([], 1) is None
-    assert next_in_need([1], 1) is None
+    assert [find_next_in_need([3, 1, 2], at) for at in (None, 7, 3, 1, 2)] == [3, 3, 1, 2, 3]
+    assert find_next_in_need([], 1) is None
+    assert find_next_in_need([1], 1) is None
 
 
 async def test_words_beside_a_mysis_mean_it_and_keys_are_named_only_where_they_do(tmp_path: Path) -> None:

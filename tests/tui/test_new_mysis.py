@@ -13,7 +13,7 @@ from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysis
 from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 
 async def dialog(stage: Stage) -> NewMysis:
@@ -41,7 +41,7 @@ async def test_every_field_counts(tmp_path: Path) -> None:
         await dialog(stage)
         await stage.write("delta")
         await stage.press("tab", "down", "tab", "right")
-        provider = stage.one(Choice, "#provider").value
+        provider = stage.one(InlineChoice, "#provider").value
         await stage.press("tab")
         await stage.write("small-model")
         await stage.press("tab")
@@ -74,7 +74,7 @@ async def test_the_inherited_broadcast_is_shown_with_its_age_and_can_be_left_out
         await dialog(stage)
         assert "your broadcast of 2m ago: Mine iron" in stage.text()
         await stage.write("delta")
-        stage.one(Choice, "#told").focus()
+        stage.one(InlineChoice, "#told").focus()
         await stage.press("right", "enter")
         await stage.until(lambda: stage.has("delta"))
         assert await stage.swarm.value("SELECT count(*) FROM delivery WHERE mysis_id = 4") == 0
@@ -107,9 +107,9 @@ async def test_escape_makes_nothing(tmp_path: Path) -> None:
 async def test_a_click_takes_the_next_choice(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
-        assert stage.one(Choice, "#start").value == "yes"
+        assert stage.one(InlineChoice, "#start").value == "yes"
         await stage.pilot.click("#start")
-        assert stage.one(Choice, "#start").value == "no"
+        assert stage.one(InlineChoice, "#start").value == "no"
 
 
 async def test_everything_fits_at_eighty_by_twenty_four(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from zoea.tui.screens.focus import Focus
 from zoea.tui.screens.message_controller import round_cost
 from zoea.tui.screens.search import Search
 from zoea.tui.terminal.external_editor import command, edit
-from zoea.tui.widgets.message_prompt import FOLD_OVER, Folds, Prompt, Target
+from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, MessagePrompt, MessageTarget
 
 
 async def messages(stage: Stage) -> list[str]:
@@ -41,7 +41,7 @@ async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) ->
         await stage.until(lambda: stage.notices == ["delivered to 1 · 1 started"] or "delivered" in str(stage.notices))
         await stage.until(lambda: stage.view("beta").turns == 1)
         assert await messages(stage) == ["hello there"]
-        assert not stage.one(Prompt).is_open
+        assert not stage.one(MessagePrompt).is_open
 
 
 async def test_b_names_who_cannot_hear_it_and_its_receipt_lives_in_the_feed(tmp_path: Path) -> None:
@@ -100,19 +100,19 @@ async def test_a_refusal_stands_under_the_text_which_stays(tmp_path: Path) -> No
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("nobody hears")
-        stage.one(Prompt).target = Target("gone", "message to gone", mysis_id=99)
+        stage.one(MessagePrompt).target = MessageTarget("gone", "message to gone", mysis_id=99)
         await stage.press("enter")
         await stage.until(lambda: "No such mysis" in stage.text())
-        assert stage.one(Prompt).text == "nobody hears"
+        assert stage.one(MessagePrompt).text == "nobody hears"
         await stage.write(" again")
-        assert stage.one(Prompt).text == "nobody hears again"
+        assert stage.one(MessagePrompt).text == "nobody hears again"
 
 
 async def test_enter_pressed_twice_sends_once(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("once")
-        writing = stage.one(Prompt)._writing
+        writing = stage.one(MessagePrompt)._writing
         writing.action_send()
         writing.action_send()
         await stage.until(lambda: stage.view().turns == 1)
@@ -124,15 +124,15 @@ async def test_tab_changes_how_it_joins_a_running_turn(tmp_path: Path) -> None:
         await stage.press("m", "tab")
         assert "message to alpha · steer" in stage.text()
         await stage.press("tab")
-        assert stage.one(Prompt).mode is DeliveryMode.INTERRUPT
+        assert stage.one(MessagePrompt).mode is DeliveryMode.INTERRUPT
         await stage.press("tab")
-        assert stage.one(Prompt).mode is DeliveryMode.QUEUE
+        assert stage.one(MessagePrompt).mode is DeliveryMode.QUEUE
 
 
 async def test_ctrl_j_begins_a_new_line(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m", "a", "ctrl+j", "b")
-        assert stage.one(Prompt).text == "a\nb"
+        assert stage.one(MessagePrompt).text == "a\nb"
 
 
 async def test_escape_keeps_the_draft_with_its_mysis(tmp_path: Path) -> None:
@@ -140,9 +140,9 @@ async def test_escape_keeps_the_draft_with_its_mysis(tmp_path: Path) -> None:
         await stage.press("m")
         await stage.write("for alpha")
         await stage.press("escape", "j", "m")
-        assert stage.one(Prompt).text == ""
+        assert stage.one(MessagePrompt).text == ""
         await stage.press("escape", "k", "m")
-        assert stage.one(Prompt).text == "for alpha"
+        assert stage.one(MessagePrompt).text == "for alpha"
 
 
 async def test_a_draft_and_the_history_outlive_the_screen_they_were_written_on(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def test_a_draft_and_the_history_outlive_the_screen_they_were_written_on(t
         await stage.press("escape", "enter")
         await stage.until(lambda: stage.shows(Focus))
         await stage.press("m")
-        assert stage.one(Prompt).text == "from the list"
+        assert stage.one(MessagePrompt).text == "from the list"
         await stage.press("ctrl+c")
         await stage.write("hello")
         await stage.press("escape", "escape")
@@ -160,7 +160,7 @@ async def test_a_draft_and_the_history_outlive_the_screen_they_were_written_on(t
         await stage.press("enter")
         await stage.until(lambda: stage.shows(Focus))
         await stage.press("m")
-        prompt = stage.one(Prompt)
+        prompt = stage.one(MessagePrompt)
         assert prompt.text == "hello"
         await stage.press("up")
         assert prompt.text == "from the list"
@@ -170,10 +170,10 @@ async def test_what_was_sent_elsewhere_stands_no_longer_in_an_input_below(tmp_pa
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("hello")
-        below = stage.one(Prompt)
+        below = stage.one(MessagePrompt)
         await stage.app.push_screen(Focus(stage.view().id))
         await stage.press("m")
-        assert stage.one(Prompt).text == "hello"
+        assert stage.one(MessagePrompt).text == "hello"
         await stage.press("enter")
         await stage.until(lambda: stage.view().turns == 1)
         await stage.press("escape")
@@ -187,7 +187,7 @@ async def test_what_was_said_in_another_session_is_in_the_history(tmp_path: Path
         for text in ("first", "second"):
             await stage.api.send("alpha", text)
         await stage.press("m")
-        prompt = stage.one(Prompt)
+        prompt = stage.one(MessagePrompt)
         await stage.until(lambda: len(stage.app.drafts.history) == 2)
         await stage.write("new")
         await stage.press("up")
@@ -203,22 +203,22 @@ async def test_a_megabyte_is_pasted_calmly_and_sent_whole(tmp_path: Path) -> Non
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         stage.one(TextArea).post_message(events.Paste(text))
-        await stage.until(lambda: stage.one(Prompt).text == text)
+        await stage.until(lambda: stage.one(MessagePrompt).text == text)
         assert "‹text 1: 1.1 MB, 50001 lines›" in stage.text()
         await stage.write(" end")
-        assert stage.one(Prompt).text == text + " end"
+        assert stage.one(MessagePrompt).text == text + " end"
 
 
 async def test_a_small_paste_stands_there_as_it_is(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         stage.one(TextArea).post_message(events.Paste("[/] list[int]\nsecond"))
-        await stage.until(lambda: stage.one(Prompt).text == "[/] list[int]\nsecond")
+        await stage.until(lambda: stage.one(MessagePrompt).text == "[/] list[int]\nsecond")
         assert "[/] list[int]" in stage.text()
 
 
 def test_a_folded_text_comes_back_and_the_same_text_folds_once() -> None:
-    folds, large = Folds(), "x" * (FOLD_OVER + 1)
+    folds, large = FoldedTexts(), "x" * (FOLD_OVER + 1)
     mark = folds.fold(large)
     assert folds.fold(large) == mark
     assert folds.unfold(f"a {mark} b") == f"a {large} b"
@@ -248,7 +248,7 @@ async def test_ctrl_o_edits_the_text_outside(tmp_path: Path, monkeypatch: pytest
         await stage.press("m")
         await stage.write("some")
         await stage.press("ctrl+o")
-        await stage.until(lambda: stage.one(Prompt).text == "some and more")
+        await stage.until(lambda: stage.one(MessagePrompt).text == "some and more")
 
 
 async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,7 @@ async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch:
         await stage.write("kept")
         await stage.press("ctrl+o")
         await stage.until(lambda: "ended with 3" in stage.text())
-        assert stage.one(Prompt).text == "kept"
+        assert stage.one(MessagePrompt).text == "kept"
 
 
 async def test_a_terminal_that_cannot_be_lent_says_so(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ async def test_ctrl_c_copies_a_selection_first(tmp_path: Path) -> None:
         stage.one(TextArea).select_all()
         await stage.press("ctrl+c")
         assert stage.app.clipboard == "words"
-        assert stage.one(Prompt).text == "words"
+        assert stage.one(MessagePrompt).text == "words"
 
 
 async def test_ctrl_c_clears_an_input_into_its_history(tmp_path: Path) -> None:
@@ -300,9 +300,9 @@ async def test_ctrl_c_clears_an_input_into_its_history(tmp_path: Path) -> None:
         await stage.press("m")
         await stage.write("never mind")
         await stage.press("ctrl+c")
-        assert stage.one(Prompt).text == ""
+        assert stage.one(MessagePrompt).text == ""
         await stage.press("up")
-        assert stage.one(Prompt).text == "never mind"
+        assert stage.one(MessagePrompt).text == "never mind"
 
 
 async def test_ctrl_c_twice_quits_and_once_only_says_so(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ async def test_the_search_is_reached_from_wherever_something_is_written(tmp_path
         await stage.write("half a thought")
         await stage.press("home", "ctrl+f")
         assert stage.shows(Search)
-        assert stage.app.screen_stack[-2].query_one(Prompt).text == "half a thought"
+        assert stage.app.screen_stack[-2].query_one(MessagePrompt).text == "half a thought"
 
 
 def test_no_kind_of_input_takes_the_key_of_the_search() -> None:

@@ -12,14 +12,14 @@ from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Native, Usage
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
-from zoea.tui.conversation.blocks import ASCII, Marks
+from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.conversation.request_lines import (
-    form_words,
-    head_lines,
-    message_items,
-    pack_bar,
-    plan_lines,
-    request_line,
+    build_head_lines,
+    build_message_items,
+    build_pack_bar,
+    build_plan_lines,
+    build_request_line,
+    describe_form,
 )
 from zoea.tui.text_layout import Piece
 
@@ -81,16 +81,16 @@ def words(lines: list[list[Piece]]) -> str:
 def test_estimates_are_told_apart_from_what_calibration_makes_of_them() -> None:
     request = replace(REQUEST, estimated_tokens=2_700, planned_tokens=808, calibration=0.3, usage=Usage(800))
     assert request.off_by == pytest.approx(0.01)
-    assert "~808 tokens estimated  800 actual  estimate +1 %" in words(head_lines(request, request.created_at))
-    said = words(plan_lines(Inspection(request, PLAN, (), ()), 70))
+    assert "~808 tokens estimated  800 actual  estimate +1 %" in words(build_head_lines(request, request.created_at))
+    said = words(build_plan_lines(Inspection(request, PLAN, (), ()), 70))
     assert "~2.7k by characters, before calibration ×0.30" in said
-    assert "calibration" not in words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
+    assert "calibration" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
 
 
 def test_each_pack_says_what_became_of_it_and_what_would_have_kept_it() -> None:
-    narrow = words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 46))
+    narrow = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 46))
     assert "nothing to show" in narrow, "whole also beside the messages of a terminal of 120 columns"
-    said = words(plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
+    said = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
     for expected in (
         "1k of 1k tokens",
         "25 over: what is required is larger than the budget",
@@ -108,13 +108,13 @@ def test_each_pack_says_what_became_of_it_and_what_would_have_kept_it() -> None:
 
 def test_the_bar_is_as_wide_as_it_may_be_and_shows_every_pack_that_is_there() -> None:
     for width in (5, 20, 80):
-        bar = pack_bar(PLAN, width)
+        bar = build_pack_bar(PLAN, width)
         assert cell_len("".join(text for text, _ in bar)) == width
         assert [role for text, role in bar if text.startswith("━")] == ["llm", "running"]
 
 
 def test_estimate_and_actual_stand_beside_each_other() -> None:
-    said = words(head_lines(REQUEST, REQUEST.created_at))
+    said = words(build_head_lines(REQUEST, REQUEST.created_at))
     for expected in (
         "ended: stop",
         "~1k tokens estimated",
@@ -140,8 +140,8 @@ def test_estimate_and_actual_stand_beside_each_other() -> None:
 )
 def test_how_a_request_ended_is_said(changed: dict[str, object], said: str) -> None:
     request = replace(REQUEST, **changed)  # type: ignore[arg-type]  # fields by name
-    assert said in words(head_lines(request, REQUEST.created_at))
-    assert request_line(request, 34, ASCII)
+    assert said in words(build_head_lines(request, REQUEST.created_at))
+    assert build_request_line(request, 34, ASCII_SYMBOLS)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_how_a_request_ended_is_said(changed: dict[str, object], said: str) -> N
     ],
 )
 def test_the_form_of_a_message_is_said(form: str, kept: int, memory: int | None, said: str) -> None:
-    assert form_words(SentMessage(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
+    assert describe_form(SentMessage(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
 
 
 def test_everything_that_was_sent_of_a_message_is_below_it() -> None:
@@ -170,7 +170,9 @@ def test_everything_that_was_sent_of_a_message_is_below_it() -> None:
         native=Native("anthropic", "claude", "[signed]"),
     )
     result = RequestMessage(Role.TOOL, "no", call_id="c1", name="look", is_error=True)
-    first, second = message_items((SentMessage(message, "full", 0, 9), SentMessage(result, "cut", 10, 2)), Marks())
+    first, second = build_message_items(
+        (SentMessage(message, "full", 0, 9), SentMessage(result, "cut", 10, 2)), Symbols()
+    )
     below = "\n".join(text for text, _ in first.body)
     for part in ("thought", "[signed]", "text", 'look({"a": 1})  c1'):
         assert part in below

@@ -36,7 +36,7 @@ def test_a_roster_is_what_counting_anew_finds(news: list[tuple[list[MysisView], 
         roster.take(changed, removed)
         assert roster.myses == known
         assert [view.id for view in roster.in_order()] == sorted(known)
-        assert list(roster.in_need) == attention.needing(known.values())
+        assert list(roster.in_need) == attention.list_needing_attention(known.values())
         running = [view for view in known.values() if view.state is MysisState.RUNNING]
         assert roster.running == len(running)
         assert roster.waiting == sum(view.waiting_until is not None for view in running)

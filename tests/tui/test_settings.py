@@ -19,7 +19,7 @@ from zoea.tui.dialogs.key_capture import Capturing
 from zoea.tui.screens.help import Help
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.state.settings_form import Field, groups, parsed
-from zoea.tui.widgets.status_bars import KeyLine
+from zoea.tui.widgets.status_bars import KeyFooter
 
 OWN = """\
 # my settings
@@ -272,8 +272,8 @@ async def test_the_mouse_chooses_sections_and_changes_values(tmp_path: Path) -> 
         await stage.pilot.pause()
         await stage.pilot.click("#fields", offset=(5, 1), times=2)
         await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
-        line = stage.one(KeyLine)
-        await stage.pilot.click(KeyLine, offset=(line.text.index("default"), 0))
+        line = stage.one(KeyFooter)
+        await stage.pilot.click(KeyFooter, offset=(line.text.index("default"), 0))
         await stage.until(lambda: on_disk(tmp_path).get("log") == {})
 
 

@@ -11,7 +11,7 @@ from zoea.model.enums import MysisState
 from zoea.model.values import Failure, SwarmView
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.screens.focus import Focus
-from zoea.tui.widgets.status_bars import KeyLine, Line, fitted
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, fit_pieces
 
 DISK_FULL = "disk full or failing: nothing can be stored"
 
@@ -21,7 +21,7 @@ def top(stage: Stage) -> str:
 
 
 def keys(stage: Stage) -> str:
-    return stage.one(KeyLine).text.strip()
+    return stage.one(KeyFooter).text.strip()
 
 
 async def hold(stage: Stage, reason: str, errored: int = 0) -> None:
@@ -35,19 +35,19 @@ async def hold(stage: Stage, reason: str, errored: int = 0) -> None:
 
 def test_what_is_urgent_stays_and_the_rest_is_cut_from_its_end() -> None:
     line = [("brand ", "title"), ("HOLD ", "asking"), ("a long sentence", "quiet"), (" over", "errored")]
-    assert fitted(line, 40) == line
-    assert fitted(line, 26) == [*line[:2], ("a long se…", "quiet"), line[3]]
-    assert fitted(line, 20) == [*line[:2], ("", "quiet"), line[3]]
-    assert fitted(line, 12) == [("", "title"), line[1], ("", "quiet"), line[3]]
-    assert fitted(line, 5) == [("", "title"), line[1], ("", "quiet"), ("", "errored")]
-    assert fitted([("x" * 40, "asking")], 12) == [("x" * 11 + "…", "asking")]
+    assert fit_pieces(line, 40) == line
+    assert fit_pieces(line, 26) == [*line[:2], ("a long se…", "quiet"), line[3]]
+    assert fit_pieces(line, 20) == [*line[:2], ("", "quiet"), line[3]]
+    assert fit_pieces(line, 12) == [("", "title"), line[1], ("", "quiet"), line[3]]
+    assert fit_pieces(line, 5) == [("", "title"), line[1], ("", "quiet"), ("", "errored")]
+    assert fit_pieces([("x" * 40, "asking")], 12) == [("x" * 11 + "…", "asking")]
 
 
 async def test_no_key_loses_its_title_to_what_stands_at_the_right(tmp_path: Path) -> None:
     typed = [TypedKey("question_mark", "help", ""), TypedKey("q", "quit", "")]
     badge = "attached "
     async with cockpit(tmp_path, size=(80, 24)) as stage:
-        line = stage.one(KeyLine)
+        line = stage.one(KeyFooter)
 
         def is_wide(width: int) -> bool:
             return line.size.width == width
@@ -95,13 +95,13 @@ async def test_while_letters_are_text_only_keys_that_are_not_are_named(tmp_path:
         assert keys(stage) == "enter send  ^j new line  tab delivery mode  esc back  ^o editor  ^p palette"
         await stage.press("escape", "l", "slash")
         assert keys(stage) == "enter to the lines  esc back  ^p palette"
-        await stage.pilot.click(KeyLine, offset=(keys(stage).index("esc"), 0))
+        await stage.pilot.click(KeyFooter, offset=(keys(stage).index("esc"), 0))
         await stage.until(lambda: ": cmd" in keys(stage))
 
 
 async def test_what_was_cut_keeps_a_blank_before_what_stands_right(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
-        line = Line()
+        line = PieceLine()
         await stage.app.screen.mount(line)
         for right, said in ((), "x…"), ([("$1", "quiet")], "x… $1"), ([("  $1", "quiet")], "x…  $1"):
             line.put([("x" * 200, "quiet")], right)

@@ -7,12 +7,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from zoea.tui.widgets.strip_overlay import clipped
+from zoea.tui.widgets.strip_overlay import clip_strip
 
 
 def test_what_is_cut_ends_in_an_ellipsis_in_the_style_of_what_is_cut() -> None:
     red = Style(color="red")
-    line = clipped(Strip([Segment("14 a unit "), Segment("there", red)]), 12)
+    line = clip_strip(Strip([Segment("14 a unit "), Segment("there", red)]), 12)
     assert line.text == "14 a unit t…"
     assert list(line)[-1].style == red
 
@@ -20,9 +20,9 @@ def test_what_is_cut_ends_in_an_ellipsis_in_the_style_of_what_is_cut() -> None:
 def test_what_fits_or_goes_on_with_blanks_alone_is_left_as_it_is() -> None:
     for text in ("14 a unit", "14 a unit     ", ""):
         line = Strip([Segment(text)])
-        assert clipped(line, 9) is line
+        assert clip_strip(line, 9) is line
 
 
 def test_wide_characters_are_never_halved() -> None:
     for width in range(1, 8):
-        assert cell_len(clipped(Strip([Segment("漢字漢字漢字")]), width).text) <= width
+        assert cell_len(clip_strip(Strip([Segment("漢字漢字漢字")]), width).text) <= width

@@ -24,18 +24,18 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def shipped() -> dict[str, themes.Look]:
-    found, errors = themes.load(Path("nowhere"))
+def shipped() -> dict[str, themes.ThemeSpec]:
+    found, errors = themes.load_themes(Path("nowhere"))
     assert errors == []
     return found
 
 
-def test_six_themes_are_shipped(shipped: dict[str, themes.Look]) -> None:
+def test_six_themes_are_shipped(shipped: dict[str, themes.ThemeSpec]) -> None:
     assert tuple(sorted(shipped)) == SHIPPED
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if name != "ansi"])
-def test_every_text_role_is_readable_on_every_ground(shipped: dict[str, themes.Look], name: str) -> None:
+def test_every_text_role_is_readable_on_every_ground(shipped: dict[str, themes.ThemeSpec], name: str) -> None:
     look = shipped[name]
     least = 4.5 if name == "high-contrast" else 3.0
     texts = {role: look.roles[role] for role in themes.TEXT_ROLES}
@@ -48,15 +48,15 @@ def test_every_text_role_is_readable_on_every_ground(shipped: dict[str, themes.L
 def test_a_theme_of_the_persons_own_wins_over_a_shipped_one_of_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "themes"
     folder.mkdir()
-    nova = (themes.folders(tmp_path)[0] / "nova.toml").read_text()
+    nova = (themes.list_theme_folders(tmp_path)[0] / "nova.toml").read_text()
     (folder / "mine.toml").write_text(nova.replace("#0A0A12", "#000000"))
-    found, errors = themes.load(tmp_path)
+    found, errors = themes.load_themes(tmp_path)
     assert errors == []
     assert found["nova"].colours["background"] == "#000000"
 
 
 def test_all_errors_of_a_file_come_in_one_message(tmp_path: Path) -> None:
-    nova = (themes.folders(tmp_path)[0] / "nova.toml").read_text()
+    nova = (themes.list_theme_folders(tmp_path)[0] / "nova.toml").read_text()
     file = tmp_path / "bad.toml"
     file.write_text(
         nova.replace('background = "#0A0A12"', 'background = "black"')
@@ -64,7 +64,7 @@ def test_all_errors_of_a_file_come_in_one_message(tmp_path: Path) -> None:
         .replace("dark = true", "dark = 3")
     )
     with pytest.raises(SettingsError) as wrong:
-        themes.read(file)
+        themes.read_theme(file)
     for part in ("colours.background", "'grey' is no colour", "dark must be true or false", str(file)):
         assert part in wrong.value.what
 
@@ -72,12 +72,12 @@ def test_all_errors_of_a_file_come_in_one_message(tmp_path: Path) -> None:
 def test_a_file_that_is_no_toml_is_one_error_and_the_others_still_load(tmp_path: Path) -> None:
     (tmp_path / "themes").mkdir()
     (tmp_path / "themes" / "broken.toml").write_text("name = ")
-    found, errors = themes.load(tmp_path)
+    found, errors = themes.load_themes(tmp_path)
     assert len(errors) == 1
     assert tuple(sorted(found)) == SHIPPED
 
 
-def test_every_theme_has_each_variable_that_style_files_may_name(shipped: dict[str, themes.Look]) -> None:
+def test_every_theme_has_each_variable_that_style_files_may_name(shipped: dict[str, themes.ThemeSpec]) -> None:
     known = {name: look.theme() for name, look in shipped.items()}
     given = {name: {**theme.to_color_system().generate(), **theme.variables} for name, theme in known.items()}
     assert [name for name, variables in given.items() if given["nova"].keys() - variables.keys()] == []

@@ -10,7 +10,7 @@ from tests.tui.test_settings import settings
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.theme import themes
 
-NOVA = (themes.folders(Path("nowhere"))[0] / "nova.toml").read_text()
+NOVA = (themes.list_theme_folders(Path("nowhere"))[0] / "nova.toml").read_text()
 
 
 async def choose(stage: Stage, screen: SettingsScreen, name: str) -> None:
@@ -103,4 +103,4 @@ def test_a_file_that_goes_while_it_is_looked_at_is_no_error(tmp_path: Path) -> N
     folder = tmp_path / "themes"
     folder.mkdir()
     (folder / "gone.toml").symlink_to(tmp_path / "nowhere")
-    assert all("gone" not in name for name, _, _ in themes.stamps(tmp_path))
+    assert all("gone" not in name for name, _, _ in themes.read_file_stamps(tmp_path))

@@ -13,7 +13,7 @@ from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.store import Store
-from zoea.tui.conversation.tool_items import pretty, skeleton
+from zoea.tui.conversation.tool_items import build_argument_skeleton, format_json
 from zoea.tui.dialogs.try_tool import TryTool
 from zoea.tui.screens.upstreams import Upstreams
 from zoea.tui.widgets.folding_list import FoldingList
@@ -228,5 +228,5 @@ async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path, si
     ],
 )
 def test_arguments_to_begin_with_are_made_from_any_schema(schema: str, begin: dict[str, object]) -> None:
-    assert json.loads(skeleton(ToolView("t", "", schema))) == begin
-    assert pretty(schema)
+    assert json.loads(build_argument_skeleton(ToolView("t", "", schema))) == begin
+    assert format_json(schema)

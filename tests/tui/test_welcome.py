@@ -32,7 +32,7 @@ from zoea.tui.screens.dashboard import Dashboard
 from zoea.tui.screens.help import Help
 from zoea.tui.screens.welcome import Welcome
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 
 @asynccontextmanager
@@ -170,7 +170,7 @@ async def test_a_way_is_chosen_with_the_mouse(tmp_path: Path) -> None:
 async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
         await stage.press("c")
-        stage.one(Choice).choose("anthropic")
+        stage.one(InlineChoice).choose("anthropic")
         for field, text in (("name", "mine"), ("model", "m1"), ("key", "sk-secret")):
             stage.one(Input, f"#{field}").value = text
         await stage.pilot.pause()
@@ -200,7 +200,7 @@ async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) ->
     async with OllamaServer() as server, welcome(tmp_path) as stage:
         server.models = [Model("qwen3:8b")]
         await stage.press("c")
-        stage.one(Choice).choose("ollama")
+        stage.one(InlineChoice).choose("ollama")
         stage.one(Input, "#address").value = server.url
         await stage.press("ctrl+t")
         await stage.until(lambda: "it answers, and has qwen3:8b" in stage.text())

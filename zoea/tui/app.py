@@ -46,8 +46,8 @@ from zoea.tui.terminal.cursor_blink import Cursors
 from zoea.tui.terminal.output_redirect import hand_back
 from zoea.tui.terminal.terminal_control import Terminal, title_of
 from zoea.tui.theme import themes
-from zoea.tui.theme.ascii_filter import AsciiLines, speaks_utf8
-from zoea.tui.theme.role_styles import Styles
+from zoea.tui.theme.ascii_filter import AsciiFilter, has_utf8
+from zoea.tui.theme.role_styles import RoleStyles
 
 if TYPE_CHECKING:
     from zoea.model.swarm_api import SwarmApi
@@ -128,14 +128,14 @@ class Cockpit(Visiting, Acting, App[str]):
         self.looker: Opener | None = None
         self.rings = bell
         self.ports: Sequence[Any] | None = None
-        self.is_ascii = not speaks_utf8(os.environ)
+        self.is_ascii = not has_utf8(os.environ)
         if self.is_ascii:
-            self._filters.append(AsciiLines())
+            self._filters.append(AsciiFilter())
         self.cursors = Cursors(lambda: self.focused if self.screen_stack else None, lambda: self.calm)
         self.now = now
-        self.looks, self.look_errors = themes.load(config)
+        self.looks, self.look_errors = themes.load_themes(config)
         self.look = self.looks.get(theme_name) or self.looks[themes.DEFAULT]
-        self.styles_of_look = Styles(self.look)
+        self.styles_of_look = RoleStyles(self.look)
         self.opened: Opened | None = None
         self.marks: set[int] = set()
         self.complaints: list[str] = []
@@ -414,7 +414,7 @@ class Cockpit(Visiting, Acting, App[str]):
     def use_look(self, name: str) -> None:
         """Show another theme at once."""
         self.look = self.looks[name]
-        self.styles_of_look = Styles(self.look)
+        self.styles_of_look = RoleStyles(self.look)
         self.theme = name
         for screen in self.screen_stack:
             # One that is not there yet begins with this look.

@@ -15,19 +15,19 @@ Piece = tuple[str, str]
 TAB = 4
 
 
-def wrap(text: str, width: int) -> Iterator[str]:
+def wrap_words(text: str, width: int) -> Iterator[str]:
     """The lines of the text, none wider than `width` cells; spaces at a break are left out."""
     width = max(2, width)
     for line in text.split("\n"):
         if "\t" in line:
             line = line.expandtabs(TAB)
         if line.isascii():
-            yield from _ascii(line, width)
+            yield from _wrap_ascii(line, width)
         else:
-            yield from _cells(line, width)
+            yield from _wrap_cells(line, width)
 
 
-def _ascii(line: str, width: int) -> Iterator[str]:
+def _wrap_ascii(line: str, width: int) -> Iterator[str]:
     """One cell a character, so a break is found by index."""
     at, end = 0, len(line)
     while end - at > width:
@@ -41,7 +41,7 @@ def _ascii(line: str, width: int) -> Iterator[str]:
     yield line[at:]
 
 
-def _cells(line: str, width: int) -> Iterator[str]:
+def _wrap_cells(line: str, width: int) -> Iterator[str]:
     """Words measured as the terminal shows them; a word that is wider than a line is chopped."""
     if cell_len(line) <= width:
         yield line
@@ -63,7 +63,7 @@ def _cells(line: str, width: int) -> Iterator[str]:
     yield held
 
 
-def chop(text: str, width: int) -> list[str]:
+def wrap_characters(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells; control characters are gone, tabs are two spaces."""
     lines: list[str] = []
     for line in strip(text).expandtabs(2).split("\n"):
@@ -76,7 +76,7 @@ def chop(text: str, width: int) -> list[str]:
     return lines
 
 
-def fit(text: str, width: int, *, right: bool = False) -> str:
+def fit_text(text: str, width: int, *, right: bool = False) -> str:
     """Exactly `width` cells: cut with an ellipsis, or padded."""
     if width <= 0:
         return ""
@@ -86,25 +86,25 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     return pad + text if right else text + pad
 
 
-def cells(pieces: Sequence[Piece]) -> int:
+def count_cells(pieces: Sequence[Piece]) -> int:
     """How wide they are together."""
     return sum(cell_len(text) for text, _ in pieces)
 
 
-def cut(pieces: Sequence[Piece], width: int) -> list[Piece]:
+def cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
     """The pieces up to `width` cells, with an ellipsis where they go on."""
     line: list[Piece] = []
     room = width
     for text, role in pieces:
         size = cell_len(text)
         if size > room:
-            return [*line, (fit(text, room), role)] if room > 0 else line
+            return [*line, (fit_text(text, room), role)] if room > 0 else line
         line.append((text, role))
         room -= size
     return line
 
 
-def spread(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
+def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
     """One line with pieces at both ends; where both have no room the left is cut."""
     room = width - sum(cell_len(strip(text)) for text, _ in right)
     if room < 8:
@@ -131,12 +131,12 @@ _LEANING = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]{1,300}?)(?<=\S)\*(?![\w*])")
 _HEADING = re.compile(r"#{1,6} ")
 
 
-def lines_of(text: str) -> list[str]:
+def plain_lines(text: str) -> list[str]:
     """The lines that say something, each on one line of its own; code stays as it was written."""
-    return [unmarked(line) for line in map(one_line, text.split("\n")) if line]
+    return [strip_emphasis(line) for line in map(one_line, text.split("\n")) if line]
 
 
-def unmarked(line: str) -> str:
+def strip_emphasis(line: str) -> str:
     """One line without what makes it a heading, strong or leaning."""
     heading = _HEADING.match(line)
     parts = _CODE.split(line[heading.end() :] if heading else line)

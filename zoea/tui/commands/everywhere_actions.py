@@ -14,7 +14,7 @@ from textual.widgets import Input, TextArea
 
 from zoea.model.values import MysisView, Receipt
 from zoea.text.control_characters import one_line
-from zoea.tui.swarm_list.broadcasts_panel import receipt_line
+from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit
@@ -110,7 +110,7 @@ class Acting:
 
     def tell_receipt(self, receipt: Receipt) -> None:
         """What became of a message at once."""
-        self._cockpit.notify(receipt_line(receipt), markup=False)
+        self._cockpit.notify(format_receipt(receipt), markup=False)
 
     def do_at(self, action_id: str, mysis_id: int) -> None:
         """Carry out an action of the list on one mysis: back to the list, the cursor on it, no marks."""
@@ -164,10 +164,10 @@ def _selected(cockpit: Cockpit) -> str:
 
 def _cleared(focused: Any) -> bool:
     """True where the input that has the focus held something; a prompt keeps it in its history."""
-    from zoea.tui.widgets.message_prompt import Prompt
+    from zoea.tui.widgets.message_prompt import MessagePrompt
 
     if isinstance(focused, TextArea):
-        prompt = next((node for node in focused.ancestors if isinstance(node, Prompt)), None)
+        prompt = next((node for node in focused.ancestors if isinstance(node, MessagePrompt)), None)
         if prompt is not None:
             return prompt.clear_into_history()
     if isinstance(focused, Input) and focused.value:

@@ -139,7 +139,7 @@ class Visiting:
     def reload_looks(self) -> list[SettingsError]:
         """Read the themes' files again and show what changed. The errors of those that are none."""
         cockpit = self._app
-        found, errors = themes.load(cockpit.config)
+        found, errors = themes.load_themes(cockpit.config)
         for name in set(cockpit.looks) - set(found) - {cockpit.look.name}:
             cockpit.unregister_theme(name)
         changed = found.get(cockpit.look.name, cockpit.look) != cockpit.look

@@ -19,20 +19,20 @@ from textual.strip import Strip
 from zoea.text.control_characters import strip
 from zoea.tui import number_format
 from zoea.tui.conversation import markdown_lines
-from zoea.tui.conversation.blocks import Block, Kind, Marks, Shape
-from zoea.tui.text_layout import Piece, wrap
-from zoea.tui.theme.role_styles import Palette
+from zoea.tui.conversation.blocks import BlockKind, BodyFormat, ConversationBlock, Symbols
+from zoea.tui.text_layout import Piece, wrap_words
+from zoea.tui.theme.role_styles import ConversationPalette
 
 DEPTH = 20
 VALUE_CHARS = 400
 
 
-def tree(value: Any, width: int, marks: Marks) -> Iterator[list[Piece]]:
+def iterate_tree_lines(value: Any, width: int, symbols: Symbols) -> Iterator[list[Piece]]:
     """The lines below the value itself, each at most about `width` characters before it is wrapped."""
-    yield from _children(value, "", width, marks, DEPTH)
+    yield from _children(value, "", width, symbols, DEPTH)
 
 
-def _children(value: Any, indent: str, width: int, marks: Marks, depth: int) -> Iterator[list[Piece]]:
+def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int) -> Iterator[list[Piece]]:
     if isinstance(value, dict):
         items = [(f"{_one_line(str(key))}: ", item) for key, item in value.items()]
     elif isinstance(value, list):
@@ -44,15 +44,15 @@ def _children(value: Any, indent: str, width: int, marks: Marks, depth: int) -> 
         yield [(indent, "quiet"), ("empty", "quiet")]
     for place, (key, item) in enumerate(items):
         is_last = place == len(items) - 1
-        branch = indent + (marks.last if is_last else marks.branch)
+        branch = indent + (symbols.last if is_last else symbols.branch)
         short = _fitting(item, width - len(branch) - len(key))
         if short is not None or depth == 0:
             yield [(branch, "quiet"), (key, "llm"), (short if short is not None else _inline(item)[:VALUE_CHARS], "")]
             continue
         count = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
         yield [(branch, "quiet"), (key, "llm"), (count, "quiet")]
-        below = indent + (" " * len(marks.last) if is_last else marks.down)
-        yield from _children(item, below, width, marks, depth - 1)
+        below = indent + (" " * len(symbols.last) if is_last else symbols.down)
+        yield from _children(item, below, width, symbols, depth - 1)
 
 
 def _fitting(value: Any, width: int) -> str | None:
@@ -85,60 +85,66 @@ _JSON_CHARS = 400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class PaintOptions:
     """How everything is drawn now."""
 
     width: int
-    palette: Palette
-    marks: Marks
+    palette: ConversationPalette
+    symbols: Symbols
     verbose: bool = False
 
 
-def paint(block: Block, manner: Manner, *, is_open: bool) -> tuple[Strip, ...]:
+def paint_block(block: ConversationBlock, options: PaintOptions, *, is_open: bool) -> tuple[Strip, ...]:
     """The lines of a block, the free one above it first."""
     lines = [Strip([])] if block.has_gap else []
-    if block.kind is Kind.TURN:
-        return (*lines, _rule(block, manner, is_open))
+    if block.kind is BlockKind.TURN:
+        return (*lines, _rule(block, options, is_open))
     if block.head:
         right = list(block.right)
-        if block.folds and block.kind is Kind.CALL:
-            right.append((f" {manner.marks.open if is_open else manner.marks.folded}", "quiet"))
+        if block.folds and block.kind is BlockKind.CALL:
+            right.append((f" {options.symbols.open if is_open else options.symbols.folded}", "quiet"))
         left = list(block.head)
-        if block.folds and block.kind is not Kind.CALL:
-            left.insert(0, (f"{manner.marks.open if is_open else manner.marks.folded} ", "quiet"))
-        lines.append(row(left, right, _measure(manner), manner.palette, indent=BODY))
+        if block.folds and block.kind is not BlockKind.CALL:
+            left.insert(0, (f"{options.symbols.open if is_open else options.symbols.folded} ", "quiet"))
+        lines.append(paint_row(left, right, _measure(options), options.palette, indent=BODY))
     if is_open or not block.folds:
-        lines += _body(block, manner)
+        lines += _body(block, options)
     elif block.brief:
-        shown = list(islice(wrap(block.brief, _measure(manner) - BODY - 2), BRIEF_LINES))
-        lines += [_text(line, block.role, manner.palette, BODY + 2) for line in shown]
+        shown = list(islice(wrap_words(block.brief, _measure(options) - BODY - 2), BRIEF_LINES))
+        lines += [_text(line, block.role, options.palette, BODY + 2) for line in shown]
     return tuple(lines)
 
 
-def weight(block: Block, *, is_open: bool) -> int:
+def estimate_weight(block: ConversationBlock, *, is_open: bool) -> int:
     """About how many characters painting it has to look at; Markdown counts tenfold."""
     if block.folds and not is_open:
         return 200
-    return 200 + len(block.body) * (10 if block.shape is Shape.MARKDOWN else 1)
+    return 200 + len(block.body) * (10 if block.shape is BodyFormat.MARKDOWN else 1)
 
 
-def _measure(manner: Manner) -> int:
+def _measure(options: PaintOptions) -> int:
     """The cells that text may take up: lines that are too long to read are no use on a wide screen."""
-    return max(20, min(manner.width - 1, WIDEST))
+    return max(20, min(options.width - 1, WIDEST))
 
 
-def _rule(block: Block, manner: Manner, is_open: bool) -> Strip:
+def _rule(block: ConversationBlock, options: PaintOptions, is_open: bool) -> Strip:
     """The line that a turn begins with; folded, it says what was asked."""
-    left = [(manner.marks.rule * 2 + " ", "border"), *block.head]
+    left = [(options.symbols.rule * 2 + " ", "border"), *block.head]
     right = [(" ", ""), *block.right] if block.right else []
     if not is_open:
         left.append((f"  {block.brief}", "strong"))
-        right.append((f" {manner.marks.folded}", "quiet"))
-    return row(left, right, _measure(manner), manner.palette, indent=HEAD, fill=manner.marks.rule)
+        right.append((f" {options.symbols.folded}", "quiet"))
+    return paint_row(left, right, _measure(options), options.palette, indent=HEAD, fill=options.symbols.rule)
 
 
-def row(
-    left: Sequence[Piece], right: Sequence[Piece], width: int, palette: Palette, *, indent: int, fill: str = " "
+def paint_row(
+    left: Sequence[Piece],
+    right: Sequence[Piece],
+    width: int,
+    palette: ConversationPalette,
+    *,
+    indent: int,
+    fill: str = " ",
 ) -> Strip:
     """One line, exactly as wide as it may be; the left is cut where both have no room."""
     right_width = sum(cell_len(text) for text, _ in right)
@@ -165,54 +171,54 @@ def row(
     return Strip(segments)
 
 
-def _body(block: Block, manner: Manner) -> list[Strip]:
+def _body(block: ConversationBlock, options: PaintOptions) -> list[Strip]:
     indent = BODY if not block.folds else BODY + 2
-    width = _measure(manner) - indent
-    limit = LINES_VERBOSE if manner.verbose or not block.folds else LINES
-    drawn = list(islice(_lines(block, manner, width, indent), limit + 1))
+    width = _measure(options) - indent
+    limit = LINES_VERBOSE if options.verbose or not block.folds else LINES
+    drawn = list(islice(_lines(block, options, width, indent), limit + 1))
     if len(drawn) > limit:
         drawn = drawn[:limit]
         words = "v shows more" if limit == LINES else "e exports all of it"
-        drawn.append(_text(f"{manner.marks.more} there is more: {words}", "quiet", manner.palette, indent))
+        drawn.append(_text(f"{options.symbols.more} there is more: {words}", "quiet", options.palette, indent))
     if block.missing:
-        said = f"{manner.marks.more} {number_format.size(block.missing)} more: enter reads it"
-        drawn.append(_text(said, "quiet", manner.palette, indent))
+        said = f"{options.symbols.more} {number_format.size(block.missing)} more: enter reads it"
+        drawn.append(_text(said, "quiet", options.palette, indent))
     return drawn
 
 
-def _lines(block: Block, manner: Manner, width: int, indent: int) -> Iterator[Strip]:
-    palette = manner.palette
+def _lines(block: ConversationBlock, options: PaintOptions, width: int, indent: int) -> Iterator[Strip]:
+    palette = options.palette
     if not block.body:
         return
-    if block.shape is Shape.MARKDOWN and markdown_lines.suits(block.body):
-        rendered = markdown_lines.lines(block.body, width, palette)
+    if block.shape is BodyFormat.MARKDOWN and markdown_lines.is_markdown_size(block.body):
+        rendered = markdown_lines.render_markdown(block.body, width, palette)
         if rendered is not None:
             for segments in rendered:
                 yield Strip([Segment(" " * indent), *segments])
             return
-    if block.shape is Shape.JSON and not block.missing and len(block.body) <= _JSON_CHARS:
+    if block.shape is BodyFormat.JSON and not block.missing and len(block.body) <= _JSON_CHARS:
         try:
             value = json.loads(block.body)
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict | list):
-            for pieces in tree(value, width, manner.marks):
+            for pieces in iterate_tree_lines(value, width, options.symbols):
                 yield from _pieces(pieces, width, palette, indent)
             return
-    for line in wrap(block.body, width):
+    for line in wrap_words(block.body, width):
         yield _text(line, block.role, palette, indent)
 
 
-def _pieces(pieces: Iterable[Piece], width: int, palette: Palette, indent: int) -> Iterator[Strip]:
+def _pieces(pieces: Iterable[Piece], width: int, palette: ConversationPalette, indent: int) -> Iterator[Strip]:
     """One line of pieces; where the last one is too long it goes on below."""
     *first, (last, role) = pieces
     segments = [Segment(" " * indent), *(Segment(text, palette.style(kind)) for text, kind in first if text)]
     used = sum(cell_len(text) for text, _ in first)
-    lines = list(wrap(last, max(10, width - used)))
+    lines = list(wrap_words(last, max(10, width - used)))
     yield Strip([*segments, Segment(lines[0], palette.style(role))])
     for line in lines[1:]:
         yield _text(line, role, palette, indent + used)
 
 
-def _text(text: str, role: str, palette: Palette, indent: int) -> Strip:
+def _text(text: str, role: str, palette: ConversationPalette, indent: int) -> Strip:
     return Strip([Segment(" " * indent), Segment(text, palette.style(role))])

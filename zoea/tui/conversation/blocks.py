@@ -19,7 +19,7 @@ from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
 
 
-class Kind(StrEnum):
+class BlockKind(StrEnum):
     TURN = "turn"
     PROMPT = "prompt"
     REASONING = "reasoning"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     PENDING = "pending"
 
 
-class Shape(StrEnum):
+class BodyFormat(StrEnum):
     """How a body is drawn."""
 
     TEXT = "text"
@@ -39,7 +39,7 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ConversationBlock:
     """One thing in a conversation.
 
     Args:
@@ -57,7 +57,7 @@ class Block:
     """
 
     key: str
-    kind: Kind
+    kind: BlockKind
     turn: int
     memory_id: int | None = None
     request_id: int | None = None
@@ -65,7 +65,7 @@ class Block:
     right: tuple[Piece, ...] = ()
     body: str = ""
     role: str = ""
-    shape: Shape = Shape.TEXT
+    shape: BodyFormat = BodyFormat.TEXT
     folds: bool = False
     is_open: bool = True
     brief: str = ""
@@ -82,7 +82,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class Symbols:
     """Signs beside the theme's glyphs; plain ones where the terminal has no others."""
 
     ok: str = "✓"
@@ -100,7 +100,7 @@ class Marks:
     here: str = "▌"
 
 
-ASCII = Marks("ok", "x", "..", "?", ">", "+", "-", "-", "|- ", "`- ", "|  ", "...", "|")
+ASCII_SYMBOLS = Symbols("ok", "x", "..", "?", ">", "+", "-", "-", "|- ", "`- ", "|  ", "...", "|")
 
 _OUTCOMES = {
     Outcome.ITERATION_LIMIT: ("the turn reached its limit of requests; this is what it said", "waiting"),
@@ -114,18 +114,18 @@ _OUTCOMES = {
 }
 
 
-def of_page(page: ConversationPage, now: int, marks: Marks) -> tuple[Block, ...]:
+def build_page_blocks(page: ConversationPage, now: int, symbols: Symbols) -> tuple[ConversationBlock, ...]:
     """Every turn of the page, then what waits in the inbox."""
-    blocks = [block for turn in page.turns for block in of_turn(turn, now, marks)]
+    blocks = [block for turn in page.turns for block in build_turn_blocks(turn, now, symbols)]
     return (*blocks, *(_pending(delivery, now) for delivery in page.pending))
 
 
-def of_turn(turn: ConversationTurn, now: int, marks: Marks) -> tuple[Block, ...]:
+def build_turn_blocks(turn: ConversationTurn, now: int, symbols: Symbols) -> tuple[ConversationBlock, ...]:
     """The blocks of one turn, in conversation order. `now` is for dates, and for calls that still run."""
-    return tuple(_of_turn(turn, now, marks))
+    return tuple(_of_turn(turn, now, symbols))
 
 
-def _of_turn(turn: ConversationTurn, now: int, marks: Marks) -> Iterator[Block]:
+def _of_turn(turn: ConversationTurn, now: int, symbols: Symbols) -> Iterator[ConversationBlock]:
     results = {
         entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL and entry.memory.call_id
     }
@@ -141,7 +141,7 @@ def _of_turn(turn: ConversationTurn, now: int, marks: Marks) -> Iterator[Block]:
         if entry.memory.role is Role.USER:
             yield _prompt(entry, turn, now, is_first=False, is_only=False)
         elif entry.memory.role is Role.ASSISTANT:
-            yield from _answer(entry, turn, results, now, marks)
+            yield from _answer(entry, turn, results, now, symbols)
     for note in notes:
         yield _note(turn, note.after_seq, note.kind, note.content)
     outcome = _outcome(turn)
@@ -156,7 +156,7 @@ def _opening(turn: ConversationTurn) -> tuple[list[ConversationEntry], list[Conv
     return entries[:count], entries[count:]
 
 
-def who(sender: Sender | None) -> tuple[str, str]:
+def describe_sender(sender: Sender | None) -> tuple[str, str]:
     """A sender's name and role as people read it."""
     if sender is None or sender.kind is SenderKind.COMMANDER:
         return "you", "commander"
@@ -164,7 +164,7 @@ def who(sender: Sender | None) -> tuple[str, str]:
     return (name, "mysis") if sender.kind is SenderKind.MYSIS else (f"client {name}", "commander")
 
 
-def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) -> Block:
+def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) -> ConversationBlock:
     head: list[Piece] = [(f"turn {turn.number}", "title"), (f"  {number_format.clock(turn.opened_at, now)}  ", "quiet")]
     if turn.opened_by is OpenedBy.NUDGE:
         head.append((f"nudge {turn.nudge_level}" if turn.nudge_level else "nudge", "waiting"))
@@ -184,9 +184,9 @@ def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) ->
         numbers.append(f"attempt {turn.attempt}")
     right = " · ".join(number for number in numbers if number)
     first = strip(opening[0].memory.content) if opening else ""
-    return Block(
+    return ConversationBlock(
         f"turn {turn.id}",
-        Kind.TURN,
+        BlockKind.TURN,
         turn.number,
         request_id=next((entry.request_id for entry in reversed(turn.entries) if entry.request_id), None),
         head=tuple(head),
@@ -198,11 +198,13 @@ def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) ->
 
 
 def _said_by(entry: ConversationEntry) -> list[Piece]:
-    name, role = who(entry.sender)
+    name, role = describe_sender(entry.sender)
     return [("broadcast from " if entry.kind is MessageKind.BROADCAST else "from ", "quiet"), (name, role)]
 
 
-def _prompt(entry: ConversationEntry, turn: ConversationTurn, now: int, *, is_first: bool, is_only: bool) -> Block:
+def _prompt(
+    entry: ConversationEntry, turn: ConversationTurn, now: int, *, is_first: bool, is_only: bool
+) -> ConversationBlock:
     """What somebody said. The one prompt of a turn needs no line of its own: the rule above says who."""
     memory = entry.memory
     head: list[Piece] = []
@@ -210,9 +212,9 @@ def _prompt(entry: ConversationEntry, turn: ConversationTurn, now: int, *, is_fi
         head = [(f"{number_format.clock(memory.created_at, now, seconds=not is_first)}  ", "quiet"), *_said_by(entry)]
         if not is_first:
             head.append(("  while it worked", "quiet"))
-    return Block(
+    return ConversationBlock(
         f"memory {memory.id}",
-        Kind.PROMPT,
+        BlockKind.PROMPT,
         turn.number,
         memory.id,
         head=tuple(head),
@@ -224,16 +226,16 @@ def _prompt(entry: ConversationEntry, turn: ConversationTurn, now: int, *, is_fi
 
 
 def _answer(
-    entry: ConversationEntry, turn: ConversationTurn, results: dict[int, ConversationEntry], now: int, marks: Marks
-) -> Iterator[Block]:
+    entry: ConversationEntry, turn: ConversationTurn, results: dict[int, ConversationEntry], now: int, symbols: Symbols
+) -> Iterator[ConversationBlock]:
     """An answer's reasoning, its text, then its calls with their results."""
     memory = entry.memory
     if memory.reasoning.strip():
         took = [number_format.duration(entry.took_us)] if entry.took_us else []
         size = " · ".join([*took, number_format.size(len(memory.reasoning))])
-        yield Block(
+        yield ConversationBlock(
             f"thought {memory.id}",
-            Kind.REASONING,
+            BlockKind.REASONING,
             turn.number,
             memory.id,
             entry.request_id,
@@ -245,22 +247,22 @@ def _answer(
         )
     if memory.content.strip() or not (memory.calls or memory.reasoning.strip()):
         cut_off: tuple[Piece, ...] = (("cut off before it was an answer", "waiting"),) if memory.partial else ()
-        yield Block(
+        yield ConversationBlock(
             f"memory {memory.id}",
-            Kind.ANSWER,
+            BlockKind.ANSWER,
             turn.number,
             memory.id,
             entry.request_id,
             head=cut_off,
             body=strip(memory.content).strip() or "it answered nothing",
             role="" if memory.content.strip() else "quiet",
-            shape=Shape.MARKDOWN if memory.content.strip() else Shape.TEXT,
+            shape=BodyFormat.MARKDOWN if memory.content.strip() else BodyFormat.TEXT,
             missing=entry.chars - len(memory.content),
         )
     elif memory.partial:
         yield _line(f"partial {memory.id}", turn, "cut off before it was an answer", "waiting")
     for place, call in enumerate(memory.calls):
-        yield _call(call, results.get(call.id), turn, entry.request_id, now, marks, has_gap=not place)
+        yield _call(call, results.get(call.id), turn, entry.request_id, now, symbols, has_gap=not place)
 
 
 def _call(
@@ -269,28 +271,28 @@ def _call(
     turn: ConversationTurn,
     request_id: int | None,
     now: int,
-    marks: Marks,
+    symbols: Symbols,
     *,
     has_gap: bool,
-) -> Block:
+) -> ConversationBlock:
     content = strip(result.memory.content) if result else ""
     is_bad = result is not None and call.state is not CallState.DONE
     shown = " ".join(content[:2000].split())
-    return Block(
+    return ConversationBlock(
         f"call {call.id}",
-        Kind.CALL,
+        BlockKind.CALL,
         turn.number,
         result.memory.id if result else None,
         request_id,
         head=(
-            (f"{marks.tool} ", "tool"),
+            (f"{symbols.tool} ", "tool"),
             (one_line(call.name), "called"),
-            (f"({format_arguments(call.arguments, hidden=MASK, more=marks.more)})", "quiet"),
+            (f"({format_arguments(call.arguments, hidden=MASK, more=symbols.more)})", "quiet"),
         ),
-        right=_state(call, result, now, marks),
+        right=_state(call, result, now, symbols),
         body=content,
         role="errored" if is_bad else "",
-        shape=Shape.JSON if _may_be_json(content) else Shape.TEXT,
+        shape=BodyFormat.JSON if _may_be_json(content) else BodyFormat.TEXT,
         folds=bool(content),
         is_open=False,
         brief=shown if is_bad else "",
@@ -300,34 +302,34 @@ def _call(
     )
 
 
-def _state(call: ToolCall, result: ConversationEntry | None, now: int, marks: Marks) -> tuple[Piece, ...]:
+def _state(call: ToolCall, result: ConversationEntry | None, now: int, symbols: Symbols) -> tuple[Piece, ...]:
     took = ""
     if call.started_at is not None:
         took = number_format.duration(max(0, (call.ended_at or now) - call.started_at))
     size = number_format.size(result.chars) if result is not None else ""
     match call.state:
         case CallState.DONE:
-            return ((f"{marks.ok} ", "ok"), (f"{took:>6}{size:>9}", "quiet"))
+            return ((f"{symbols.ok} ", "ok"), (f"{took:>6}{size:>9}", "quiet"))
         case CallState.PENDING:
             return (("waits its turn", "quiet"),)
         case CallState.APPROVAL:
-            return ((f"{marks.ask} asks you", "asking"),)
+            return ((f"{symbols.ask} asks you", "asking"),)
         case CallState.SENT:
-            return ((f"{marks.run} running {took}", "running"),)
+            return ((f"{symbols.run} running {took}", "running"),)
         case CallState.UNKNOWN:
-            return ((f"{marks.bad} its fate is unknown", "waiting"),)
+            return ((f"{symbols.bad} its fate is unknown", "waiting"),)
         case _:
-            return ((f"{marks.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
+            return ((f"{symbols.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
 
 
 def _may_be_json(text: str) -> bool:
     return text.lstrip()[:1] in ("{", "[")
 
 
-def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> Block:
-    return Block(
+def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> ConversationBlock:
+    return ConversationBlock(
         f"note {turn.id}.{after}.{kind}",
-        Kind.NOTE,
+        BlockKind.NOTE,
         turn.number,
         head=(("Zoea noted", "waiting"), (f"  {kind}", "quiet")),
         body=strip(content).strip(),
@@ -335,7 +337,7 @@ def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> Block:
     )
 
 
-def _outcome(turn: ConversationTurn) -> Block | None:
+def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
     """How the turn ended, where that is not an answer, or why it stands still."""
     ended = turn.outcome or (Outcome(turn.broke_off) if turn.broke_off else None)
     if ended is None or ended is Outcome.ANSWERED:
@@ -344,9 +346,9 @@ def _outcome(turn: ConversationTurn) -> Block | None:
     head: list[Piece] = [(words, role)]
     if turn.outcome is None:
         head.append(("  it goes on at the next start", "quiet"))
-    return Block(
+    return ConversationBlock(
         f"outcome {turn.id}",
-        Kind.OUTCOME,
+        BlockKind.OUTCOME,
         turn.number,
         head=tuple(head),
         body=_failure_text(turn.failure) if turn.failure else "",
@@ -358,17 +360,17 @@ def _failure_text(failure: Failure) -> str:
     return "\n".join(strip(part) for part in parts if part)
 
 
-def _line(key: str, turn: ConversationTurn, words: str, role: str) -> Block:
-    return Block(key, Kind.NOTE, turn.number, head=((words, role),))
+def _line(key: str, turn: ConversationTurn, words: str, role: str) -> ConversationBlock:
+    return ConversationBlock(key, BlockKind.NOTE, turn.number, head=((words, role),))
 
 
-def _pending(delivery: Delivery, now: int) -> Block:
+def _pending(delivery: Delivery, now: int) -> ConversationBlock:
     """A prompt that no turn has taken yet."""
-    name, role = who(delivery.sender)
+    name, role = describe_sender(delivery.sender)
     what = "broadcast from " if delivery.kind is MessageKind.BROADCAST else "from "
-    return Block(
+    return ConversationBlock(
         f"delivery {delivery.id}",
-        Kind.PENDING,
+        BlockKind.PENDING,
         0,
         head=(
             (f"{delivery.mode}d" if delivery.mode == "queue" else str(delivery.mode), "waiting"),

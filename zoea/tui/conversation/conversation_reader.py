@@ -17,34 +17,34 @@ from zoea.model.errors import StoreError
 from zoea.queries import conversation
 from zoea.queries.conversation import ConversationPage, ConversationTurn
 from zoea.queries.find_in_conversation import FindHit, FindResult
-from zoea.tui.conversation.blocks import Block, Marks, of_page, of_turn
+from zoea.tui.conversation.blocks import ConversationBlock, Symbols, build_page_blocks, build_turn_blocks
 
 MOST_MEMORIES = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConversationSource:
     """Where a conversation is read, and what its blocks are made with."""
 
     database: Path
     mysis_id: int
     now: int
-    marks: Marks
+    symbols: Symbols
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TurnWindow:
     """Turns, their blocks by the turn's number, and what lies beyond them."""
 
     turns: tuple[ConversationTurn, ...] = ()
-    made: Mapping[int, tuple[Block, ...]] = field(default_factory=dict)
-    waiting: tuple[Block, ...] = ()
+    made: Mapping[int, tuple[ConversationBlock, ...]] = field(default_factory=dict)
+    waiting: tuple[ConversationBlock, ...] = ()
     has_older: bool = False
     has_newer: bool = False
     last_number: int = 0
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[ConversationBlock, ...]:
         """All of them in order, with what waits in the inbox at the end."""
         return (*(block for turn in self.turns for block in self.made[turn.number]), *self.waiting)
 
@@ -55,17 +55,17 @@ class Window:
         return any(call.started_at is not None and call.ended_at is None for call in calls)
 
 
-def newest(source: Source) -> Window:
+def read_newest(source: ConversationSource) -> TurnWindow:
     """The end of the conversation. Raises StoreError."""
     return _of(source, conversation.read_newest(source.database, source.mysis_id))
 
 
-def around(source: Source, number: int) -> Window:
+def read_around(source: ConversationSource, number: int) -> TurnWindow:
     """A turn and its neighbours. Raises StoreError."""
     return _of(source, conversation.read_around(source.database, source.mysis_id, number))
 
 
-def older(source: Source, window: Window) -> Window:
+def read_older(source: ConversationSource, window: TurnWindow) -> TurnWindow:
     """The window and what came before it; its newest turns are let go of where it is full."""
     if not window.turns:
         return window
@@ -87,10 +87,10 @@ def older(source: Source, window: Window) -> Window:
     return grown
 
 
-def newer(source: Source, window: Window) -> Window:
+def read_newer(source: ConversationSource, window: TurnWindow) -> TurnWindow:
     """The window as it now stands, and what came after it; its oldest turns are let go of where it is full."""
     if not window.turns:
-        return newest(source)
+        return read_newest(source)
     since = _first_open(window)
     page = conversation.read_newer(source.database, source.mysis_id, since)
     before = tuple(turn for turn in window.turns if turn.number < since)
@@ -100,7 +100,7 @@ def newer(source: Source, window: Window) -> Window:
         held -= len(turns[dropped].entries)
         dropped += 1
     made = {**window.made, **_blocks(source, page)}
-    return Window(
+    return TurnWindow(
         turns=turns[dropped:],
         made={turn.number: made[turn.number] for turn in turns[dropped:]},
         waiting=_waiting(source, page),
@@ -110,13 +110,13 @@ def newer(source: Source, window: Window) -> Window:
     )
 
 
-def _first_open(window: Window) -> int:
+def _first_open(window: TurnWindow) -> int:
     """The number of the first loaded turn that may still change, at the latest the last one."""
     return next((turn.number for turn in window.turns if turn.outcome is None), window.turns[-1].number)
 
 
-def _of(source: Source, page: ConversationPage) -> Window:
-    return Window(
+def _of(source: ConversationSource, page: ConversationPage) -> TurnWindow:
+    return TurnWindow(
         turns=page.turns,
         made=_blocks(source, page),
         waiting=_waiting(source, page),
@@ -126,21 +126,21 @@ def _of(source: Source, page: ConversationPage) -> Window:
     )
 
 
-def _blocks(source: Source, page: ConversationPage) -> dict[int, tuple[Block, ...]]:
-    return {turn.number: of_turn(turn, source.now, source.marks) for turn in page.turns}
+def _blocks(source: ConversationSource, page: ConversationPage) -> dict[int, tuple[ConversationBlock, ...]]:
+    return {turn.number: build_turn_blocks(turn, source.now, source.symbols) for turn in page.turns}
 
 
-def _waiting(source: Source, page: ConversationPage) -> tuple[Block, ...]:
-    return of_page(replace(page, turns=()), source.now, source.marks)
+def _waiting(source: ConversationSource, page: ConversationPage) -> tuple[ConversationBlock, ...]:
+    return build_page_blocks(replace(page, turns=()), source.now, source.symbols)
 
 
 # Every read runs in a thread, in the order it was asked for; what was asked for
 # twice meanwhile is read once.
 
-Reader = Callable[[Source, Window], Window]
+ReadWindow = Callable[[ConversationSource, TurnWindow], TurnWindow]
 
 
-class Reading:
+class ConversationReader:
     """Call `want` with what to read; `shown` is told each new window, on the loop.
 
     Args:
@@ -151,38 +151,38 @@ class Reading:
 
     def __init__(
         self,
-        source: Callable[[], Source | None],
-        shown: Callable[[Window, str], None],
+        source: Callable[[], ConversationSource | None],
+        shown: Callable[[TurnWindow, str], None],
         failed: Callable[[StoreError], None],
     ) -> None:
         self._source = source
         self._shown = shown
         self._failed = failed
-        self._wanted: dict[str, Reader] = {}
+        self._wanted: dict[str, ReadWindow] = {}
         self._task: asyncio.Task[None] | None = None
-        self.window = Window()
+        self.window = TurnWindow()
         self.is_loaded = False
 
     def newest(self) -> None:
         """Read the end."""
-        self._want("newest", lambda source, _: newest(source))
+        self._want("newest", lambda source, _: read_newest(source))
 
     def around(self, number: int, why: str = "around") -> None:
         """Read a turn and its neighbours."""
-        self._want(why, lambda source, _: around(source, number))
+        self._want(why, lambda source, _: read_around(source, number))
 
     def older(self) -> None:
         """Read what came before."""
         if self.window.has_older:
-            self._want("older", older)
+            self._want("older", read_older)
 
     def newer(self) -> None:
         """Read what came after."""
-        self._want("newer", newer)
+        self._want("newer", read_newer)
 
     def changed(self) -> None:
         """Something happened: read the end again, where it is the end that is loaded."""
-        self._want("changed", lambda source, window: window if window.has_newer else newer(source, window))
+        self._want("changed", lambda source, window: window if window.has_newer else read_newer(source, window))
 
     def forget(self) -> None:
         """Another mysis: nothing that was asked for is wanted any more."""
@@ -190,9 +190,9 @@ class Reading:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self.window, self.is_loaded = Window(), False
+        self.window, self.is_loaded = TurnWindow(), False
 
-    def _want(self, why: str, reader: Reader) -> None:
+    def _want(self, why: str, reader: ReadWindow) -> None:
         self._wanted[why] = reader
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._read())
@@ -214,21 +214,21 @@ class Reading:
                 self._shown(self.window, why)
 
 
-def key_of(hit: FindHit) -> str:
+def hit_block_key(hit: FindHit) -> str:
     """The block that holds what was found."""
     if hit.call_id is not None:
         return f"call {hit.call_id}"
     return f"memory {hit.memory_id}" if hit.at >= 0 else f"thought {hit.memory_id}"
 
 
-def first_hit(found: FindResult, turn: int | None) -> int:
+def select_first_hit(found: FindResult, turn: int | None) -> int:
     """Where to begin: the newest place, or the first one from this turn on."""
     if turn is None:
         return len(found.hits) - 1
     return next((at for at, hit in enumerate(found.hits) if hit.turn_number >= turn), len(found.hits) - 1)
 
 
-def told(found: FindResult | None, at: int) -> str:
+def format_hit_count(found: FindResult | None, at: int) -> str:
     """`3 of 12`, `none`, and `+` where there are more than were read."""
     if found is None or not found.words.strip():
         return ""
@@ -237,7 +237,7 @@ def told(found: FindResult | None, at: int) -> str:
     return f"{at + 1} of {len(found.hits)}{'+' if found.is_cut else ''}"
 
 
-def worth(view: Any) -> tuple[Any, ...]:
+def conversation_version(view: Any) -> tuple[Any, ...]:
     """What of a mysis's view says that its conversation may have changed."""
     return (
         view.turns,

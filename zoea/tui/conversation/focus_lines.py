@@ -15,15 +15,15 @@ from zoea.queries.request_summary import MysisContext, PackSummary, RequestSumma
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import glyph, waits_for
-from zoea.tui.text_layout import Piece, cells, fit
+from zoea.tui.swarm_list.mysis_row import describe_wait, glyph_name
+from zoea.tui.text_layout import Piece, count_cells, fit_text
 
 CUT_LEAST = 12
 """Cells that a piece of the first line keeps when it is cut."""
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ReadingStatus:
     """Where the reader is: `turn` is the one under the cursor, 0 for none; `unseen` came while they read above."""
 
     unseen: int = 0
@@ -35,7 +35,7 @@ class Edge:
     verbose: bool = False
 
 
-def edge_pieces(edge: Edge) -> list[tuple[str, str]]:
+def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
     """Text and style, for the lower border."""
     if edge.unseen:
         said = (f" ↓ {edge.unseen} new ", "bold $role-asking")
@@ -48,39 +48,39 @@ def edge_pieces(edge: Edge) -> list[tuple[str, str]]:
     return [said, ("· verbose ", "")] if edge.verbose else [said]
 
 
-def who_and_what(view: MysisView, place: int, many: int, now: int, glyphs: dict[str, str]) -> list[Piece]:
+def build_title_pieces(view: MysisView, place: int, many: int, now: int, glyphs: dict[str, str]) -> list[Piece]:
     """Name, its place in the list (0 where it was deleted), state, and what it does this moment."""
-    state = glyph(view)
+    state = glyph_name(view)
     words = [(f" {glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
     words.append((f"  {place} of {many}" if place else "  deleted", "quiet"))
     words.append((f"  {view.state}", state))
-    return words + [(f" · {text}", role) for text, role in doing(view, now)]
+    return words + [(f" · {text}", role) for text, role in build_activity_pieces(view, now)]
 
 
-def shortened(pieces: Sequence[Piece], width: int) -> list[Piece]:
+def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:
     """The pieces in `width` cells: the longest one is cut, so that a long error leaves room for whose it is."""
     found = list(pieces)
-    over = cells(found) - width
+    over = count_cells(found) - width
     if over > 0:
         at = max(range(len(found)), key=lambda place: cell_len(found[place][0]))
         text, role = found[at]
-        found[at] = (fit(text, max(CUT_LEAST, cell_len(text) - over)).rstrip(), role)
+        found[at] = (fit_text(text, max(CUT_LEAST, cell_len(text) - over)).rstrip(), role)
     return found
 
 
-def doing(view: MysisView, now: int) -> list[Piece]:
+def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
     """What it does this moment, and since when."""
     if view.state in (MysisState.ERRORED, MysisState.IDLE) and view.failure is not None:
-        return [(one_line(attention.cause(view.failure)), "errored")]
+        return [(one_line(attention.describe_failure(view.failure)), "errored")]
     if view.activity is Activity.IDLE:
         return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
     if view.waiting_until is not None:
         left = number_format.span(max(0, (view.waiting_until - now) / number_format.SECOND))
-        return [(f"waits: {waits_for(view.waiting_for)} ({left})", "waiting")]
+        return [(f"waits: {describe_wait(view.waiting_for)} ({left})", "waiting")]
     return [(f"{view.activity} {number_format.age(view.progress_at, now)}", str(view.activity))]
 
 
-def failure_lines(view: MysisView, mark: str, relaunch: str, *, is_told: bool = False) -> list[list[Piece]]:
+def build_failure_lines(view: MysisView, mark: str, relaunch: str, *, is_told: bool = False) -> list[list[Piece]]:
     """What went wrong and what to do, below a conversation that stands still for it; nothing where none does.
 
     `mark` is the sign of an error, `relaunch` the key that starts the mysis again. Where the conversation ends with
@@ -89,7 +89,7 @@ def failure_lines(view: MysisView, mark: str, relaunch: str, *, is_told: bool = 
     if view.failure is None or view.state is MysisState.RUNNING:
         return []
     cause, title, hint = (
-        one_line(text) for text in (attention.cause(view.failure), view.failure.title, view.failure.hint)
+        one_line(text) for text in (attention.describe_failure(view.failure), view.failure.title, view.failure.hint)
     )
     key: list[Piece] = [(relaunch, "key"), (" relaunch", "quiet")]
     first: list[Piece] = [(f"{mark} ", "errored"), (cause, "errored")]
@@ -111,7 +111,7 @@ GAP = "   "
 _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
 
 
-def sees(sight: MysisContext) -> list[list[Piece]]:
+def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
     """The newest request: its size, each pack with its share, and what was left out."""
     seen = sight.seen
     if seen is None:
@@ -155,16 +155,16 @@ def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
     else:
         state, role = pack.form, "quiet" if pack.form == "full" else "waiting"
     return [
-        (fit(one_line(pack.id), NAME), ""),
+        (fit_text(one_line(pack.id), NAME), ""),
         (" ", ""),
         (filled, _ROLES.get(pack.id, "running")),
         (empty, "quiet"),
-        (fit(number_format.tokens(pack.tokens) if pack.form else "–", 7, right=True), ""),
+        (fit_text(number_format.tokens(pack.tokens) if pack.form else "–", 7, right=True), ""),
         (f" {state}", role),
     ]
 
 
-def state(sight: MysisContext, now: int, width: int = WIDTH) -> list[list[Piece]]:
+def build_snapshot_lines(sight: MysisContext, now: int, width: int = WIDTH) -> list[list[Piece]]:
     """The newest result of each snapshot tool, with its age, in lines of at most `width` cells."""
     if not sight.snapshots:
         return [[("no tool has read the state yet", "quiet")]]

@@ -10,21 +10,21 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.tui.conversation.block_painter import BODY
-from zoea.tui.conversation.blocks import Block, Kind
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class LinePosition:
     """A place that survives changes: so many lines into a block."""
 
     key: str
     line: int = 0
 
 
-class Roll:
+class LineIndex:
     """A column of lines. Built once; a change makes a new one."""
 
-    def __init__(self, blocks: Sequence[Block] = (), painted: Sequence[tuple[Strip, ...]] = ()) -> None:
+    def __init__(self, blocks: Sequence[ConversationBlock] = (), painted: Sequence[tuple[Strip, ...]] = ()) -> None:
         self.blocks = tuple(blocks)
         self._painted = tuple(painted)
         self._starts: list[int] = []
@@ -42,7 +42,7 @@ class Roll:
         place = self._place(line)
         return self._painted[place][line - self._starts[place]]
 
-    def block_at(self, line: int) -> Block | None:
+    def block_at(self, line: int) -> ConversationBlock | None:
         """The block that a line belongs to, the last one beyond the end."""
         if not self.blocks:
             return None
@@ -61,23 +61,23 @@ class Roll:
         place = self.places.get(key)
         return () if place is None else self._painted[place]
 
-    def spot(self, line: int) -> Spot | None:
+    def spot(self, line: int) -> LinePosition | None:
         """Where a line is, in words that outlive a change."""
         if not self.blocks:
             return None
         line = min(max(0, line), self.height - 1)
         place = self._place(line)
-        return Spot(self.blocks[place].key, line - self._starts[place])
+        return LinePosition(self.blocks[place].key, line - self._starts[place])
 
-    def line_of(self, spot: Spot) -> int | None:
+    def line_of(self, spot: LinePosition) -> int | None:
         """The line of a spot, the nearest one of its block where that has become shorter."""
         place = self.places.get(spot.key)
         if place is None:
             return None
         return self._starts[place] + min(spot.line, max(0, len(self._painted[place]) - 1))
 
-    def line_like(self, before: Roll, line: int) -> int:
-        """Where a line of the roll before is now: its own place, else what stood nearest above it, or below."""
+    def line_like(self, before: LineIndex, line: int) -> int:
+        """Where a line of the index before is now: its own place, else what stood nearest above it, or below."""
         spot = before.spot(line)
         if spot is None:
             return line
@@ -85,16 +85,16 @@ class Roll:
             return here
         place = before.places[spot.key]
         for block in (*reversed(before.blocks[:place]), *before.blocks[place:]):
-            if (here := self.line_of(Spot(block.key))) is not None:
+            if (here := self.line_of(LinePosition(block.key))) is not None:
                 return here
         return line
 
     def turn_beside(self, key: str, by: int) -> tuple[str, int] | None:
         """The head of the turn before or after a block, and its line; None where there is none."""
-        heads = [block for block in self.blocks if block.kind is Kind.TURN]
+        heads = [block for block in self.blocks if block.kind is BlockKind.TURN]
         starts = [(self.span(block.key) or (0, 0))[0] for block in heads]
         at = (self.span(key) or (0, 0))[0]
-        is_inside = key in self.places and self.blocks[self.places[key]].kind is not Kind.TURN
+        is_inside = key in self.places and self.blocks[self.places[key]].kind is not BlockKind.TURN
         if by < 0:
             at += is_inside
             place = next((index for index in range(len(heads) - 1, -1, -1) if starts[index] < at), None)

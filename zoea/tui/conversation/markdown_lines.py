@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
-from zoea.tui.theme.role_styles import Palette
+from zoea.tui.theme.role_styles import ConversationPalette
 
 LONGEST_CHARS = 20_000
 LONGEST_LINES = 1_500
@@ -62,12 +62,12 @@ def _keep_break(token: Token) -> None:
         token.type = "hardbreak"
 
 
-def suits(text: str) -> bool:
+def is_markdown_size(text: str) -> bool:
     """Whether this is of a size to be read as Markdown; longer texts are shown as they stand."""
     return len(text) <= LONGEST_CHARS and text.count("\n") <= LONGEST_LINES
 
 
-def lines(text: str, width: int, palette: Palette) -> list[list[Segment]] | None:
+def render_markdown(text: str, width: int, palette: ConversationPalette) -> list[list[Segment]] | None:
     """The text as lines of segments, at most `width` cells wide, without empty ones around.
 
     None where Markdown would leave out what was written, as it does with nesting
@@ -95,7 +95,7 @@ def _has_text(line: list[Segment]) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _console(palette: Palette) -> Console:
+def _console(palette: ConversationPalette) -> Console:
     return Console(
         file=io.StringIO(),
         force_terminal=True,

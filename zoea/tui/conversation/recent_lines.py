@@ -13,22 +13,24 @@ from zoea.queries.request_summary import MysisContext, RequestSummary
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation import focus_lines
-from zoea.tui.conversation.blocks import Block, Kind
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import budget_of_turn
-from zoea.tui.text_layout import Piece, cut, fit, lines_of, wrap
+from zoea.tui.swarm_list.mysis_row import build_turn_budget
+from zoea.tui.text_layout import Piece, cut_pieces, fit_text, plain_lines, wrap_words
 
 TEXT_CHARS = 2000
 ANSWER_LINES = 4
 INDENT = "  "
 
 
-def recent_lines(blocks: Sequence[Block], view: MysisView, width: int, height: int) -> list[list[Piece]]:
+def build_recent_lines(
+    blocks: Sequence[ConversationBlock], view: MysisView, width: int, height: int
+) -> list[list[Piece]]:
     """The newest `height` lines, none wider than `width`; what is being said comes last, or what went wrong."""
     lines: list[list[Piece]] = []
-    rule: Block | None = None
+    rule: ConversationBlock | None = None
     for block in blocks:
-        if block.kind is Kind.TURN:
+        if block.kind is BlockKind.TURN:
             rule = block
         else:
             lines += _of(block, rule, width)
@@ -44,23 +46,23 @@ def recent_lines(blocks: Sequence[Block], view: MysisView, width: int, height: i
 
 def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
     """Its cause, its title and what to do: whole where there is room, else in two lines, cut."""
-    cause, title, hint = one_line(attention.cause(failure)), one_line(failure.title), one_line(failure.hint)
+    cause, title, hint = one_line(attention.describe_failure(failure)), one_line(failure.title), one_line(failure.hint)
     whole = _wrapped(cause, width, "errored")
     whole += _wrapped(title, width, "quiet") if title != cause else []
     whole += _wrapped(hint, width, "") if hint else []
     if len(whole) <= height:
         return whole
-    short = [cut([(INDENT, ""), (cause, "errored"), (f"  {title}" if title != cause else "", "quiet")], width)]
-    return short + ([cut([(INDENT, ""), (hint, "")], width)] if hint else [])
+    short = [cut_pieces([(INDENT, ""), (cause, "errored"), (f"  {title}" if title != cause else "", "quiet")], width)]
+    return short + ([cut_pieces([(INDENT, ""), (hint, "")], width)] if hint else [])
 
 
-def request_lines(seen: RequestSummary | None, view: MysisView, height: int) -> list[list[Piece]]:
+def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int) -> list[list[Piece]]:
     """What its newest request held, and what it used in all; where lines are few, the empty ones go first."""
-    lines = focus_lines.sees(MysisContext(seen))
+    lines = focus_lines.build_request_lines(MysisContext(seen))
     used: list[Piece] = [(number_format.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:
         used.append((f"  {number_format.money(view.cost_micros)}", "quiet"))
-    lines += [budget] if (budget := budget_of_turn(view)) else []
+    lines += [budget] if (budget := build_turn_budget(view)) else []
     lines += [used] if view.tokens else []
     for spare in (lambda line: not line, lambda line: any(text == " empty" for text, _ in line)):
         while len(lines) > max(1, height) and any(map(spare, lines)):
@@ -68,21 +70,21 @@ def request_lines(seen: RequestSummary | None, view: MysisView, height: int) -> 
     return lines
 
 
-def _of(block: Block, rule: Block | None, width: int) -> list[list[Piece]]:
+def _of(block: ConversationBlock, rule: ConversationBlock | None, width: int) -> list[list[Piece]]:
     match block.kind:
-        case Kind.PROMPT:
+        case BlockKind.PROMPT:
             head = list(rule.head if rule is not None else block.head)
-            return [cut([*head, ("  ", ""), (_start(block.body), "strong")], width)]
-        case Kind.REASONING:
-            return [cut([(f"{INDENT}thinking  ", "reasoning"), (_start(block.body), "quiet")], width)]
-        case Kind.CALL:
+            return [cut_pieces([*head, ("  ", ""), (_start(block.body), "strong")], width)]
+        case BlockKind.REASONING:
+            return [cut_pieces([(f"{INDENT}thinking  ", "reasoning"), (_start(block.body), "quiet")], width)]
+        case BlockKind.CALL:
             right = [("  ", ""), *((" ".join(text.split()) + " ", role) for text, role in block.right)]
             room = width - sum(cell_len(text) for text, _ in right)
-            return [[*cut([(INDENT, ""), *block.head], room), *right]]
-        case Kind.ANSWER:
+            return [[*cut_pieces([(INDENT, ""), *block.head], room), *right]]
+        case BlockKind.ANSWER:
             return _wrapped(block.body, width, block.role)
     said = [(f"  {_start(block.body)}", block.role)] if block.body else []
-    return [cut([(INDENT, ""), *block.head, *said], width)]
+    return [cut_pieces([(INDENT, ""), *block.head, *said], width)]
 
 
 def _start(text: str) -> str:
@@ -92,9 +94,9 @@ def _start(text: str) -> str:
 def _wrapped(text: str, width: int, role: str, *, newest: bool = False) -> list[list[Piece]]:
     """A few lines of a text: its first, or its newest."""
     room = width - len(INDENT)
-    lines = lines_of(text[-TEXT_CHARS:] if newest else text[:TEXT_CHARS])
-    found = list(islice((part for line in lines for part in wrap(line, room)), 400))
+    lines = plain_lines(text[-TEXT_CHARS:] if newest else text[:TEXT_CHARS])
+    found = list(islice((part for line in lines for part in wrap_words(line, room)), 400))
     shown = found[-ANSWER_LINES:] if newest else found[:ANSWER_LINES]
     if not newest and len(found) > ANSWER_LINES:
-        shown[-1] = fit(f"{shown[-1]} {found[ANSWER_LINES]}", room)
+        shown[-1] = fit_text(f"{shown[-1]} {found[ANSWER_LINES]}", room)
     return [[(INDENT, ""), (line, role)] for line in shown]

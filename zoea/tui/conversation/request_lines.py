@@ -11,10 +11,10 @@ from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.conversation.blocks import Marks
-from zoea.tui.swarm_list.mysis_row import model_of
-from zoea.tui.text_layout import Piece, fit, wrap
-from zoea.tui.widgets.folding_list import Item
+from zoea.tui.conversation.blocks import Symbols
+from zoea.tui.swarm_list.mysis_row import describe_model
+from zoea.tui.text_layout import Piece, fit_text, wrap_words
+from zoea.tui.widgets.folding_list import FoldingItem
 
 PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "waiting")
 """Packs in their order have these roles, in the bar and in the table."""
@@ -30,14 +30,14 @@ _FORMS = {
 _ROLES = {Role.SYSTEM: "quiet", Role.USER: "commander", Role.ASSISTANT: "llm", Role.TOOL: "tool"}
 
 
-def head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
+def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
     """How a request went and what it came to, in three lines; while it is under way, in two."""
     usage = request.usage
     role, words = _state(request)
     first: list[Piece] = [
         (words, role),
         (f"  attempt {request.attempt}" if request.attempt > 1 else "", "asking"),
-        (f"  {model_of(request.model, request.provider)}", ""),
+        (f"  {describe_model(request.model, request.provider)}", ""),
         (f"  {number_format.clock(request.created_at, now, seconds=True)}", "quiet"),
     ]
     if request.state == RequestState.RESERVED:
@@ -72,31 +72,33 @@ def head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
     return [first, second, third]
 
 
-def request_line(request: StoredRequest, width: int, marks: Marks) -> list[Piece]:
+def build_request_line(request: StoredRequest, width: int, symbols: Symbols) -> list[Piece]:
     """One request in the list of them."""
     role, _ = _state(request)
-    sign = {"errored": marks.bad, "waiting": marks.run}.get(role, marks.ok)
+    sign = {"errored": symbols.bad, "waiting": symbols.run}.get(role, symbols.ok)
     turn = f"t{request.turn_number}.{request.iteration}" if request.turn_number is not None else request.purpose
     actual = request.usage.input_tokens
     tokens = number_format.tokens(actual) if actual is not None else f"~{number_format.tokens(request.planned_tokens)}"
     again = f"x{request.attempt}" if request.attempt > 1 else ""
     return [
-        (f"{fit(sign, 2)} ", role),
-        (fit(turn, 9), "" if request.has_plan else "quiet"),
-        (fit(again, 3), "asking"),
-        (fit(tokens, TOKENS_WIDTH, right=True), ""),
+        (f"{fit_text(sign, 2)} ", role),
+        (fit_text(turn, 9), "" if request.has_plan else "quiet"),
+        (fit_text(again, 3), "asking"),
+        (fit_text(tokens, TOKENS_WIDTH, right=True), ""),
         (
-            fit(number_format.duration(request.duration_us) if request.duration_us is not None else "", 8, right=True),
+            fit_text(
+                number_format.duration(request.duration_us) if request.duration_us is not None else "", 8, right=True
+            ),
             "quiet",
         ),
     ]
 
 
-def plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
+def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
     """The packs as a bar and a table, and what is not verbatim; where the plan is gone, why."""
     plan = inspection.plan
     if plan is None:
-        return [[(line, "quiet")] for line in wrap(inspection.gone, max(10, width))]
+        return [[(line, "quiet")] for line in wrap_words(inspection.gone, max(10, width))]
     budget = plan.budget
     lines: list[list[Piece]] = [
         [
@@ -104,7 +106,7 @@ def plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
             (f" of {number_format.tokens(budget.max_tokens)} tokens", ""),
             (f"  {number_format.tokens(budget.remaining_tokens)} left", "quiet"),
         ],
-        pack_bar(plan, max(10, width)),
+        build_pack_bar(plan, max(10, width)),
     ]
     request = inspection.request
     if request.calibration != 1.0:
@@ -122,7 +124,7 @@ def plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
     return lines
 
 
-def pack_bar(plan: Plan, width: int) -> list[Piece]:
+def build_pack_bar(plan: Plan, width: int) -> list[Piece]:
     """Each pack's share of the budget in its role; every pack that is there has at least one cell."""
     total = max(1, plan.budget.max_tokens, plan.budget.final_tokens)
     pieces: list[Piece] = []
@@ -148,16 +150,16 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     lines: list[list[Piece]] = [
         [
             ("━ " if not is_out else "  ", role),
-            (fit(decision.id, ID_WIDTH), "quiet" if is_out else ""),
-            (fit(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
+            (fit_text(decision.id, ID_WIDTH), "quiet" if is_out else ""),
+            (fit_text(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
             ("  ", ""),
-            (fit(form, 9), form_role),
+            (fit_text(form, 9), form_role),
             (_cut(describe_reason(decision.reason) + wanted + cut, width - ID_WIDTH - TOKENS_WIDTH - 13), "quiet"),
         ]
     ]
     if decision.setting:
         advice = f"{decision.setting} would have kept it whole"
-        lines += [[("  ", ""), (line, "quiet")] for line in wrap(advice, max(10, width - 2))]
+        lines += [[("  ", ""), (line, "quiet")] for line in wrap_words(advice, max(10, width - 2))]
     return lines
 
 
@@ -165,29 +167,29 @@ def _step_lines(step: PlanStep, width: int) -> list[list[Piece]]:
     size = f"{number_format.size(step.before_chars)} → {number_format.size(step.after_chars)}"
     words = f"{describe_step(step.kind)} ({size})"
     first = f"#{step.memory_id}"
-    lines = list(wrap(words, max(10, width - 10)))
-    return [[(fit(first if not place else "", 8) + "  ", "quiet"), (line, "")] for place, line in enumerate(lines)]
+    lines = list(wrap_words(words, max(10, width - 10)))
+    return [[(fit_text(first if not place else "", 8) + "  ", "quiet"), (line, "")] for place, line in enumerate(lines)]
 
 
-def message_items(sent: Sequence[SentMessage], marks: Marks) -> list[Item]:
+def build_message_items(sent: Sequence[SentMessage], symbols: Symbols) -> list[FoldingItem]:
     """The messages as they were sent: role, form and size above, every text that went out below."""
-    return [_message(place, each, marks) for place, each in enumerate(sent)]
+    return [_message(place, each, symbols) for place, each in enumerate(sent)]
 
 
-def _message(place: int, sent: SentMessage, marks: Marks) -> Item:
+def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
     message = sent.message
     role = _ROLES[message.role]
-    head: list[Piece] = [(f"{place + 1:>3} ", "quiet"), (fit(str(message.role), 10), role)]
+    head: list[Piece] = [(f"{place + 1:>3} ", "quiet"), (fit_text(str(message.role), 10), role)]
     if message.role is Role.TOOL:
         head.append((f"{one_line(message.name)} ", "tool"))
         head.append((f"answers {message.call_id} ", "quiet"))
         head.append(("failed ", "errored") if message.is_error else ("", ""))
     if message.calls:
         head.append((f"{len(message.calls)} call{'s' * (len(message.calls) != 1)} ", "tool"))
-    head.append((form_words(sent), "asking" if sent.form not in ("", FormKind.FULL) else "quiet"))
+    head.append((describe_form(sent), "asking" if sent.form not in ("", FormKind.FULL) else "quiet"))
     right: list[Piece] = [
         (f" {number_format.size(len(message.content))}", ""),
-        (fit(f"~{number_format.tokens(sent.tokens)}", TOKENS_WIDTH, right=True), "quiet"),
+        (fit_text(f"~{number_format.tokens(sent.tokens)}", TOKENS_WIDTH, right=True), "quiet"),
     ]
     body: list[Piece] = []
     if message.reasoning:
@@ -198,11 +200,11 @@ def _message(place: int, sent: SentMessage, marks: Marks) -> Item:
         body += [(kept, "quiet"), (native.blocks, "reasoning")]
     if message.content:
         body.append((message.content, "" if message.role is not Role.SYSTEM else "quiet"))
-    body += [(f"{marks.tool} {call.name}({call.arguments})  {call.id}", "tool") for call in message.calls]
-    return Item(head, right, body)
+    body += [(f"{symbols.tool} {call.name}({call.arguments})  {call.id}", "tool") for call in message.calls]
+    return FoldingItem(head, right, body)
 
 
-def form_words(sent: SentMessage) -> str:
+def describe_form(sent: SentMessage) -> str:
     """What a message shows of its memory, in words."""
     if not sent.form:
         return "" if sent.message.memory_id is None else "cut as a message"
@@ -229,7 +231,7 @@ def _state(request: StoredRequest) -> tuple[str, str]:
 
 
 def _cut(text: str, width: int) -> str:
-    return fit(text, width).rstrip() if width > 1 else text
+    return fit_text(text, width).rstrip() if width > 1 else text
 
 
 def _off_role(off: float | None) -> str:

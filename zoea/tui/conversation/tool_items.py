@@ -10,25 +10,25 @@ from zoea.model.values import ToolView
 from zoea.queries.request_inspection import OfferedTool
 from zoea.text.control_characters import one_line
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.folding_list import Item
+from zoea.tui.widgets.folding_list import FoldingItem
 
 _FEW = 4
 _EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 
 
-def tool_item(tool: ToolView) -> Item:
+def build_tool_item(tool: ToolView) -> FoldingItem:
     """Name, annotations and purpose above; the whole of it with its schema below."""
     head: list[Piece] = [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")]
     body: list[Piece] = [(tool.description or "(no description)", "")]
     body += [(f"Zoea fills in: {', '.join(tool.injected)}", "asking")] if tool.injected else []
-    body.append((pretty(tool.schema), "quiet"))
-    return Item(head, [(f" {word}", role) for word, role in hints(tool)], body, brief=0)
+    body.append((format_json(tool.schema), "quiet"))
+    return FoldingItem(head, [(f" {word}", role) for word, role in build_hint_pieces(tool)], body, brief=0)
 
 
-def tool_items(tools: Sequence[OfferedTool]) -> list[Item]:
+def build_offered_items(tools: Sequence[OfferedTool]) -> list[FoldingItem]:
     """The tools that were offered: name, what it is for, its schema."""
     return [
-        Item(
+        FoldingItem(
             [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")],
             body=((tool.description, ""), (tool.schema, "quiet")),
             brief=0,
@@ -37,7 +37,7 @@ def tool_items(tools: Sequence[OfferedTool]) -> list[Item]:
     ]
 
 
-def hints(tool: ToolView) -> list[Piece]:
+def build_hint_pieces(tool: ToolView) -> list[Piece]:
     """What the upstream says of its tool, in a word each."""
     found: list[Piece] = []
     if tool.destructive:
@@ -49,7 +49,7 @@ def hints(tool: ToolView) -> list[Piece]:
     return found
 
 
-def pretty(schema: str) -> str:
+def format_json(schema: str) -> str:
     """JSON text on several lines; the same text where it is no JSON."""
     try:
         return json.dumps(json.loads(schema), ensure_ascii=False, indent=2)
@@ -57,7 +57,7 @@ def pretty(schema: str) -> str:
         return schema
 
 
-def skeleton(tool: ToolView) -> str:
+def build_argument_skeleton(tool: ToolView) -> str:
     """Arguments to begin with: those that are required, or all where there are few."""
     try:
         schema = json.loads(tool.schema)

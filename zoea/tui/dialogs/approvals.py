@@ -27,7 +27,7 @@ from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.status_bars import KeyLine
+from zoea.tui.widgets.status_bars import KeyFooter
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.3
@@ -59,7 +59,7 @@ class ApprovalPanel(CockpitModal[None]):
         self._who = TextBlock(id="who")
         self._call = TextLines(id="call")
         self._sentence = Input(id="sentence", placeholder=_WHY_NOT)
-        self._keys = KeyLine(id="answers")
+        self._keys = KeyFooter(id="answers")
         self.is_listening = False
         """False for 300 ms after a question is shown: no key answers then."""
 

@@ -20,7 +20,7 @@ from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, hints
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
 _MAY = {TokenScope.READ: "search, list and read", TokenScope.COMMAND: "also send and broadcast"}
 _SHOWN = 10
@@ -57,7 +57,7 @@ class Clients(CockpitModal[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "MCP CLIENTS"
-            box.border_subtitle = hints("enter new · tab scope · ^o open/close · ^r revoke · ^t copy · esc back")
+            box.border_subtitle = key_hints("enter new · tab scope · ^o open/close · ^r revoke · ^t copy · esc back")
             yield TextBlock(id="door")
             yield _Name(placeholder="name of a client, as claude", compact=True)
             yield TextBlock(id="notes")

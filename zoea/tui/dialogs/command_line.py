@@ -15,7 +15,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import Situation
 from zoea.tui.commands.command_prompt import Completion, complete, run
 from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.text_layout import Piece, fit
+from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 
 _WORD = 24
@@ -71,7 +71,7 @@ class CommandLine(CockpitModal[None]):
             mark = "› " if place == self._chosen else "  "
             role = "quiet" if one.why_not else "title" if place == self._chosen else "strong"
             said = f"not now: {one.why_not}" if one.why_not else one.title
-            lines.append([(mark, "key"), (fit(one_line(one.line), _WORD), role), (f" {one_line(said)}", "quiet")])
+            lines.append([(mark, "key"), (fit_text(one_line(one.line), _WORD), role), (f" {one_line(said)}", "quiet")])
         self.query_one("#completions", TextBlock).put(lines)
 
     def action_choose(self, by: int) -> None:

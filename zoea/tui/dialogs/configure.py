@@ -23,8 +23,8 @@ from zoea.text.control_characters import one_line, strip
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, hints
-from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 if TYPE_CHECKING:
     from zoea.runtime.mysis_options import MysisConfiguration
@@ -58,9 +58,9 @@ class Configuring(CockpitModal[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = Content(f"CONFIGURE {self._who}")
-            box.border_subtitle = hints("enter keep · tab next field · esc back")
-            yield from _field("template", Choice([(_KEPT, _AS_THEY_ARE)], id="template"))
-            yield from _field("provider", Choice([(_KEPT, _AS_THEY_ARE)], id="provider"))
+            box.border_subtitle = key_hints("enter keep · tab next field · esc back")
+            yield from _field("template", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="template"))
+            yield from _field("provider", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="provider"))
             yield from _field("model", Input(id="model", compact=True))
             yield from _field("tags", Input(id="tags", compact=True))
             yield Static("tokens", classes="head", markup=False)
@@ -74,7 +74,7 @@ class Configuring(CockpitModal[None]):
         return one_line(self._views[0].name) if len(self._views) == 1 else f"{len(self._views)} myses"
 
     def on_mount(self) -> None:
-        self.query_one("#template", Choice).focus()
+        self.query_one("#template", InlineChoice).focus()
         self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
 
     async def _read(self) -> None:
@@ -94,9 +94,9 @@ class Configuring(CockpitModal[None]):
         self._before = found
         offered = found.choices
         templates = [(one.name, f"{one.name}  {one.title}") for one in offered.templates]
-        self.query_one("#template", Choice).offer([(_KEPT, _as_it_is(found.template)), *templates])
+        self.query_one("#template", InlineChoice).offer([(_KEPT, _as_it_is(found.template)), *templates])
         providers = [(one.name, one.title) for one in offered.providers if one.name]
-        self.query_one("#provider", Choice).offer([(_KEPT, _as_it_is(found.provider)), *providers])
+        self.query_one("#provider", InlineChoice).offer([(_KEPT, _as_it_is(found.provider)), *providers])
         for name, value in (("#model", found.model), ("#tags", found.tags)):
             text = self.query_one(name, Input)
             text.value = strip(value)
@@ -139,7 +139,7 @@ class Configuring(CockpitModal[None]):
         self.cockpit.ask_swarm(configure_all(), done=self._kept, refused=self._say)
 
     def _chosen(self, field: str) -> str:
-        value = self.query_one(f"#{field}", Choice).value
+        value = self.query_one(f"#{field}", InlineChoice).value
         return "" if value == _KEPT else value
 
     def _settings(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _as_it_is(name: str) -> str:
     return f"{name} (as it is)" if name else _AS_THEY_ARE
 
 
-def _field(label: str, widget: Input | Choice) -> ComposeResult:
+def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:
     with Horizontal(classes="field"):
         yield Static(label, classes="label", markup=False)
         yield widget

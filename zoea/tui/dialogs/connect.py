@@ -18,8 +18,8 @@ from zoea.settings.key_paths import SettingsInvalid
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, hints
-from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 TYPES = (
     ("openai", "OpenAI, or anything that speaks as it does"),
@@ -57,8 +57,8 @@ class Connect(CockpitModal[str | None]):
         given = self._given
         with Vertical(classes="box") as box:
             box.border_title = "CONNECT A MODEL"
-            box.border_subtitle = hints("enter connect · ^t try it · tab next field · esc back")
-            yield from _field("speaks", Choice(TYPES, id="type"))
+            box.border_subtitle = key_hints("enter connect · ^t try it · tab next field · esc back")
+            yield from _field("speaks", InlineChoice(TYPES, id="type"))
             yield from _field("name", Input(given.name, id="name", placeholder="a word of your own", compact=True))
             yield from _field("address", Input(given.base_url, id="address", compact=True))
             yield from _field("model", Input(given.model, id="model", placeholder="^t lists them", compact=True))
@@ -75,12 +75,12 @@ class Connect(CockpitModal[str | None]):
             yield TextBlock(id="error")
 
     def on_mount(self) -> None:
-        kind = self.query_one("#type", Choice)
+        kind = self.query_one("#type", InlineChoice)
         kind.choose(str(self._given.type))
         self.query_one("#address", Input).placeholder = _ADDRESSES.get(kind.value, "")
         self.query_one("#name", Input).focus()
 
-    def on_choice_changed(self, event: Choice.Changed) -> None:
+    def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         self.query_one("#address", Input).placeholder = _ADDRESSES.get(event.choice.value, "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -91,7 +91,7 @@ class Connect(CockpitModal[str | None]):
     @property
     def connection(self) -> ModelConnection:
         """What stands in the fields."""
-        kind = self.query_one("#type", Choice).value
+        kind = self.query_one("#type", InlineChoice).value
         name, address, model, key = (
             self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
         )
@@ -152,7 +152,7 @@ def _result(found: Found) -> list[list[Piece]]:
     return [[(f"it answers, and has {', '.join(names[:_MODELS_SHOWN])}{more}", "running")]]
 
 
-def _field(label: str, widget: Input | Choice) -> ComposeResult:
+def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:
     with Horizontal(classes="field"):
         yield Static(label, classes="label", markup=False)
         yield widget

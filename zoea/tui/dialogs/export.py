@@ -17,7 +17,7 @@ from zoea.transfer.export import Format, export_to_file, file_name
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, hints
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
 _WORDS = {
     Format.MARKDOWN: "Markdown, to read and to paste",
@@ -60,7 +60,7 @@ class Exporting(CockpitModal[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "EXPORT"
-            box.border_subtitle = hints("enter write · tab format · ctrl+r redaction · esc back")
+            box.border_subtitle = key_hints("enter write · tab format · ctrl+r redaction · esc back")
             yield TextBlock(id="forms")
             yield _Path(self._proposal(), compact=True, select_on_focus=False)
             yield TextBlock(id="notes")

@@ -16,9 +16,9 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.text_layout import Piece, fit
-from zoea.tui.widgets.clickable_text import TextBlock, hints
-from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.text_layout import Piece, fit_text
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.pick_list import PickItem, PickList
 
 _TEMPLATE, _TOOL, _UPSTREAM = 18, 30, 12
 """Widths of the columns: with the age they fill a box of eighty columns."""
@@ -154,7 +154,7 @@ class Grants(CockpitModal[None]):
         if grants and self.focused is None:
             self._list.focus()
         can_revoke = grants and not self._looks_only
-        self._box.border_subtitle = hints("r revoke · esc back" if can_revoke else "esc back")
+        self._box.border_subtitle = key_hints("r revoke · esc back" if can_revoke else "esc back")
         self._notes.put(self._note_lines(now))
 
     def _note_lines(self, now: int) -> list[list[Piece]]:
@@ -189,20 +189,20 @@ class Grants(CockpitModal[None]):
         ]
 
 
-def _heading() -> Choice:
+def _heading() -> PickItem:
     words = f"{'template':<{_TEMPLATE}}  {'tool':<{_TOOL}}  {'upstream':<{_UPSTREAM}}"
-    return Choice(((words, "quiet"),), right=(("since", "quiet"),))
+    return PickItem(((words, "quiet"),), right=(("since", "quiet"),))
 
 
-def _row(grant: GrantView, now: int) -> Choice:
+def _row(grant: GrantView, now: int) -> PickItem:
     upstream = _name(grant.upstream) or _OWN
-    return Choice(
+    return PickItem(
         (
-            (fit(_name(grant.template), _TEMPLATE), ""),
+            (fit_text(_name(grant.template), _TEMPLATE), ""),
             ("  ", ""),
-            (fit(_name(grant.tool), _TOOL), "tool"),
+            (fit_text(_name(grant.tool), _TOOL), "tool"),
             ("  ", ""),
-            (fit(upstream, _UPSTREAM), "quiet"),
+            (fit_text(upstream, _UPSTREAM), "quiet"),
         ),
         id=str(grant.id),
         right=((f"{number_format.age(grant.granted_at, now)} ago", "quiet"),),

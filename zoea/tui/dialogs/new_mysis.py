@@ -21,8 +21,8 @@ from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, hints
-from zoea.tui.widgets.inline_choice import Choice
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 _YES, _NO = "yes", "no"
 
@@ -46,16 +46,16 @@ class NewMysis(CockpitModal[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "NEW MYSIS"
-            box.border_subtitle = hints("enter create · tab next field · esc back")
+            box.border_subtitle = key_hints("enter create · tab next field · esc back")
             yield from _field("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
             with Horizontal(classes="field -list"):
                 yield Static("template", classes="label", markup=False)
                 yield OptionList(id="template", markup=False, compact=True)
-            yield from _field("provider", Choice([("", "as the template says")], id="provider"))
+            yield from _field("provider", InlineChoice([("", "as the template says")], id="provider"))
             yield from _field("model", Input(id="model", placeholder="empty: the provider's own", compact=True))
             yield from _field("tags", Input(id="tags", placeholder="words, with spaces between", compact=True))
-            yield from _field("start", Choice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
-            yield from _field("told first", Choice([(_YES, "…")], id="told"))
+            yield from _field("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
+            yield from _field("told first", InlineChoice([(_YES, "…")], id="told"))
             yield TextBlock(id="error")
 
     def on_mount(self) -> None:
@@ -79,8 +79,8 @@ class NewMysis(CockpitModal[None]):
         templates.clear_options()
         templates.add_options([Option(_template(one.name, one.title), id=one.name) for one in found.templates])
         templates.highlighted = 0 if found.templates else None
-        self.query_one("#provider", Choice).offer([(one.name, one.title) for one in found.providers])
-        self.query_one("#told", Choice).offer(self._told(found))
+        self.query_one("#provider", InlineChoice).offer([(one.name, one.title) for one in found.providers])
+        self.query_one("#told", InlineChoice).offer(self._told(found))
 
     def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
         if found.told is None:
@@ -89,7 +89,7 @@ class NewMysis(CockpitModal[None]):
         age = number_format.age(said_at, self.cockpit.now())
         return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "nothing, leave your broadcast out")]
 
-    def on_choice_changed(self, event: Choice.Changed) -> None:
+    def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
             own = self._choices.models.get(event.choice.value, "")
             self.query_one("#model", Input).placeholder = f"empty: {strip(own)}" if own else "empty: the provider's own"
@@ -106,11 +106,11 @@ class NewMysis(CockpitModal[None]):
         work = self.cockpit.api.create(
             self.query_one("#name", Input).value.strip(),
             template=(chosen.id or "") if chosen is not None else "",
-            provider=self.query_one("#provider", Choice).value,
+            provider=self.query_one("#provider", InlineChoice).value,
             model=self.query_one("#model", Input).value.strip(),
             tags=tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split())),
-            start=self.query_one("#start", Choice).value == _YES,
-            inherit_broadcast=self.query_one("#told", Choice).value == _YES,
+            start=self.query_one("#start", InlineChoice).value == _YES,
+            inherit_broadcast=self.query_one("#told", InlineChoice).value == _YES,
         )
         self.cockpit.ask_swarm(work, done=self._created, refused=self._say)
 
@@ -129,7 +129,7 @@ class NewMysis(CockpitModal[None]):
         self.query_one("#error", TextBlock).put(lines)
 
 
-def _field(label: str, widget: Input | Choice) -> ComposeResult:
+def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:
     with Horizontal(classes="field"):
         yield Static(label, classes="label", markup=False)
         yield widget

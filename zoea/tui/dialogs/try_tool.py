@@ -15,7 +15,7 @@ from zoea.model.errors import ZoeaError
 from zoea.model.values import ToolTrial, ToolView
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.conversation.tool_items import hints, skeleton
+from zoea.tui.conversation.tool_items import build_argument_skeleton, build_hint_pieces
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -43,7 +43,9 @@ class TryTool(CockpitModal[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="try", classes="box"):
             yield TextBlock(id="what")
-            area = TextArea(skeleton(self._tool), id="arguments", show_line_numbers=False, soft_wrap=True)
+            area = TextArea(
+                build_argument_skeleton(self._tool), id="arguments", show_line_numbers=False, soft_wrap=True
+            )
             area.cursor_blink = False
             yield area
             yield TextBlock(id="outcome")
@@ -53,7 +55,7 @@ class TryTool(CockpitModal[None]):
         tool = self._tool
         lines: list[list[Piece]] = [
             [(f"{one_line(self._upstream)} ", "quiet"), (one_line(tool.name), "tool")]
-            + [(f"  {word}", role) for word, role in hints(tool)],
+            + [(f"  {word}", role) for word, role in build_hint_pieces(tool)],
             [(one_line(tool.description), "quiet")],
         ]
         if tool.injected:

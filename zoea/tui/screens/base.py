@@ -14,7 +14,7 @@ from zoea.tui import number_format
 from zoea.tui.commands.actions import Action, Place, Situation, of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.status_bars import KeyLine, Line
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit
@@ -28,8 +28,8 @@ CLOCK_FROM = 120
 class _Bars:
     """The lines around a screen and what its keys can do, looked up once: both are drawn with every change."""
 
-    tops: list[Line]
-    keys: list[KeyLine]
+    tops: list[PieceLine]
+    keys: list[KeyFooter]
     possible: list[Action]
 
     @property
@@ -93,7 +93,7 @@ class CockpitScreen(Screen[T]):
                 if self.cockpit.can_do(action, self)
             ]
             self._bars = _Bars(
-                list(self.query("#top").results(Line)), list(self.query("#keys").results(KeyLine)), possible
+                list(self.query("#top").results(PieceLine)), list(self.query("#keys").results(KeyFooter)), possible
             )
         for top in self._bars.tops:
             top.put(*self._top())

@@ -12,9 +12,9 @@ from zoea.model.errors import StoreError
 from zoea.queries.conversation import read_content
 from zoea.text.control_characters import strip
 from zoea.tui import number_format
-from zoea.tui.conversation.blocks import Kind
+from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.widgets.conversation_view import Transcript
+from zoea.tui.widgets.conversation_view import ConversationView
 
 if TYPE_CHECKING:
     from zoea.tui.screens.base import CockpitScreen
@@ -27,7 +27,7 @@ class Copying:
     def _copier(self) -> CockpitScreen[None]:
         return cast("CockpitScreen[None]", self)
 
-    def on_transcript_whole_wanted(self, event: Transcript.WholeWanted) -> None:
+    def on_conversation_view_whole_wanted(self, event: ConversationView.WholeWanted) -> None:
         self._copier.run_worker(Beside(lambda: self._read_whole(event.memory_id)))
 
     async def _read_whole(self, memory_id: int) -> None:
@@ -35,11 +35,11 @@ class Copying:
         if text is None:
             return
         shown = await asyncio.to_thread(strip, text)
-        for transcript in self._copier.query(Transcript):  # none where the reader has left meanwhile
+        for transcript in self._copier.query(ConversationView):  # none where the reader has left meanwhile
             transcript.put_whole(memory_id, shown)
 
     def do_focus_copy(self) -> None:
-        block = self._copier.query_one(Transcript).cursor
+        block = self._copier.query_one(ConversationView).cursor
         if block is None:
             return
         if block.missing and block.memory_id is not None:
@@ -48,7 +48,7 @@ class Copying:
             return
         self._copy(block.copy, block.kind)
 
-    async def _copy_whole(self, memory_id: int, kind: Kind) -> None:
+    async def _copy_whole(self, memory_id: int, kind: BlockKind) -> None:
         text = await self._whole(memory_id)
         if text is not None:
             self._copy(text, kind)
@@ -64,6 +64,6 @@ class Copying:
             self._copier.cockpit.show_error(error)
             return None
 
-    def _copy(self, text: str, kind: Kind) -> None:
+    def _copy(self, text: str, kind: BlockKind) -> None:
         self._copier.cockpit.copy_to_clipboard(text)
         self._copier.notify(f"{kind} copied, {number_format.size(len(text))}", markup=False, timeout=2)

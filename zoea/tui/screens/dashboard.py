@@ -23,15 +23,15 @@ from zoea.tui.commands.actions import Place, Situation, bindings, of
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import Speaking
 from zoea.tui.screens.mysis_controller import Commanding
-from zoea.tui.swarm_list.broadcasts_panel import said_lines
-from zoea.tui.swarm_list.mysis_row import Row, heads
-from zoea.tui.swarm_list.needs_you_panel import Reach, needs_lines, next_in_need
+from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
+from zoea.tui.swarm_list.mysis_row import MysisRow, build_heading
+from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import Rule, TextBlock, hints
-from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
+from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.mysis_detail import MysisDetail
 from zoea.tui.widgets.search_inputs import FilterLine
-from zoea.tui.widgets.status_bars import KeyLine, Line
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 from zoea.tui.widgets.swarm_table import SwarmTable
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
@@ -72,18 +72,18 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._meant: int | None = None
         self._titles = ("", "")
         self._detail_height: int | None = None
-        self._heads = Line(id="heads")
-        self._detail_rule = Rule(id="detail-rule")
+        self._heads = PieceLine(id="heads")
+        self._detail_rule = TitledRule(id="detail-rule")
         self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
-        self._feed_rule = Rule(id="feed-rule")
+        self._feed_rule = TitledRule(id="feed-rule")
         self._right = Container(id="right")
         self._needs = TextBlock(id="needs", classes="panel")
         self._feed = TextBlock(id="feed", classes="panel")
         self._filter = FilterLine(id="filter")
-        self._prompt = Prompt(id="prompt")
+        self._prompt = MessagePrompt(id="prompt")
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         with Container(id="body"):
             with Vertical(id="left"):
                 with Vertical(id="swarm-box", classes="panel"):
@@ -100,7 +100,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
                 yield self._feed
         yield self._filter
         yield self._prompt
-        yield KeyLine(id="keys")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -140,7 +140,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.set_class(size.width < NARROW or (size.width < WIDE and not is_high), "-joined")
 
     @property
-    def prompt(self) -> Prompt:
+    def prompt(self) -> MessagePrompt:
         return self._prompt
 
     def _database(self) -> Path | None:
@@ -166,7 +166,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def is_said_of_others(self) -> bool:
         return bool(self.cockpit.marks) or self._meant is not None
 
-    def _row(self, view: MysisView) -> Row:
+    def _row(self, view: MysisView) -> MysisRow:
         feed = self.cockpit.feed
         spark = (
             number_format.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12)
@@ -175,7 +175,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         )
         question = self.cockpit.asked.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
-        return Row(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
+        return MysisRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
 
     # What changes.
 
@@ -258,12 +258,14 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         views = self.cockpit.feed.roster.in_need
         asked, now, glyphs = self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs
         cursor = self.table.cursor
-        reach = Reach(cursor.id if cursor else None, frozenset(self.cockpit.marks), self.cockpit.keys)
+        reach = KeyScope(cursor.id if cursor else None, frozenset(self.cockpit.marks), self.cockpit.keys)
         if not views:
             self._wants_needs = None  # who needs somebody next is shown again
         self._needs.set_class(bool(views), "-needed")
         self._show_tab(len(views))
-        self._needs.put(needs_lines(views, asked, reach, now, glyphs, self._needs.content_size.width, self._room()))
+        self._needs.put(
+            build_needs_lines(views, asked, reach, now, glyphs, self._needs.content_size.width, self._room())
+        )
 
     def _room(self) -> int:
         """The lines that the panel of who needs the commander may have: where it grows, half of its side."""
@@ -306,12 +308,12 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             # Textual draws a frame anew whenever its title is set, also to what it was.
             self._titles = titles
             box = self.query_one("#swarm-box")
-            box.border_title, box.border_subtitle = Content(title), hints(titles[1])
-        self._heads.put(heads(table.columns))
+            box.border_title, box.border_subtitle = Content(title), key_hints(titles[1])
+        self._heads.put(build_heading(table.columns))
 
     def _draw_feed(self) -> None:
         size = self._feed.content_size
-        self._feed.put(said_lines(self._broadcasts, self.cockpit.now(), size.width, size.height))
+        self._feed.put(build_broadcast_lines(self._broadcasts, self.cockpit.now(), size.width, size.height))
 
     def _draw_detail(self) -> None:
         view = self.table.cursor
@@ -364,7 +366,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def do_swarm_next_in_need(self) -> None:
         cursor = self.table.cursor
         ids = [view.id for view in self.cockpit.feed.roster.in_need]
-        found = next_in_need(ids, cursor.id if cursor is not None else None)
+        found = find_next_in_need(ids, cursor.id if cursor is not None else None)
         if found is not None:
             self.action_go(found)
         else:
@@ -418,7 +420,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def do_swarm_broadcast(self) -> None:
         self.speak_to_all()
 
-    def on_prompt_closed(self, event: Prompt.Closed) -> None:
+    def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.table.focus()
 
     # Finding.

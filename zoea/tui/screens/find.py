@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from zoea.model.errors import StoreError
 from zoea.queries.find_in_conversation import ConversationFinder, FindResult
-from zoea.tui.conversation.conversation_reader import first_hit, key_of, told
+from zoea.tui.conversation.conversation_reader import format_hit_count, hit_block_key, select_first_hit
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.widgets.search_inputs import FindBar
 
@@ -92,19 +92,19 @@ class Finding:
             transcript = self._focus.transcript
             self.found = found
             here = transcript.cursor
-            self._at = first_hit(found, None if transcript.follows or here is None else here.turn)
+            self._at = select_first_hit(found, None if transcript.follows or here is None else here.turn)
             transcript.mark(found.words)
         if go and self.found.hits:
             self._go_to(self._at)
-        self.find_bar.tell(told(self.found, self._at))
+        self.find_bar.tell(format_hit_count(self.found, self._at))
         self._focus.redraw_bars()
 
     def _go_to(self, at: int) -> None:
         assert self.found is not None
         self._at = at % len(self.found.hits)
         hit = self.found.hits[self._at]
-        key = key_of(hit)
+        key = hit_block_key(hit)
         self._focus.transcript.mark(self.found.words, key)
         if not self._focus.transcript.holds(key):
             self._focus.load_around(hit.turn_number)
-        self.find_bar.tell(told(self.found, self._at))
+        self.find_bar.tell(format_hit_count(self.found, self._at))

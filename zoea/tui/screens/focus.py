@@ -14,26 +14,37 @@ from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.tui.commands.actions import Place, Situation, bindings, of
-from zoea.tui.conversation.blocks import ASCII, Kind, Marks
-from zoea.tui.conversation.conversation_reader import Reading, Source, Window, worth
-from zoea.tui.conversation.focus_lines import Edge, edge_pieces, failure_lines, shortened, who_and_what
-from zoea.tui.conversation.line_index import Spot
+from zoea.tui.conversation.blocks import ASCII_SYMBOLS, BlockKind, Symbols
+from zoea.tui.conversation.conversation_reader import (
+    ConversationReader,
+    ConversationSource,
+    TurnWindow,
+    conversation_version,
+)
+from zoea.tui.conversation.focus_lines import (
+    ReadingStatus,
+    build_failure_lines,
+    build_status_pieces,
+    build_title_pieces,
+    shorten,
+)
+from zoea.tui.conversation.line_index import LinePosition
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.copy_text import Copying
 from zoea.tui.screens.find import Finding
 from zoea.tui.screens.message_controller import Speaking
-from zoea.tui.text_layout import cells
-from zoea.tui.theme.role_styles import Palette
+from zoea.tui.text_layout import count_cells
+from zoea.tui.theme.role_styles import ConversationPalette
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.context_panel import SightSide
-from zoea.tui.widgets.conversation_view import Transcript
+from zoea.tui.widgets.context_panel import ContextPanel
+from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
-from zoea.tui.widgets.message_prompt import Prompt
+from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
-from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 LIVE_SHARE = 2
-_PARTS = (Transcript, LiveAnswer, FindBar, SightSide, Prompt, KeyLine)
+_PARTS = (ConversationView, LiveAnswer, FindBar, ContextPanel, MessagePrompt, KeyFooter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ class Bookmark:
     """Where a reader left a conversation: the turn, the line at the top, the block under the cursor."""
 
     turn: int
-    spot: Spot
+    spot: LinePosition
     cursor: str
 
 
@@ -63,7 +74,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         super().__init__()
         self.mysis_id = mysis_id
         self._start: tuple[int | None, str, str] = (turn, key, words)
-        self._reading = Reading(self.source, self._shown, self._failed)
+        self._reading = ConversationReader(self.source, self._shown, self._failed)
         self._worth: tuple[Any, ...] = ()
         self._last_view: MysisView | None = None
         self._live_ends = False
@@ -72,16 +83,16 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self._wrong = TextBlock(id="wrong")
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
-                yield Transcript(Palette(self.cockpit.look), self._marks, id="transcript")
+                yield ConversationView(ConversationPalette(self.cockpit.look), self._symbols, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
                 yield FindBar(id="find")
-            yield SightSide(self.source, id="side")
-        yield Prompt(id="prompt")
-        yield KeyLine(id="keys")
+            yield ContextPanel(self.source, id="side")
+        yield MessagePrompt(id="prompt")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -96,8 +107,8 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self.stop_finding()
 
     @property
-    def transcript(self) -> Transcript:
-        return self.query_one(Transcript)
+    def transcript(self) -> ConversationView:
+        return self.query_one(ConversationView)
 
     @property
     def live(self) -> LiveAnswer:
@@ -109,8 +120,8 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         return self._is_ready and all(self.query(kind) for kind in _PARTS)
 
     @property
-    def side(self) -> SightSide:
-        return self.query_one(SightSide)
+    def side(self) -> ContextPanel:
+        return self.query_one(ContextPanel)
 
     @property
     def view(self) -> MysisView | None:
@@ -121,8 +132,8 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         return self._last_view
 
     @property
-    def _marks(self) -> Marks:
-        return Marks() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII
+    def _symbols(self) -> Symbols:
+        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     def situation(self) -> Situation:
         view = self.cockpit.feed.myses.get(self.mysis_id)
@@ -131,11 +142,11 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
 
     # Reading.
 
-    def source(self) -> Source | None:
+    def source(self) -> ConversationSource | None:
         opened = self.cockpit.opened
         if opened is None:
             return None
-        return Source(opened.database, self.mysis_id, self.cockpit.now(), self._marks)
+        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self._symbols)
 
     def _begin(self) -> None:
         """Begin to read: at what was asked for, where the reader was, or at the end."""
@@ -154,17 +165,17 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         # Whether the side is shown is known once styles have been applied.
         self.call_after_refresh(self.side.changed)
 
-    def _shown(self, window: Window, why: str) -> None:
+    def _shown(self, window: TurnWindow, why: str) -> None:
         """A new window was read."""
         if not self._stands:
             return
-        at: Spot | None = None
+        at: LinePosition | None = None
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
         if why == "bookmark" and isinstance(bookmark, Bookmark):
             at = bookmark.spot
             self.transcript.choose(bookmark.cursor)
         elif why == "turn" or why == "found":
-            at = next((Spot(f"turn {turn.id}") for turn in window.turns if turn.number == self._jump), None)
+            at = next((LinePosition(f"turn {turn.id}") for turn in window.turns if turn.number == self._jump), None)
         if self._live_ends:
             self._live_ends = False
             self.live.clear()
@@ -178,20 +189,20 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
     def _failed(self, error: StoreError) -> None:
         self.cockpit.show_error(error)
 
-    def on_transcript_older_wanted(self, event: Transcript.OlderWanted) -> None:
+    def on_conversation_view_older_wanted(self, event: ConversationView.OlderWanted) -> None:
         self._reading.older()
 
-    def on_transcript_newer_wanted(self, event: Transcript.NewerWanted) -> None:
+    def on_conversation_view_newer_wanted(self, event: ConversationView.NewerWanted) -> None:
         self._reading.newer()
 
-    def on_transcript_edge_wanted(self, event: Transcript.EdgeWanted) -> None:
+    def on_conversation_view_edge_wanted(self, event: ConversationView.EdgeWanted) -> None:
         if event.last:
             self._reading.newest()
         else:
             self._jump = 1
             self._reading.around(1, "turn")
 
-    def on_transcript_moved(self, event: Transcript.Moved) -> None:
+    def on_conversation_view_moved(self, event: ConversationView.Moved) -> None:
         self._subtitle()
         self.share_room()
 
@@ -214,7 +225,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         elif self.live.is_live:
             # It stays until what it became has been read, so that nothing flickers.
             self._live_ends = True
-        if (now := worth(view)) != self._worth:
+        if (now := conversation_version(view)) != self._worth:
             self._worth = now
             self._reread()
 
@@ -222,9 +233,9 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         if (view := self.view) is None:
             return
         window = self._reading.window
-        is_told = bool(window.blocks) and window.blocks[-1].kind is Kind.OUTCOME and not window.has_newer
+        is_told = bool(window.blocks) and window.blocks[-1].kind is BlockKind.OUTCOME and not window.has_newer
         key = key_name(self.cockpit.keys["focus.relaunch"])
-        wrong = failure_lines(view, self._marks.bad, key, is_told=is_told)
+        wrong = build_failure_lines(view, self._symbols.bad, key, is_told=is_told)
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
 
@@ -247,9 +258,9 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
 
     def look_changed(self) -> None:
         super().look_changed()
-        self.transcript.draw_as(Palette(self.cockpit.look), self._marks)
+        self.transcript.draw_as(ConversationPalette(self.cockpit.look), self._symbols)
 
-    def on_sight_side_failed(self, event: SightSide.Failed) -> None:
+    def on_context_panel_failed(self, event: ContextPanel.Failed) -> None:
         self._failed(event.error)
 
     def on_resize(self) -> None:
@@ -282,10 +293,10 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
             return left, right
         order = self.cockpit.feed.in_order()
         place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
-        who = who_and_what(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)
+        who = build_title_pieces(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)
         still = [(f" {text.strip()}  ", role) for text, role in self._stands_still()]
-        said = shortened([left[0], *still, *who, *self._needed()], self.size.width)
-        if self.size.width < NARROW and cells(said) + cells(right) > self.size.width:
+        said = shorten([left[0], *still, *who, *self._needed()], self.size.width)
+        if self.size.width < NARROW and count_cells(said) + count_cells(right) > self.size.width:
             return said, []  # what this one does is worth more here than what all of them cost
         return said, right
 
@@ -294,7 +305,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
             return
         transcript, window = self.transcript, self._reading.window
         block = transcript.cursor
-        edge = Edge(
+        edge = ReadingStatus(
             unseen=transcript.unseen,
             turns=window.last_number,
             turn=block.turn if block is not None else 0,
@@ -303,7 +314,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
             follows=transcript.follows,
             verbose=transcript.verbose,
         )
-        self.query_one("#talk").border_subtitle = Content.assemble(*edge_pieces(edge))
+        self.query_one("#talk").border_subtitle = Content.assemble(*build_status_pieces(edge))
 
     # Moving.
 
@@ -396,5 +407,5 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
     def do_swarm_broadcast(self) -> None:
         self.speak_to_all()
 
-    def on_prompt_closed(self, event: Prompt.Closed) -> None:
+    def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.transcript.focus()

@@ -13,10 +13,10 @@ from textual.widgets import Input
 from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, Place, Situation
 from zoea.tui.commands.keymap import fixed_of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.text_layout import fit
+from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.pick_list import Choice, PickList
-from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
+from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 16
@@ -57,13 +57,13 @@ class Help(CockpitScreen[None]):
         self._situation = situation
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         yield Input(placeholder="type what you want to do", id="wanted")
         choices = PickList(id="actions", classes="panel")
         choices.border_title = "HELP"
         yield choices
         yield TextBlock(id="said")
-        yield KeyLine(id="keys")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -120,11 +120,11 @@ class Help(CockpitScreen[None]):
         words = self.query_one(Input).value.casefold().split()
         choices = list(self._choices(words))
         if not choices:
-            choices = [Choice((("nothing is called that; esc empties the search", "quiet"),))]
+            choices = [PickItem((("nothing is called that; esc empties the search", "quiet"),))]
         self.lines.put(choices)
         self._describe(self.lines.chosen)
 
-    def _choices(self, words: list[str]) -> Iterator[Choice]:
+    def _choices(self, words: list[str]) -> Iterator[PickItem]:
         # What the screen below can do comes first.
         first = [place for place in Place if place in self._places and place is not Place.EVERYWHERE]
         rest = [place for place in Place if place not in first]
@@ -133,12 +133,12 @@ class Help(CockpitScreen[None]):
             lines = [*self._actions(place, words), *self._fixed(place, words)]
             if lines:
                 if not is_first:
-                    yield Choice()
+                    yield PickItem()
                 is_first = False
-                yield Choice(((PLACE_TITLES[place], "title"),))
+                yield PickItem(((PLACE_TITLES[place], "title"),))
                 yield from lines
 
-    def _actions(self, place: Place, words: list[str]) -> Iterator[Choice]:
+    def _actions(self, place: Place, words: list[str]) -> Iterator[PickItem]:
         for action in ACTIONS:
             if action.place is not place:
                 continue
@@ -147,27 +147,27 @@ class Help(CockpitScreen[None]):
             if all(word in hay for word in words):
                 yield self._line(action, key)
 
-    def _line(self, action: Action, key: str) -> Choice:
+    def _line(self, action: Action, key: str) -> PickItem:
         why = self._why_not(action)
         pieces = [
-            (fit(key, KEY_WIDTH, right=True), "quiet" if why else "key"),
+            (fit_text(key, KEY_WIDTH, right=True), "quiet" if why else "key"),
             ("  ", ""),
-            (fit(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
+            (fit_text(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
         ]
         pieces.append((action.description, "quiet" if why else ""))
         if why:
             pieces.append((_why_said(why), "waiting"))
-        return Choice(tuple(pieces), action.id)
+        return PickItem(tuple(pieces), action.id)
 
-    def _fixed(self, place: Place, words: list[str]) -> Iterator[Choice]:
+    def _fixed(self, place: Place, words: list[str]) -> Iterator[PickItem]:
         for fixed in fixed_of(place):
             keys = " ".join(key_name(key) for key in fixed.keys)
             if all(word in f"{keys} {fixed.description}".casefold() for word in words):
-                yield Choice(
+                yield PickItem(
                     (
-                        (fit(keys, max(KEY_WIDTH, len(keys)), right=True), "key"),
+                        (fit_text(keys, max(KEY_WIDTH, len(keys)), right=True), "key"),
                         ("  ", ""),
-                        (fit("", max(0, TITLE_WIDTH - max(0, len(keys) - KEY_WIDTH))), ""),
+                        (fit_text("", max(0, TITLE_WIDTH - max(0, len(keys) - KEY_WIDTH))), ""),
                         (fixed.description, ""),
                     )
                 )

@@ -24,15 +24,20 @@ from zoea.queries.request_inspection import (
 )
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import Place, Situation, bindings, of
-from zoea.tui.conversation.blocks import ASCII, Marks
-from zoea.tui.conversation.request_lines import head_lines, message_items, plan_lines, request_line
-from zoea.tui.conversation.tool_items import tool_items
+from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
+from zoea.tui.conversation.request_lines import (
+    build_head_lines,
+    build_message_items,
+    build_plan_lines,
+    build_request_line,
+)
+from zoea.tui.conversation.tool_items import build_offered_items
 from zoea.tui.screens.tabbed_screen import PartedScreen
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.status_bars import KeyLine, Line
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 PAGE = 200
 
@@ -65,15 +70,15 @@ class Inspector(PartedScreen):
         self._stale = False
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         yield TextBlock(id="head", classes="panel")
         yield self.strip()
         with Container(id="body"):
             yield LineList(self._request_line, id="requests", classes="panel", empty="no request yet")
             yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
-            yield FoldingList(self._marks, id="messages", classes="panel")
-            yield FoldingList(self._marks, id="tools", classes="panel")
-        yield KeyLine(id="keys")
+            yield FoldingList(self._symbols, id="messages", classes="panel")
+            yield FoldingList(self._symbols, id="tools", classes="panel")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -101,8 +106,8 @@ class Inspector(PartedScreen):
         return self._requests[self._at] if self._at < len(self._requests) else None
 
     @property
-    def _marks(self) -> Marks:
-        return Marks() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII
+    def _symbols(self) -> Symbols:
+        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     def situation(self) -> Situation:
         view = self.cockpit.feed.myses.get(self.mysis_id)
@@ -211,11 +216,11 @@ class Inspector(PartedScreen):
         sent = inspection.sent if inspection is not None else ()
         tools = inspection.tools if inspection is not None else ()
         gone = inspection.gone if inspection is not None else ""
-        self.messages.put(message_items(sent, self._marks), empty=gone or "no messages")
+        self.messages.put(build_message_items(sent, self._symbols), empty=gone or "no messages")
         tokens = sum(each.tokens for each in sent)
         self.messages.caption("MESSAGES", f"{len(sent)} as sent, ~{tokens:,} tokens" if sent else "")
         offered = self.query_one("#tools", FoldingList)
-        offered.put(tool_items(tools), empty="no tools were offered")
+        offered.put(build_offered_items(tools), empty="no tools were offered")
         offered.caption("TOOLS OFFERED", f"{len(tools)}" if tools else "")
         self._show_packs()
         self._show_requests()
@@ -225,7 +230,7 @@ class Inspector(PartedScreen):
     def _show_packs(self) -> None:
         packs = self.query_one("#packs", LineList)
         if packs.width > 0:
-            self._packs = plan_lines(self.inspection, packs.width) if self.inspection is not None else []
+            self._packs = build_plan_lines(self.inspection, packs.width) if self.inspection is not None else []
             packs.show(len(self._packs), place=0)
 
     def _show_requests(self) -> None:
@@ -244,17 +249,17 @@ class Inspector(PartedScreen):
         newer = f"   {self._at} newer" if self._at else ""
         turn = f"turn {request.turn_number}, request {request.iteration}" if request.turn_number else request.purpose
         first: list[Piece] = [(name, "mysis"), (f"  {turn}", "strong"), (newer, "asking")]
-        lines = head_lines(request, self.cockpit.now())
+        lines = build_head_lines(request, self.cockpit.now())
         is_narrow = self.has_class("-narrow")
         head.put([first, *lines] if is_narrow else [[*first, ("   ", ""), *lines[0]], *lines[1:]])
 
     def _request_line(self, place: int, width: int) -> list[Piece]:
-        return request_line(self._requests[place], width, self._marks)
+        return build_request_line(self._requests[place], width, self._symbols)
 
     def look_changed(self) -> None:
         super().look_changed()
         for folding in self.query(FoldingList):
-            folding.marks = self._marks
+            folding.symbols = self._symbols
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
         if event.lines.id == "packs":

@@ -30,9 +30,9 @@ from zoea.queries.phrases import UNREMARKABLE
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
 from zoea.tui.screens.tabbed_screen import PartedScreen
-from zoea.tui.text_layout import Piece, fit, wrap
+from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.status_bars import KeyLine, Line
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 from zoea.tui.widgets.text_lines import TextLines
 
 WHO_WIDTH = 12
@@ -69,7 +69,7 @@ class EventLog(PartedScreen):
         self._whole = 0
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         yield self.strip()
         events = LineList(self._event_line, id="events", classes="panel", empty="reading…")
         events.caption("LOG")
@@ -83,7 +83,7 @@ class EventLog(PartedScreen):
         find = Input(id="find", placeholder="show only lines that say this; esc shows all")
         find.cursor_blink = False
         yield find
-        yield KeyLine(id="keys")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -238,9 +238,9 @@ class EventLog(PartedScreen):
         room = max(10, width - len(left) - WHO_WIDTH - 2)
         return [
             (left, "quiet"),
-            (fit(line.who, WHO_WIDTH), role),
+            (fit_text(line.who, WHO_WIDTH), role),
             ("  ", ""),
-            (fit(line.text, room), "errored" if line.is_trouble else ""),
+            (fit_text(line.text, room), "errored" if line.is_trouble else ""),
         ]
 
     def _file_line(self, place: int, width: int) -> list[Piece]:
@@ -315,7 +315,7 @@ class EventLog(PartedScreen):
         self._file = []
         for line in self._tail:
             role = next((role for word, role in _LEVELS.items() if word in line[:60]), "")
-            self._file += [(part, role) for part in wrap(line, file.width)]
+            self._file += [(part, role) for part in wrap_words(line, file.width)]
         file.show(len(self._file))
         if was_at_end:
             file.to_end()

@@ -19,7 +19,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.terminal.external_editor import edit
-from zoea.tui.widgets.message_prompt import Prompt, Target
+from zoea.tui.widgets.message_prompt import MessagePrompt, MessageTarget
 
 if TYPE_CHECKING:
     from zoea.tui.screens.base import CockpitScreen
@@ -28,7 +28,7 @@ _NAMED = 3
 
 
 class Speaking:
-    """What `m`, `b`, enter and ctrl+o do on a screen with a `Prompt`."""
+    """What `m`, `b`, enter and ctrl+o do on a screen with a `MessagePrompt`."""
 
     _knows_history = False
 
@@ -37,8 +37,8 @@ class Speaking:
         return cast("CockpitScreen[None]", self)
 
     @property
-    def prompt(self) -> Prompt:
-        return self._speaker.query_one(Prompt)
+    def prompt(self) -> MessagePrompt:
+        return self._speaker.query_one(MessagePrompt)
 
     # Opening.
 
@@ -51,7 +51,7 @@ class Speaking:
         feed, marks = self._speaker.cockpit.feed, self._speaker.cockpit.marks
         self._open(to_many(feed.in_order(), marks))
 
-    def _open(self, target: Target) -> None:
+    def _open(self, target: MessageTarget) -> None:
         self.prompt.open(target)
         if not self._knows_history:
             self._knows_history = True
@@ -69,7 +69,7 @@ class Speaking:
             self.prompt.remember(said)
 
     def on_screen_resume(self) -> None:
-        for prompt in self._speaker.query(Prompt):
+        for prompt in self._speaker.query(MessagePrompt):
             prompt.taken_elsewhere()
 
     def retarget(self) -> None:
@@ -91,12 +91,12 @@ class Speaking:
 
     # Sending.
 
-    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+    def on_message_prompt_submitted(self, event: MessagePrompt.Submitted) -> None:
         event.stop()
         send = Beside(lambda: self._send(event.target, event.text, event.mode))
         self._speaker.cockpit.run_worker(send, exit_on_error=False)
 
-    async def _send(self, target: Target, text: str, mode: DeliveryMode) -> None:
+    async def _send(self, target: MessageTarget, text: str, mode: DeliveryMode) -> None:
         cockpit, prompt = self._speaker.cockpit, self.prompt
         try:
             api = cockpit.api
@@ -124,7 +124,7 @@ class Speaking:
 
     # The person's own editor.
 
-    async def on_prompt_editor_wanted(self, event: Prompt.EditorWanted) -> None:
+    async def on_message_prompt_editor_wanted(self, event: MessagePrompt.EditorWanted) -> None:
         event.stop()
         self._speaker.cockpit.run_worker(
             Beside(lambda: self._edit(event.text)), exclusive=True, group="editor", exit_on_error=False
@@ -147,13 +147,13 @@ class Speaking:
         prompt.put(changed)
 
 
-def to_one(view: MysisView) -> Target:
+def to_one(view: MysisView) -> MessageTarget:
     """One mysis as a target: what a message to it starts, or why it must be relaunched first."""
     relaunches = not view.state.accepts_messages
     notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
     notes += ["it will be started"] if view.state is MysisState.IDLE else []
     notes += round_cost([view])
-    return Target(
+    return MessageTarget(
         f"mysis {view.id}",
         f"{'relaunch and send to' if relaunches else 'message to'} {one_line(view.name)}",
         (view.name,),
@@ -163,7 +163,7 @@ def to_one(view: MysisView) -> Target:
     )
 
 
-def to_many(views: Sequence[MysisView], marks: set[int]) -> Target:
+def to_many(views: Sequence[MysisView], marks: set[int]) -> MessageTarget:
     """The marked as a target, or everybody where none is marked."""
     chosen = [view for view in views if view.id in marks]
     addressed = chosen or list(views)
@@ -175,7 +175,7 @@ def to_many(views: Sequence[MysisView], marks: set[int]) -> Target:
     notes += [f"{_names(deaf)} cannot hear it ({states})"] if deaf else []
     notes += round_cost(hearing)
     who = f"marked: {_names(chosen)}" if chosen else "all"
-    return Target(
+    return MessageTarget(
         "broadcast",
         f"broadcast to {len(hearing)} of {len(addressed)} ({who})",
         tuple(view.name for view in chosen),

@@ -24,10 +24,10 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, bindings, of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.text_layout import Piece, fit
+from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.status_bars import KeyLine, Line
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 AFTER_KEY_S = 0.08
 WHO_WIDTH = 14
@@ -62,7 +62,7 @@ class Search(CockpitScreen[None]):
         self._is_looking = False
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         words = Input(self._typed, id="words", placeholder="search everything the swarm ever said")
         words.cursor_blink = False
         yield words
@@ -70,7 +70,7 @@ class Search(CockpitScreen[None]):
         hits.caption("SEARCH")
         yield hits
         yield TextBlock(id="around", classes="panel")
-        yield KeyLine(id="keys")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -149,10 +149,10 @@ class Search(CockpitScreen[None]):
         at = number_format.clock(hit.at, self.cockpit.now())
         pieces: list[Piece] = [
             (at + "  ", "quiet"),
-            (fit(one_line(hit.mysis), WHO_WIDTH), "quiet" if hit.is_deleted else "mysis"),
+            (fit_text(one_line(hit.mysis), WHO_WIDTH), "quiet" if hit.is_deleted else "mysis"),
         ]
         if width >= 100:
-            pieces.append((fit(f"t{hit.turn_number}", TURN_WIDTH, right=True) + "  ", "quiet"))
+            pieces.append((fit_text(f"t{hit.turn_number}", TURN_WIDTH, right=True) + "  ", "quiet"))
         pieces += self._who(hit)
         pieces += snippet(hit, _LEAD)
         return pieces

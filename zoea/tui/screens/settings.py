@@ -25,10 +25,10 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.theme_choice import TITLE_WIDTH, ChoosingLook
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.state.settings_form import KEYS, LOOK, Field, Group, groups, parsed, save
-from zoea.tui.text_layout import fit
+from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.pick_list import Choice, PickList
-from zoea.tui.widgets.status_bars import KeyLine, Line
+from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 CONNECT = "+"
 POLL_S = 1.0
@@ -56,7 +56,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         self._own_keys: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         with Container(id="body"):
             sections = PickList(id="sections", classes="panel")
             sections.border_title = "SETTINGS"
@@ -67,7 +67,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
                     yield TextBlock(id="about")
                     yield Input(id="value", compact=True)
                     yield TextBlock(id="said")
-        yield KeyLine(id="keys")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -109,8 +109,8 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
     def _take(self, loaded: LoadedSettings) -> None:
         self._groups = {group.id: group for group in groups(loaded)}
         self._own_keys = dict(loaded.settings.tui.keys)
-        choices = [Choice(((group.title, ""),), group.id) for group in self._groups.values()]
-        self.sections.put([*choices, Choice((("+ connect a model", "title"),), CONNECT)], on=self._first)
+        choices = [PickItem(((group.title, ""),), group.id) for group in self._groups.values()]
+        self.sections.put([*choices, PickItem((("+ connect a model", "title"),), CONNECT)], on=self._first)
         self._first = ""
         if not self._group:
             self._group = self.sections.chosen
@@ -120,7 +120,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         problems = error.problems if isinstance(error, SettingsInvalid) else ()
         lines = [str(problem) for problem in problems] or [error.what]
         self.fields.border_title = "THE SETTINGS CANNOT BE READ"
-        self.fields.put([Choice(((one_line(line), "errored"),)) for line in lines])
+        self.fields.put([PickItem(((one_line(line), "errored"),)) for line in lines])
         self.sections.put([])
 
     # Drawing.
@@ -143,13 +143,13 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
             self.fields.put([choice for field in group.fields for choice in self._field_lines(field)])
         self._draw_editor()
 
-    def _field_lines(self, field: Field) -> list[Choice]:
+    def _field_lines(self, field: Field) -> list[PickItem]:
         is_own = field.origin.layer is not Layer.DEFAULT
         shown = one_line(field.text) or "unset"
         role = "quiet" if field.locked or not field.text else "strong"
-        choice = Choice(
+        choice = PickItem(
             (
-                (fit(field.title, self._title_width()), ""),
+                (fit_text(field.title, self._title_width()), ""),
                 (" ", ""),
                 (shown, role),
             ),
@@ -157,7 +157,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
             ((f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet"),),
         )
         if self._said[0] == field.key and self._said[1].startswith("!"):
-            return [choice, Choice(((f"  {self._said[1][1:]}", "errored"),))]
+            return [choice, PickItem(((f"  {self._said[1][1:]}", "errored"),))]
         return [choice]
 
     def _title_width(self) -> int:

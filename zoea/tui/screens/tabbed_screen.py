@@ -8,7 +8,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.widgets.clickable_text import TextBlock, Word
+from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 
 
 class PartedScreen(CockpitScreen[None]):
@@ -45,7 +45,7 @@ class PartedScreen(CockpitScreen[None]):
     def draw_strip(self) -> None:
         """Name the parts, with their counts; the one that has the focus stands out."""
         for strip in self.query("#parts").results(TextBlock):
-            words: list[Word] = []
+            words: list[ClickablePiece] = []
             for part in self.parts():
                 count = self.count_of(part)
                 title = self.PART_TITLES[part] + (f" {count:,}" if count else "")

@@ -13,9 +13,9 @@ from zoea.settings.key_paths import DEFAULT, Layer
 from zoea.text.control_characters import one_line
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.state.settings_form import save
-from zoea.tui.text_layout import Piece, fit
+from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme import themes
-from zoea.tui.widgets.pick_list import Choice, PickList
+from zoea.tui.widgets.pick_list import PickItem, PickList
 
 if TYPE_CHECKING:
     from zoea.tui.app import Cockpit
@@ -45,15 +45,19 @@ class ChoosingLook:
 
     def draw_looks(self, into: PickList) -> None:
         """All of them, the kept one marked."""
-        shipped, _ = themes.folders(self._app.config)
+        shipped, _ = themes.list_theme_folders(self._app.config)
         choices = []
         for name, look in sorted(self._app.looks.items()):
             is_own = not (shipped / f"{name}.toml").exists()
             mark = self._app.glyphs["running"] if name == self._kept_look else " "
             words = f"{'dark' if look.dark else 'light'}{', your own' if is_own else ''}"
             choices.append(
-                Choice(
-                    ((f"{mark} ", "running"), (fit(one_line(look.title), TITLE_WIDTH - 2), "strong"), (name, "quiet")),
+                PickItem(
+                    (
+                        (f"{mark} ", "running"),
+                        (fit_text(one_line(look.title), TITLE_WIDTH - 2), "strong"),
+                        (name, "quiet"),
+                    ),
                     name,
                     ((words, "quiet"),),
                 )
@@ -99,7 +103,7 @@ class ChoosingLook:
 
     def has_news_of_looks(self) -> bool:
         """Whether the files changed since this was asked last; then they are read again."""
-        stamps = themes.stamps(self._app.config)
+        stamps = themes.read_file_stamps(self._app.config)
         before, self._stamps = self._stamps, stamps
         if before is None or stamps == before:
             return before is None

@@ -19,14 +19,14 @@ from zoea.queries.events import read_log_tail
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Place, Situation, bindings, of
-from zoea.tui.conversation.blocks import ASCII, Marks
-from zoea.tui.conversation.tool_items import tool_item
+from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
+from zoea.tui.conversation.tool_items import build_tool_item
 from zoea.tui.screens.tabbed_screen import PartedScreen
-from zoea.tui.text_layout import Piece, fit, wrap
+from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.folding_list import FoldingList, Item
+from zoea.tui.widgets.folding_list import FoldingItem, FoldingList
 from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.status_bars import KeyLine, Line
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 NAME_WIDTH = 14
 STATE_WIDTH = 9
@@ -58,15 +58,15 @@ class Upstreams(PartedScreen):
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         yield self.strip()
         with Container(id="body"):
             yield LineList(self._line, id="list", classes="panel", empty="asking…")
             with Vertical(id="right"):
                 yield TextBlock(id="about", classes="panel")
-                yield FoldingList(self._marks, id="offers", classes="panel")
+                yield FoldingList(self._symbols, id="offers", classes="panel")
                 yield LineList(lambda at, _: [(self._stderr[at], "")], has_cursor=False, id="stderr", classes="panel")
-        yield KeyLine(id="keys")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -95,8 +95,8 @@ class Upstreams(PartedScreen):
         return len(self._stderr) if part == "stderr" else None
 
     @property
-    def _marks(self) -> Marks:
-        return Marks() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII
+    def _symbols(self) -> Symbols:
+        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     # Reading.
 
@@ -174,11 +174,11 @@ class Upstreams(PartedScreen):
             return [(row, "quiet" if row.startswith(" ") else "title")]
         state, latency, offers = _summary(row)
         return [
-            (f" {self._marks.ok if _role(state) == 'running' else self._marks.bad} ", _role(state)),
-            (fit(one_line(row.name), NAME_WIDTH), "strong"),
+            (f" {self._symbols.ok if _role(state) == 'running' else self._symbols.bad} ", _role(state)),
+            (fit_text(one_line(row.name), NAME_WIDTH), "strong"),
             (" ", ""),
-            (fit(state, STATE_WIDTH), _role(state)),
-            (fit(latency, LATENCY_WIDTH, right=True), "quiet"),
+            (fit_text(state, STATE_WIDTH), _role(state)),
+            (fit_text(latency, LATENCY_WIDTH, right=True), "quiet"),
             ("  ", ""),
             (offers, "quiet"),
         ]
@@ -188,10 +188,10 @@ class Upstreams(PartedScreen):
         about, offers = self.query_one("#about", TextBlock), self.query_one("#offers", FoldingList)
         if isinstance(row, UpstreamView):
             about.put(_about_upstream(row))
-            self._offer(row.tools, [tool_item(tool) for tool in row.tools], "TOOLS", "it has listed no tools yet")
+            self._offer(row.tools, [build_tool_item(tool) for tool in row.tools], "TOOLS", "it has listed no tools yet")
         elif isinstance(row, ProviderView):
             about.put(_about_provider(row))
-            models = [Item([(one_line(name), "llm")], brief=0) for name in row.models or ()]
+            models = [FoldingItem([(one_line(name), "llm")], brief=0) for name in row.models or ()]
             self._offer(row.models, models, "MODELS", "it offers no models" if row.models == () else "not known")
         else:
             about.put([])
@@ -200,7 +200,7 @@ class Upstreams(PartedScreen):
         self.draw_strip()
         self._read_stderr()
 
-    def _offer(self, what: object, items: Sequence[Item], title: str, empty: str) -> None:
+    def _offer(self, what: object, items: Sequence[FoldingItem], title: str, empty: str) -> None:
         """Show tools or models; those that are shown already keep their place and their folds."""
         key = (title, self.chosen.name if self.chosen is not None else "", what)
         if key != self._offered:
@@ -213,7 +213,7 @@ class Upstreams(PartedScreen):
         shown = self.query_one("#stderr", LineList)
         if shown.width > 0:
             was_at_end = shown.is_at_end
-            self._stderr = [part for line in self._tail for part in wrap(line, shown.width)]
+            self._stderr = [part for line in self._tail for part in wrap_words(line, shown.width)]
             shown.show(len(self._stderr), empty="nothing was written to stderr")
             if was_at_end:
                 shown.to_end()

@@ -17,10 +17,10 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands.actions import BY_ID, Place, bindings, of
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.text_layout import fit
+from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.pick_list import Choice, PickList
-from zoea.tui.widgets.status_bars import KeyLine, Line, key_name
+from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 if TYPE_CHECKING:
     from zoea.llm.discovery import Found, Key
@@ -55,12 +55,12 @@ class Welcome(CockpitScreen[None]):
         self._had_none = False
 
     def compose(self) -> ComposeResult:
-        yield Line(id="top")
+        yield PieceLine(id="top")
         with Vertical(id="middle"):
             yield TextBlock(id="title")
             yield PickList(id="ways", classes="panel")
             yield TextBlock(id="doing")
-        yield KeyLine(id="keys")
+        yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -107,7 +107,7 @@ class Welcome(CockpitScreen[None]):
         self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
         situation = self.situation()
         choices = [self._way(action_id, text, BY_ID[action_id].why_not(situation)) for action_id, text in _WAYS]
-        self.ways.put([*choices, Choice(), Choice((("FOUND HERE", "title"),)), *self._found()])
+        self.ways.put([*choices, PickItem(), PickItem((("FOUND HERE", "title"),)), *self._found()])
         self._draw_foot()
 
     def _draw_foot(self) -> None:
@@ -124,18 +124,18 @@ class Welcome(CockpitScreen[None]):
     def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
         self._draw_foot()
 
-    def _way(self, action_id: str, text: str, why: str) -> Choice:
+    def _way(self, action_id: str, text: str, why: str) -> PickItem:
         action = BY_ID[action_id]
         key = key_name(self.cockpit.keys[action_id])
         pieces = (
-            (f" {fit(key, 4)}", "quiet" if why else "key"),
-            (fit(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
+            (f" {fit_text(key, 4)}", "quiet" if why else "key"),
+            (fit_text(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
             (why or text, "quiet" if why else ""),
         )
-        return Choice(pieces, action_id)
+        return PickItem(pieces, action_id)
 
-    def _found(self) -> list[Choice]:
-        lines: list[Choice] = []
+    def _found(self) -> list[PickItem]:
+        lines: list[PickItem] = []
         around = self._around
         if self._problem:
             lines.append(_line("!", "settings", self._problem, role="errored"))
@@ -163,7 +163,7 @@ class Welcome(CockpitScreen[None]):
     def _dot(self) -> str:
         return self.cockpit.glyphs["running"]
 
-    def _server(self, server: Found, id: str) -> Choice:
+    def _server(self, server: Found, id: str) -> PickItem:
         if not server.is_usable:
             return _line(" ", server.name, f"{server.address}: {server.status}", role="quiet", id=id)
         names = [model.name for model in server.models or ()]
@@ -294,12 +294,12 @@ def _finding() -> Any:
     return found
 
 
-def _line(mark: str, title: str, text: str, *, role: str = "", id: str = "") -> Choice:
+def _line(mark: str, title: str, text: str, *, role: str = "", id: str = "") -> PickItem:
     shown_mark = "errored" if role == "errored" else "running"
-    return Choice(
+    return PickItem(
         (
-            (f" {fit(mark, 1)}   ", shown_mark),
-            (fit(one_line(title), TITLE_WIDTH), role or "strong"),
+            (f" {fit_text(mark, 1)}   ", shown_mark),
+            (fit_text(one_line(title), TITLE_WIDTH), role or "strong"),
             (one_line(text), role),
         ),
         id,

@@ -34,7 +34,7 @@ class Roster:
                 self._count(before, -1)
             self.myses[view.id] = view
             self._count(view, 1)
-            if attention.reason(view):
+            if attention.attention_reason(view):
                 self._needing[view.id] = view
                 self._in_need = None
             elif self._needing.pop(view.id, None) is not None:
@@ -60,7 +60,7 @@ class Roster:
     def in_need(self) -> tuple[MysisView, ...]:
         """Those that need a person, the most urgent first, else as created."""
         if self._in_need is None:
-            self._in_need = tuple(attention.needing(self._needing.values()))
+            self._in_need = tuple(attention.list_needing_attention(self._needing.values()))
         return self._in_need
 
     def in_order(self) -> list[MysisView]:

@@ -11,10 +11,10 @@ from zoea.model.values import Receipt
 from zoea.queries.broadcasts import Broadcast
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.text_layout import Piece, cells, fit, wrap
+from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
 
 
-def receipt_line(receipt: Receipt) -> str:
+def format_receipt(receipt: Receipt) -> str:
     """What became of a message at once."""
     words = [f"delivered to {receipt.delivered}"]
     for status in ("started", "waiting", "skipped"):
@@ -31,7 +31,7 @@ LEAST_ROOM = 8
 """A text that has fewer cells than this behind its head stays in one line."""
 
 
-def said_lines(said: Sequence[Broadcast], now: int, width: int, height: int = 0) -> list[list[Piece]]:
+def build_broadcast_lines(said: Sequence[Broadcast], now: int, width: int, height: int = 0) -> list[list[Piece]]:
     """The newest first, in lines of at most `width` cells; 0 where the width is not known yet.
 
     In a narrow panel texts go on in further lines, as far as all of them still fit in `height`.
@@ -47,7 +47,7 @@ def said_lines(said: Sequence[Broadcast], now: int, width: int, height: int = 0)
     return lines
 
 
-def receipt(said: Broadcast) -> str:
+def format_replies(said: Broadcast) -> str:
     """`4 answered · 1 queued`; nothing for what only the commander hears."""
     if said.to_commander:
         return ""
@@ -69,25 +69,25 @@ def _head(said: Broadcast, now: int) -> list[Piece]:
 
 
 def _one_line(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
-    head, became = _head(said, now), receipt(said)
-    room = width - cells(head) - (cell_len(became) + 2 if became else 0)
-    line = [*head, (fit(one_line(said.text), max(8, room)), "")]
+    head, became = _head(said, now), format_replies(said)
+    room = width - count_cells(head) - (cell_len(became) + 2 if became else 0)
+    line = [*head, (fit_text(one_line(said.text), max(8, room)), "")]
     return [[*line, (f"  {became}", "quiet")] if became else line]
 
 
 def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piece]]:
     """The text behind its head, in at most so many lines, and what became of it below."""
-    head, became = _head(said, now), receipt(said)
-    room = width - cells(head)
+    head, became = _head(said, now), format_replies(said)
+    room = width - count_cells(head)
     text = one_line(said.text)
     indent = " " * cell_len(head[0][0])
     if room < LEAST_ROOM:
-        lines: list[list[Piece]] = [[*head, (fit(text, room).rstrip() if room > 0 else text, "")]]
+        lines: list[list[Piece]] = [[*head, (fit_text(text, room).rstrip() if room > 0 else text, "")]]
     else:
         # What the head takes of the first line is broken with the text, as one word.
-        taken = cells(head[1:]) - 1
-        parts = list(islice(wrap(f"{'.' * taken} {text}", width - len(indent)), most + 1))
+        taken = count_cells(head[1:]) - 1
+        parts = list(islice(wrap_words(f"{'.' * taken} {text}", width - len(indent)), most + 1))
         if len(parts) > most:
-            parts[most - 1 :] = [fit(f"{parts[most - 1]} {parts[most]}", width - len(indent)).rstrip()]
+            parts[most - 1 :] = [fit_text(f"{parts[most - 1]} {parts[most]}", width - len(indent)).rstrip()]
         lines = [[*head, (parts[0][taken + 1 :], "")], *([(indent + part, "")] for part in parts[1:])]
     return [*lines, [(indent + became, "quiet")]] if became else lines

@@ -19,12 +19,12 @@ from zoea.tui import number_format
 from zoea.tui.state.open_approvals import Asked
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.broadcasts_panel import ONE_LINE_FROM
-from zoea.tui.swarm_list.mysis_row import glyph
-from zoea.tui.text_layout import cut, fit, wrap
-from zoea.tui.widgets.clickable_text import Word
+from zoea.tui.swarm_list.mysis_row import glyph_name
+from zoea.tui.text_layout import cut_pieces, fit_text, wrap_words
+from zoea.tui.widgets.clickable_text import ClickablePiece
 from zoea.tui.widgets.status_bars import key_name
 
-Line = list[Word]
+Line = list[ClickablePiece]
 
 WORDS_FROM = 100
 """Where a line is this wide, it says what may be done with each mysis, not only with the one that keys mean."""
@@ -33,7 +33,7 @@ CAUSE_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class KeyScope:
     """Whom keys mean: the mysis under the cursor and the marked ones; `keys` are those in force, by action id."""
 
     cursor: int | None = None
@@ -65,10 +65,10 @@ class _Need:
         return [(f"  {number_format.age(self.question.asked_at, now)}", "quiet", "")] if self.question else []
 
 
-def needs_lines(
+def build_needs_lines(
     views: Sequence[MysisView],
     asked: Asked,
-    reach: Reach,
+    reach: KeyScope,
     now: int,
     glyphs: Mapping[str, str],
     width: int,
@@ -80,7 +80,7 @@ def needs_lines(
     """
     height = max(1, height)
     shown = views[: height if len(views) <= height else height - 1]
-    after = next_in_need([view.id for view in views], reach.cursor)
+    after = find_next_in_need([view.id for view in views], reach.cursor)
     needs = [_need(view, asked, reach, after) for view in shown]
     if width < ONE_LINE_FROM and len(shown) == len(views):
         blocks = [_block(need, now, glyphs, width) for need in needs]
@@ -96,14 +96,14 @@ def needs_lines(
     return lines
 
 
-def next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
+def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
     """The one after the cursor's among those that need somebody, or the first; None where there is no other."""
     at = ids.index(cursor) + 1 if cursor in ids else 0
     found = ids[at % len(ids)] if ids else None
     return None if found == cursor else found
 
 
-def _need(view: MysisView, asked: Asked, reach: Reach, after: int | None) -> _Need:
+def _need(view: MysisView, asked: Asked, reach: KeyScope, after: int | None) -> _Need:
     question = asked.of(view.id)
     way = _way(reach, view.id, is_next=view.id == after)
     if question is not None or view.approvals:
@@ -116,13 +116,13 @@ def _need(view: MysisView, asked: Asked, reach: Reach, after: int | None) -> _Ne
     return _Need(view, None, words, [] if is_meant else way)
 
 
-def _word(reach: Reach, action_id: str, title: str, mysis_id: int, *, named: bool) -> Line:
+def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: bool) -> Line:
     click = f"screen.at({action_id!r}, {mysis_id})"
     key: Line = [(reach.key(action_id), "key", click), (" ", "", click)] if named else []
     return [*key, (title, "", click)]
 
 
-def _way(reach: Reach, mysis_id: int, *, is_next: bool) -> Line:
+def _way(reach: KeyScope, mysis_id: int, *, is_next: bool) -> Line:
     """How keys come to mean it: with a key of its own where it is the next one, else by a click."""
     if reach.marked and reach.cursor == mysis_id:
         return [(reach.key("app.back"), "key", "app.do('app.back')"), (" unmarks", "", "app.do('app.back')")]
@@ -133,8 +133,8 @@ def _way(reach: Reach, mysis_id: int, *, is_next: bool) -> Line:
 
 
 def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
-    state, click, name = glyph(view), f"screen.go({view.id})", one_line(view.name)
-    return [(f"{glyphs.get(state, '?')} ", state, click), (fit(name, width) if width else name, "strong", click)]
+    state, click, name = glyph_name(view), f"screen.go({view.id})", one_line(view.name)
+    return [(f"{glyphs.get(state, '?')} ", state, click), (fit_text(name, width) if width else name, "strong", click)]
 
 
 def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list[Line]:
@@ -148,19 +148,19 @@ def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list
             [("  ", "", ""), (one_line(need.asks), "tool", "")],
         ]
     else:
-        failure, cause = need.view.failure, one_line(attention.reason(need.view))
+        failure, cause = need.view.failure, one_line(attention.attention_reason(need.view))
         title = one_line(failure.title) if failure else ""
         head += [(f"  {title}", "quiet", "")] if title and title != cause else []
         if len(head) == 2 and _cells(head) + cell_len(cause) + 2 <= width:
             head, cause = [*head, (f"  {cause}", "errored", "")], ""
-        found = list(islice(wrap(cause, width - 2), CAUSE_LINES + 1))
+        found = list(islice(wrap_words(cause, width - 2), CAUSE_LINES + 1))
         if len(found) > CAUSE_LINES:
             found = [*found[: CAUSE_LINES - 1], " ".join(found[CAUSE_LINES - 1 :])]
         lines = [head, *([(f"  {line}", "errored", "")] for line in found if line)]
     return [_cut(line, width) for line in (*lines, words)]
 
 
-def _briefly(need: _Need, reach: Reach, now: int, glyphs: Mapping[str, str], name: int, width: int) -> Line:
+def _briefly(need: _Need, reach: KeyScope, now: int, glyphs: Mapping[str, str], name: int, width: int) -> Line:
     """One line, of `width` cells: what is asked or wrong gives way to what answers it."""
     left = _head(need.view, glyphs, name)
     right: Line = [("  ", "", "")]
@@ -168,7 +168,7 @@ def _briefly(need: _Need, reach: Reach, now: int, glyphs: Mapping[str, str], nam
         left += [("  asks  ", "quiet", ""), (one_line(need.asks), "tool", "")]
         right = [*need.since(now), *right, *need.words]
     else:
-        left.append((f"  {one_line(attention.reason(need.view))}", "errored", ""))
+        left.append((f"  {one_line(attention.attention_reason(need.view))}", "errored", ""))
         if reach.means(need.view.id) or width >= WORDS_FROM:
             right += [*need.words, ("   ", "", "")] if need.way else need.words
         right += need.way
@@ -178,7 +178,7 @@ def _briefly(need: _Need, reach: Reach, now: int, glyphs: Mapping[str, str], nam
 
 
 def _cut(line: Line, width: int) -> Line:
-    shown = cut([(text, role) for text, role, _ in line], width)
+    shown = cut_pieces([(text, role) for text, role, _ in line], width)
     return [(text, role, click) for (text, role), (_, _, click) in zip(shown, line, strict=False)]
 
 

@@ -37,7 +37,7 @@ def title_of(workspace: str, needing: Sequence[MysisView], running: int | None =
     where = f"Zoea {workspace}".strip()
     if not needing:
         return where if running is None else f"{where} · {running} running"
-    first = f"{needing[0].name}: {attention.reason(needing[0])}"
+    first = f"{needing[0].name}: {attention.attention_reason(needing[0])}"
     return f"({len(needing)}) {first} · {where}"
 
 
@@ -78,4 +78,4 @@ class Terminal:
             return
         others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
         self._bell()
-        self._write(notification_sequences("Zoea", f"{fresh[0].name}{others}: {attention.reason(fresh[0])}"))
+        self._write(notification_sequences("Zoea", f"{fresh[0].name}{others}: {attention.attention_reason(fresh[0])}"))

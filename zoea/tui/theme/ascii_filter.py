@@ -44,7 +44,7 @@ _LETTERS = {
 }
 
 
-def speaks_utf8(env: Mapping[str, str]) -> bool:
+def has_utf8(env: Mapping[str, str]) -> bool:
     """Whether the terminal can show more than ASCII, as far as the locale says; unset counts as a modern one.
 
     Python itself sets `LC_CTYPE=C.UTF-8` where the locale is C, which says nothing of the terminal.
@@ -57,18 +57,18 @@ def speaks_utf8(env: Mapping[str, str]) -> bool:
 
 
 @lru_cache(4096)
-def ascii_of(text: str) -> str:
+def to_ascii(text: str) -> str:
     """The text in ASCII, as many cells wide."""
     if text.isascii():
         return text
     return "".join(char if char.isascii() else _LETTERS.get(char, "?" * cell_len(char)) for char in text)
 
 
-class AsciiLines(LineFilter):
+class AsciiFilter(LineFilter):
     """Replaces what the terminal cannot show."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [
-            segment if segment.control or segment.text.isascii() else Segment(ascii_of(segment.text), segment.style)
+            segment if segment.control or segment.text.isascii() else Segment(to_ascii(segment.text), segment.style)
             for segment in segments
         ]

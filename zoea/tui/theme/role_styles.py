@@ -8,19 +8,19 @@ from rich.style import Style
 from rich.theme import Theme
 from textual.widget import Widget
 
-from zoea.tui.theme.themes import Look
+from zoea.tui.theme.themes import ThemeSpec
 
 _BOLD = frozenset({"title", "asking", "key", "strong"})
 
 
-class Styles:
+class RoleStyles:
     """The styles of one theme, each made once.
 
     Roles are the theme's own, and `strong`, `quiet`, `key`; the empty role is plain.
     """
 
-    def __init__(self, look: Look) -> None:
-        self._look = look
+    def __init__(self, theme: ThemeSpec) -> None:
+        self._theme = theme
         self._made: dict[tuple[str, bool], Style] = {}
 
     def of(self, role: str, *, background: bool = False) -> Style:
@@ -33,9 +33,9 @@ class Styles:
     def _make(self, role: str, background: bool) -> Style:
         if role in ("", "strong"):
             return Style(bold=True) if role else Style()
-        colours = self._look.colours
+        colours = self._theme.colours
         named = {"quiet": colours["muted"], "key": colours["secondary"]}
-        colour = rich_colour(named.get(role) or self._look.roles.get(role) or colours["text"])
+        colour = rich_colour(named.get(role) or self._theme.roles.get(role) or colours["text"])
         bold = True if role in _BOLD else None
         return Style(bgcolor=colour) if background else Style(color=colour, bold=bold)
 
@@ -48,22 +48,22 @@ def rich_colour(colour: str) -> str:
 class _Styled(Protocol):
     """An app that has styles: the cockpit."""
 
-    styles_of_look: Styles
+    styles_of_look: RoleStyles
 
 
-def styles_of(widget: Widget) -> Styles:
+def styles_of(widget: Widget) -> RoleStyles:
     """The styles of the theme that the widget's app shows."""
     return cast(_Styled, widget.app).styles_of_look
 
 
-class Palette:
+class ConversationPalette:
     """Styles by role; besides the theme's own, `ok` (it went well) and `called` (the name of a tool)."""
 
-    def __init__(self, look: Look) -> None:
-        self.look = look
-        self._styles = Styles(look)
+    def __init__(self, theme: ThemeSpec) -> None:
+        self.theme = theme
+        self._styles = RoleStyles(theme)
         self._own = {
-            "ok": Style(color=rich_colour(look.colours["success"])),
+            "ok": Style(color=rich_colour(theme.colours["success"])),
             "called": self._styles.of("tool") + Style(bold=True),
         }
 
@@ -74,7 +74,7 @@ class Palette:
     @property
     def code(self) -> Style:
         """What code stands on; nothing of its own where the terminal's palette is used."""
-        return Style() if self.look.is_ansi else Style(bgcolor=self.look.colours["panel"])
+        return Style() if self.theme.is_ansi else Style(bgcolor=self.theme.colours["panel"])
 
     def markdown(self) -> Theme:
         """How Rich's Markdown looks in this theme."""

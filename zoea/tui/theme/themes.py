@@ -73,7 +73,7 @@ QUIET_BORDER = 0.45
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ThemeSpec:
     """One theme, whole. `roles` are resolved to colours."""
 
     name: str
@@ -135,17 +135,17 @@ class Look:
         }
 
 
-def folders(config: Path) -> tuple[Path, ...]:
+def list_theme_folders(config: Path) -> tuple[Path, ...]:
     """Where themes stand, the shipped ones first. A wheel carries them inside the package."""
     package = Path(zoea.__file__).parent
     shipped = package / "themes" if (package / "themes").is_dir() else package.parent / "themes"
     return (shipped, config / "themes")
 
 
-def stamps(config: Path) -> tuple[tuple[str, int, int], ...]:
+def read_file_stamps(config: Path) -> tuple[tuple[str, int, int], ...]:
     """What changes when a theme's file does: name, time and size of each."""
     found = []
-    for folder in folders(config):
+    for folder in list_theme_folders(config):
         for file in sorted(folder.glob("*.toml")):
             try:
                 stat = file.stat()
@@ -155,14 +155,14 @@ def stamps(config: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple(found)
 
 
-def load(config: Path) -> tuple[dict[str, Look], list[SettingsError]]:
+def load_themes(config: Path) -> tuple[dict[str, ThemeSpec], list[SettingsError]]:
     """All themes by name, and an error for each file that is none: it names everything that is wrong in it."""
-    found: dict[str, Look] = {}
+    found: dict[str, ThemeSpec] = {}
     errors: list[SettingsError] = []
-    for folder in folders(config):
+    for folder in list_theme_folders(config):
         for file in sorted(folder.glob("*.toml")):
             try:
-                look = read(file)
+                look = read_theme(file)
             except SettingsError as error:
                 errors.append(error)
             else:
@@ -170,7 +170,7 @@ def load(config: Path) -> tuple[dict[str, Look], list[SettingsError]]:
     return found, errors
 
 
-def read(file: Path) -> Look:
+def read_theme(file: Path) -> ThemeSpec:
     """One theme file. Raises SettingsError with every problem of it."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -191,7 +191,7 @@ def read(file: Path) -> Look:
         raise SettingsError(
             f"{file}: {'; '.join(problems)}", title="Theme is wrong", hint="Compare it with a shipped theme."
         )
-    return Look(table["name"], table["title"], table["dark"], colours, roles, glyphs)
+    return ThemeSpec(table["name"], table["title"], table["dark"], colours, roles, glyphs)
 
 
 def _strings(table: Mapping[str, Any], section: str, names: tuple[str, ...], problems: list[str]) -> dict[str, str]:

@@ -19,27 +19,27 @@ from zoea.tui.commands.keymap import normal
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 
-Word = tuple[str, str, str]
+ClickablePiece = tuple[str, str, str]
 """A text, its role, and what a click on it does, as Textual names actions; empty for nothing."""
 
 
-def clicking(action: str) -> Style:
+def click_style(action: str) -> Style:
     """The style of a text whose click is this action."""
     return Style.from_meta({"@click": action})
 
 
-def pressing(key: str) -> Style | None:
+def key_click_style(key: str) -> Style | None:
     """The style of a text whose click presses a key, as `esc` or `^t`; None where the words are no key."""
     name = normal(key)
-    return clicking(f"app.press({name!r})") if name else None
+    return click_style(f"app.press({name!r})") if name else None
 
 
-def hints(text: str) -> Content:
+def key_hints(text: str) -> Content:
     """`enter write · esc back` as a border's title, each part a press of its first word."""
     spans: list[Span] = []
     at = 0
     for part in text.split(" · "):
-        style = pressing(part.partition(" ")[0])
+        style = key_click_style(part.partition(" ")[0])
         if style is not None:
             spans.append(Span(at, at + len(part), style))
         at += len(part) + len(" · ")
@@ -57,13 +57,13 @@ class TextBlock(Static):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__("", id=id, classes=classes, markup=False)
-        self._lines: Sequence[Sequence[Piece | Word]] = ()
+        self._lines: Sequence[Sequence[Piece | ClickablePiece]] = ()
         self.auto_links = False
 
     def on_resize(self, event: events.Resize) -> None:
         self.post_message(self.Sized())
 
-    def put(self, lines: Sequence[Sequence[Piece | Word]]) -> None:
+    def put(self, lines: Sequence[Sequence[Piece | ClickablePiece]]) -> None:
         """Show these lines; draws only where something changed."""
         if lines != self._lines:
             self._lines = lines
@@ -91,9 +91,9 @@ class TextBlock(Static):
                 shown = strip(raw)
                 style = self._style(role)
                 if click:
-                    press = clicking(click[0]) if click[0] else None
+                    press = click_style(click[0]) if click[0] else None
                 elif role == "key":
-                    press = pressing(shown)
+                    press = key_click_style(shown)
                 if press is not None and shown:
                     # A key and the words behind it are one thing to click.
                     spans.append(Span(at, at + len(shown), press))
@@ -118,27 +118,27 @@ class TextBlock(Static):
         return f"$role-{role}"
 
 
-class Rule(Widget):
+class TitledRule(Widget):
     """Titles on the left, one on the right; the frame's own line between them."""
 
-    DEFAULT_CSS = "Rule { height: 1; width: 100%; }"
+    DEFAULT_CSS = "TitledRule { height: 1; width: 100%; }"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._left: Sequence[Word] = ()
-        self._right: Sequence[Word] = ()
+        self._left: Sequence[ClickablePiece] = ()
+        self._right: Sequence[ClickablePiece] = ()
 
-    def put(self, left: Sequence[Word], right: Sequence[Word] = ()) -> None:
+    def put(self, left: Sequence[ClickablePiece], right: Sequence[ClickablePiece] = ()) -> None:
         """Show these words; draws only where something changed."""
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.refresh()
 
-    def _placed(self) -> list[tuple[int, Word]]:
+    def _placed(self) -> list[tuple[int, ClickablePiece]]:
         """Each word that fits, with the column it begins in."""
         room = self.size.width - 3
         right = sum(cell_len(strip(text)) + 2 for text, _, _ in self._right)
-        placed: list[tuple[int, Word]] = []
+        placed: list[tuple[int, ClickablePiece]] = []
         at = 2
         for text, role, action in self._left:
             shown = strip(text)

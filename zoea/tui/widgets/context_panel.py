@@ -12,14 +12,14 @@ from textual.message import Message
 from zoea.model.errors import StoreError
 from zoea.queries.request_summary import MysisContext, read_context
 from zoea.tui.conversation import focus_lines
-from zoea.tui.conversation.conversation_reader import Source
+from zoea.tui.conversation.conversation_reader import ConversationSource
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.widgets.clickable_text import TextBlock
 
 EVERY_US = 1_000_000
 
 
-class SightSide(Vertical):
+class ContextPanel(Vertical):
     """Reads anew at most once a second, and only while it is shown.
 
     Args:
@@ -33,7 +33,7 @@ class SightSide(Vertical):
             super().__init__()
             self.error = error
 
-    def __init__(self, source: Callable[[], Source | None], *, id: str | None = None) -> None:
+    def __init__(self, source: Callable[[], ConversationSource | None], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source = source
         self._sight = MysisContext()
@@ -78,7 +78,7 @@ class SightSide(Vertical):
         self._is_reading, self._is_stale, self._read_at = True, False, source.now
         self.run_worker(Beside(lambda: self._read_beside(source)))
 
-    async def _read_beside(self, source: Source) -> None:
+    async def _read_beside(self, source: ConversationSource) -> None:
         try:
             found = await asyncio.to_thread(read_context, source.database, source.mysis_id)
         except StoreError as error:
@@ -98,6 +98,6 @@ class SightSide(Vertical):
         # The side may be going while its last reading comes back.
         for block in self.query(TextBlock):
             if block.id == "sees":
-                block.put(focus_lines.sees(self._sight))
+                block.put(focus_lines.build_request_lines(self._sight))
             elif source is not None:
-                block.put(focus_lines.state(self._sight, source.now))
+                block.put(focus_lines.build_snapshot_lines(self._sight, source.now))

@@ -22,23 +22,23 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from zoea.tui.conversation.block_painter import BODY, Manner
-from zoea.tui.conversation.blocks import Block, Kind, Marks
-from zoea.tui.conversation.conversation_document import Sheet, Shown, paint_all, work
-from zoea.tui.conversation.line_index import Roll, Spot
+from zoea.tui.conversation.block_painter import BODY, PaintOptions
+from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols
+from zoea.tui.conversation.conversation_document import BlockView, ConversationDocument, estimate_work, paint_blocks
+from zoea.tui.conversation.line_index import LineIndex, LinePosition
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.theme.role_styles import Palette
-from zoea.tui.widgets.strip_overlay import occurrences, restyle
+from zoea.tui.theme.role_styles import ConversationPalette
+from zoea.tui.widgets.strip_overlay import find_occurrences, restyle_span
 
 PAINT_HERE = 5_000
 NEAR = 12
-_COUNTED = (Kind.PROMPT, Kind.REASONING, Kind.CALL, Kind.ANSWER, Kind.NOTE, Kind.OUTCOME)
+_COUNTED = (BlockKind.PROMPT, BlockKind.REASONING, BlockKind.CALL, BlockKind.ANSWER, BlockKind.NOTE, BlockKind.OUTCOME)
 
 
-class Transcript(ScrollView, can_focus=True):
+class ConversationView(ScrollView, can_focus=True):
     """Give it blocks with `show`; it paints them, in a thread where there is much."""
 
-    DEFAULT_CSS = "Transcript { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = "ConversationView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1)", show=False),
         Binding("k,up", "step(-1)", show=False),
@@ -72,13 +72,13 @@ class Transcript(ScrollView, can_focus=True):
     class Moved(Message):
         """What stands at the edges changed: following, how much is new, where the cursor is."""
 
-    def __init__(self, palette: Palette, marks: Marks, *, id: str | None = None) -> None:
+    def __init__(self, palette: ConversationPalette, symbols: Symbols, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._sheet = Sheet(Manner(80, palette, marks))
-        self._roll = Roll()
+        self._document = ConversationDocument(PaintOptions(80, palette, symbols))
+        self._index = LineIndex()
         self._has_older = self._has_newer = False
         self._cursor = ""
-        self._target: Spot | None = None
+        self._target: LinePosition | None = None
         self._hit = ""
         self._words = ""
         self._base = 0
@@ -90,8 +90,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def reset(self) -> None:
         """Another conversation: forget everything but how it is drawn."""
-        self._sheet.clear()
-        self._roll = Roll()
+        self._document.clear()
+        self._index = LineIndex()
         self._cursor = self._hit = self._words = ""
         self._target, self.follows, self.unseen = None, True, 0
         self._has_older = self._has_newer = False
@@ -100,19 +100,19 @@ class Transcript(ScrollView, can_focus=True):
 
     def show(
         self,
-        blocks: Sequence[Block],
+        blocks: Sequence[ConversationBlock],
         *,
         has_older: bool,
         has_newer: bool,
-        at: Spot | None = None,
+        at: LinePosition | None = None,
         to_end: bool = False,
     ) -> None:
         """Show these blocks; `at` is put at the top, or the end at the bottom, else everything stays where it is."""
-        known = {block.key for block in self._sheet.blocks}
+        known = {block.key for block in self._document.blocks}
         if known and not self.follows and not self._has_newer:
             last = next((place for place in range(len(blocks), 0, -1) if blocks[place - 1].key in known), len(blocks))
             self.unseen += sum(block.kind in _COUNTED for block in blocks[last:])
-        self._sheet.put(blocks)
+        self._document.put(blocks)
         self._has_older, self._has_newer = has_older, has_newer
         if at is not None:
             self._target = at
@@ -123,32 +123,32 @@ class Transcript(ScrollView, can_focus=True):
 
     def put_whole(self, memory_id: int, text: str) -> None:
         """The text of a memory that was shown in part."""
-        self._sheet.put_whole(memory_id, text)
+        self._document.put_whole(memory_id, text)
         self._relay()
 
-    def draw_as(self, palette: Palette, marks: Marks) -> None:
+    def draw_as(self, palette: ConversationPalette, symbols: Symbols) -> None:
         """The theme changed."""
-        manner = self._sheet.manner
-        if manner.palette.look != palette.look or marks != manner.marks:
-            self._sheet.manner = replace(manner, palette=palette, marks=marks)
+        options = self._document.options
+        if options.palette.theme != palette.theme or symbols != options.symbols:
+            self._document.options = replace(options, palette=palette, symbols=symbols)
             self._relay()
 
     @property
     def verbose(self) -> bool:
-        return self._sheet.manner.verbose
+        return self._document.options.verbose
 
     def set_verbose(self, on: bool) -> None:
         """Show reasoning and results in full, or folded again."""
-        self._sheet.set_verbose(on)
+        self._document.set_verbose(on)
         self._relay()
 
     @property
-    def cursor(self) -> Block | None:
+    def cursor(self) -> ConversationBlock | None:
         """The block that keys act on; the last one while nothing was chosen."""
-        place = self._roll.places.get(self._cursor)
+        place = self._index.places.get(self._cursor)
         if place is not None:
-            return self._roll.blocks[place]
-        return self._roll.blocks[-1] if self._roll.blocks else None
+            return self._index.blocks[place]
+        return self._index.blocks[-1] if self._index.blocks else None
 
     def choose(self, key: str) -> None:
         """Put the cursor on a block, now or once it is loaded."""
@@ -156,20 +156,20 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     @property
-    def spot(self) -> Spot | None:
+    def spot(self) -> LinePosition | None:
         """What stands at the top, to come back to; None while it follows the end."""
-        return None if self.follows else self._roll.spot(self.scroll_offset.y)
+        return None if self.follows else self._index.spot(self.scroll_offset.y)
 
     @property
     def plain(self) -> str:
         """Every line as text, for tests and screen readers."""
-        strips = (self._roll.strip(line) for line in range(self._roll.height))
+        strips = (self._index.strip(line) for line in range(self._index.height))
         return "\n".join(strip.text.rstrip() for strip in strips if strip is not None)
 
     @property
     def height(self) -> int:
         """Lines that are laid out."""
-        return self._roll.height
+        return self._index.height
 
     @property
     def has_newer(self) -> bool:
@@ -179,47 +179,47 @@ class Transcript(ScrollView, can_focus=True):
         """Mark the words wherever they stand; bring the block `key` into sight, opened, at their first place."""
         self._words, self._hit = words, key
         if key:
-            self._sheet.set_open(key, True)
+            self._document.set_open(key, True)
             self._relay()
         else:
             self.refresh()
 
     def holds(self, key: str) -> bool:
         """Whether this block is loaded."""
-        return any(block.key == key for block in self._sheet.blocks)
+        return any(block.key == key for block in self._document.blocks)
 
     # Painting and laying out.
 
     def _relay(self) -> None:
         """Paint what is not painted yet, then lay everything out; here where it is little, else in a thread."""
-        sheet = self._sheet
-        if not self.is_mounted or sheet.manner.width < BODY:
+        document = self._document
+        if not self.is_mounted or document.options.width < BODY:
             return
-        manner, missing = sheet.manner, sheet.missing()
-        if work(missing) <= PAINT_HERE:
-            sheet.keep(paint_all(missing, manner))
+        options, missing = document.options, document.missing()
+        if estimate_work(missing) <= PAINT_HERE:
+            document.keep(paint_blocks(missing, options))
             self._apply()
         else:
-            self.run_worker(Beside(lambda: self._paint_beside(missing, manner)), group="paint", exclusive=True)
+            self.run_worker(Beside(lambda: self._paint_beside(missing, options)), group="paint", exclusive=True)
 
-    async def _paint_beside(self, missing: list[Shown], manner: Manner) -> None:
-        self._sheet.keep(await asyncio.to_thread(paint_all, missing, manner))
-        if manner is self._sheet.manner:
+    async def _paint_beside(self, missing: list[BlockView], options: PaintOptions) -> None:
+        self._document.keep(await asyncio.to_thread(paint_blocks, missing, options))
+        if options is self._document.options:
             # What came meanwhile is little more, or is painted beside again.
             self._relay()
 
     def _apply(self) -> None:
-        before, top = self._roll, self.scroll_offset.y
+        before, top = self._index, self.scroll_offset.y
         was_last = bool(before.blocks) and self._cursor in ("", before.blocks[-1].key)
-        roll = self._sheet.roll()
-        line = self._same_place(before, roll, top)
+        index = self._document.build_index()
+        line = self._same_place(before, index, top)
         self._base += top - line
         self._is_applying = True
-        self._roll = roll
-        self.virtual_size = Size(self._sheet.manner.width, roll.height)
+        self._index = index
+        self.virtual_size = Size(self._document.options.width, index.height)
         if self.follows and not self._has_newer:
-            if was_last and roll.blocks:
-                self._cursor = roll.blocks[-1].key
+            if was_last and index.blocks:
+                self._cursor = index.blocks[-1].key
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         else:
             self.scroll_to(y=line, animate=False, force=True)
@@ -229,7 +229,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
         self._look_around()
 
-    def _same_place(self, before: Roll, after: Roll, top: int) -> int:
+    def _same_place(self, before: LineIndex, after: LineIndex, top: int) -> int:
         """The line that is to stand at the top: the target, else what stood there before."""
         if self._target is not None and (line := after.line_of(self._target)) is not None:
             self._target = None
@@ -238,7 +238,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _look_around(self) -> None:
         """Ask for more where the reader comes near an end of what is loaded, and say where they are."""
-        if not self._is_applying and self._sheet.blocks:
+        if not self._is_applying and self._document.blocks:
             if self._has_older and self.scroll_offset.y < NEAR:
                 self.post_message(self.OlderWanted())
             if self._has_newer and self.scroll_offset.y > self.max_scroll_y - NEAR:
@@ -247,22 +247,22 @@ class Transcript(ScrollView, can_focus=True):
 
     def _seek_hit(self) -> None:
         """Bring the words that were found into sight, once their block is whole."""
-        place = self._roll.places.get(self._hit)
+        place = self._index.places.get(self._hit)
         if place is None:
             return
-        block = self._roll.blocks[place]
-        if not self._sheet.is_whole(block) and block.memory_id is not None:
+        block = self._index.blocks[place]
+        if not self._document.is_whole(block) and block.memory_id is not None:
             self.post_message(self.WholeWanted(block.memory_id))
         self._cursor = self._hit
-        span = self._roll.span(self._hit)
+        span = self._index.span(self._hit)
         assert span is not None
         line = span[0]
-        for offset, strip in enumerate(self._roll.strips(self._hit)):
-            if any(occurrences(strip.text, self._words)):
-                line = span[1] - len(self._roll.strips(self._hit)) + offset
+        for offset, strip in enumerate(self._index.strips(self._hit)):
+            if any(find_occurrences(strip.text, self._words)):
+                line = span[1] - len(self._index.strips(self._hit)) + offset
                 break
         else:
-            if not self._sheet.is_whole(block):
+            if not self._document.is_whole(block):
                 return
         self._hit = ""
         self._bring(line, self.size.height // 3)
@@ -286,8 +286,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         width = self.scrollable_content_region.width
-        if width != self._sheet.manner.width:
-            self._sheet.manner = replace(self._sheet.manner, width=width)
+        if width != self._document.options.width:
+            self._document.options = replace(self._document.options, width=width)
             self._relay()
         elif self.follows and not self._has_newer:
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
@@ -298,12 +298,12 @@ class Transcript(ScrollView, can_focus=True):
         self._cursor_into_sight()
 
     def action_edge(self, last: int) -> None:
-        if (self._has_newer if last else self._has_older) and self._sheet.blocks:
+        if (self._has_newer if last else self._has_older) and self._document.blocks:
             self.post_message(self.EdgeWanted(bool(last)))
             return
         self._bring(self.max_scroll_y if last else 0)
-        if self._roll.blocks:
-            self._move_cursor(self._roll.blocks[-1 if last else 0].key)
+        if self._index.blocks:
+            self._move_cursor(self._index.blocks[-1 if last else 0].key)
 
     def action_step(self, by: int) -> None:
         """The next block; one that is taller than the screen is read line by line first."""
@@ -311,7 +311,7 @@ class Transcript(ScrollView, can_focus=True):
         if here is None:
             return
         top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height
-        span = self._roll.span(here.key)
+        span = self._index.span(here.key)
         assert span is not None
         if span[1] <= top or span[0] >= bottom:
             self._cursor_into_sight()
@@ -319,16 +319,16 @@ class Transcript(ScrollView, can_focus=True):
         if (by > 0 and span[1] > bottom) or (by < 0 and span[0] < top):
             self._bring(top + by * 3)
             return
-        place = self._roll.places[here.key] + by
-        if not 0 <= place < len(self._roll.blocks):
+        place = self._index.places[here.key] + by
+        if not 0 <= place < len(self._index.blocks):
             self.action_edge(1 if by > 0 else 0)
             return
-        self._move_cursor(self._roll.blocks[place].key)
+        self._move_cursor(self._index.blocks[place].key)
         self._reveal(by)
 
     def _reveal(self, by: int) -> None:
         """Scroll as little as brings the cursor's block into sight."""
-        span = self._roll.span(self._cursor)
+        span = self._index.span(self._cursor)
         assert span is not None
         height = max(1, self.size.height)
         if by > 0 and span[1] > self.scroll_offset.y + height:
@@ -338,8 +338,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def _cursor_into_sight(self) -> None:
         top = self.scroll_offset.y
-        middle = self._roll.block_at(top + min(3, self.size.height // 2))
-        here = self._roll.span(self._cursor)
+        middle = self._index.block_at(top + min(3, self.size.height // 2))
+        here = self._index.span(self._cursor)
         if middle is not None and (here is None or here[1] <= top or here[0] >= top + self.size.height):
             self._move_cursor(middle.key)
 
@@ -352,7 +352,7 @@ class Transcript(ScrollView, can_focus=True):
     def turn_beside(self, by: int) -> bool:
         """Go to the beginning of the turn before or after; False where none is loaded there."""
         here = self.cursor
-        found = self._roll.turn_beside(here.key if here is not None else "", by)
+        found = self._index.turn_beside(here.key if here is not None else "", by)
         if found is None:
             return False
         key, line = found
@@ -367,12 +367,12 @@ class Transcript(ScrollView, can_focus=True):
         if block is not None:
             self._toggle(block)
 
-    def _toggle(self, block: Block) -> None:
-        is_open = self._sheet.is_open(block)
+    def _toggle(self, block: ConversationBlock) -> None:
+        is_open = self._document.is_open(block)
         if block.missing and block.memory_id is not None and not (block.folds and is_open):
             self.post_message(self.WholeWanted(block.memory_id))
         if block.folds:
-            self._sheet.set_open(block.key, not is_open)
+            self._document.set_open(block.key, not is_open)
             if self.follows and not is_open:
                 # The reader opened it to read from here, not to be taken to its end.
                 self.follows = False
@@ -380,11 +380,11 @@ class Transcript(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         line = event.y + self.scroll_offset.y
-        block = self._roll.block_at(line)
-        if block is None or line >= self._roll.height or self.screen.get_selected_text():
+        block = self._index.block_at(line)
+        if block is None or line >= self._index.height or self.screen.get_selected_text():
             return
         self._move_cursor(block.key)
-        span = self._roll.span(block.key)
+        span = self._index.span(block.key)
         if span is not None and (line == span[0] or (block.missing and line == span[1] - 1)):
             self._toggle(block)
 
@@ -394,38 +394,38 @@ class Transcript(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         line = y + self.scroll_offset.y
         base = self.rich_style
-        strip = self._roll.strip(line)
+        strip = self._index.strip(line)
         if strip is None:
             return Strip.blank(width, base)
-        block = self._roll.block_at(line)
+        block = self._index.block_at(line)
         assert block is not None
         if self._words:
             strip = self._with_words(strip, block)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(line + self._base)) is not None:
-            strip = restyle(strip, *span, self.screen.get_component_rich_style("screen--selection"))
-        span = self._roll.span(block.key)
+            strip = restyle_span(strip, *span, self.screen.get_component_rich_style("screen--selection"))
+        span = self._index.span(block.key)
         if self.has_focus and block.key == (self.cursor.key if self.cursor else "") and span and line >= span[0]:
             strip = self._with_bar(strip)
         return strip.adjust_cell_length(width).apply_style(base).apply_offsets(0, line + self._base)
 
     def _with_bar(self, strip: Strip) -> Strip:
         first, *rest = strip or [Segment("")]
-        bar = Segment(self._sheet.manner.marks.here, self._sheet.manner.palette.style("border-focus"))
+        bar = Segment(self._document.options.symbols.here, self._document.options.palette.style("border-focus"))
         return Strip([bar, Segment(first.text[1:], first.style), *rest])
 
-    def _with_words(self, strip: Strip, block: Block) -> Strip:
+    def _with_words(self, strip: Strip, block: ConversationBlock) -> Strip:
         chosen = self.cursor is not None and block.key == self.cursor.key
-        style = self._sheet.manner.palette.style("asking") + Style(reverse=True) if chosen else Style(reverse=True)
-        for start, end in list(occurrences(strip.text, self._words)):
-            strip = restyle(strip, start, end, style)
+        style = self._document.options.palette.style("asking") + Style(reverse=True) if chosen else Style(reverse=True)
+        for start, end in list(find_occurrences(strip.text, self._words)):
+            strip = restyle_span(strip, start, end, style)
         return strip
 
     # Selecting.
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """What is selected, as it stands there, without the indentation of blocks."""
-        return self._roll.picked(selection, self._base), "\n"
+        return self._index.picked(selection, self._base), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

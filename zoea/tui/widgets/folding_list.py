@@ -14,8 +14,8 @@ from itertools import islice
 from textual import work
 
 from zoea.text.control_characters import strip
-from zoea.tui.conversation.blocks import Marks
-from zoea.tui.text_layout import Piece, spread, wrap
+from zoea.tui.conversation.blocks import Symbols
+from zoea.tui.text_layout import Piece, spread_pieces, wrap_words
 from zoea.tui.widgets.line_list import LineList
 
 INDENT = 2
@@ -24,7 +24,7 @@ _ON_THE_LOOP = 40_000
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class FoldingItem:
     """`head` and `right` are its first line; `body` are texts in their roles; `brief` lines of it are shown folded."""
 
     head: Sequence[Piece]
@@ -44,16 +44,16 @@ class _Row:
 class FoldingList(LineList):
     """Enter folds and unfolds the item under the cursor."""
 
-    def __init__(self, marks: Marks, *, id: str | None = None, classes: str | None = None, empty: str = "") -> None:
+    def __init__(self, symbols: Symbols, *, id: str | None = None, classes: str | None = None, empty: str = "") -> None:
         super().__init__(self._draw, id=id, classes=classes, empty=empty)
-        self.marks = marks
+        self.symbols = symbols
         self.is_verbose = False
-        self._items: Sequence[Item] = ()
+        self._items: Sequence[FoldingItem] = ()
         self._open: set[int] = set()
         self._rows: list[_Row] = []
         self._arranged = 0
 
-    def put(self, items: Sequence[Item], *, empty: str = "") -> None:
+    def put(self, items: Sequence[FoldingItem], *, empty: str = "") -> None:
         """Show these items, folded unless everything is shown whole, from the first on."""
         self._items = items
         self._open = set()
@@ -122,11 +122,11 @@ class FoldingList(LineList):
         if not row.is_head:
             return [(" " * INDENT, ""), (row.text, row.role)]
         item = self._items[row.item]
-        mark = self.marks.open if self.is_open(row.item) else self.marks.folded
-        return spread([(f"{mark} ", "quiet"), *item.head], item.right, width)
+        mark = self.symbols.open if self.is_open(row.item) else self.symbols.folded
+        return spread_pieces([(f"{mark} ", "quiet"), *item.head], item.right, width)
 
 
-def _rows(items: Sequence[Item], shown: Sequence[bool], width: int) -> list[_Row]:
+def _rows(items: Sequence[FoldingItem], shown: Sequence[bool], width: int) -> list[_Row]:
     rows: list[_Row] = []
     for at, item in enumerate(items):
         rows.append(_Row(at, is_head=True))
@@ -137,7 +137,7 @@ def _rows(items: Sequence[Item], shown: Sequence[bool], width: int) -> list[_Row
                 break
             # Folded, only the beginning is looked at, however long the text is.
             seen = text if left is None else text[: width * (left + 2)]
-            lines = list(islice(wrap(strip(seen), width - INDENT), left))
+            lines = list(islice(wrap_words(strip(seen), width - INDENT), left))
             rows += [_Row(at, line, role) for line in lines]
             left = None if left is None else left - len(lines)
         if shown[at] and at < len(items) - 1:

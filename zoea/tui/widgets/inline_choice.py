@@ -13,18 +13,18 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from zoea.text.control_characters import one_line
-from zoea.tui.text_layout import fit
+from zoea.tui.text_layout import fit_text
 from zoea.tui.theme.role_styles import styles_of
 
 
-class Choice(Widget, can_focus=True):
+class InlineChoice(Widget, can_focus=True):
     """`‹ label ›`; a click or space takes the next one.
 
     Args:
         options: (value, label) pairs, at least one.
     """
 
-    DEFAULT_CSS = "Choice { height: 1; width: 1fr; }"
+    DEFAULT_CSS = "InlineChoice { height: 1; width: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", show=False),
         Binding("right,space", "step(1)", show=False),
@@ -33,7 +33,7 @@ class Choice(Widget, can_focus=True):
     class Changed(Message):
         """Another value is chosen."""
 
-        def __init__(self, choice: Choice) -> None:
+        def __init__(self, choice: InlineChoice) -> None:
             super().__init__()
             self.choice = choice
 
@@ -77,7 +77,7 @@ class Choice(Widget, can_focus=True):
             marks = ("< ", " >") if len(self._options) > 1 else ("", "")
         role = "key" if self.has_focus else "quiet"
         room = max(1, width - len(marks[0]) - len(marks[1]))
-        shown = fit(label, min(room, len(label) * 2)).rstrip()
+        shown = fit_text(label, min(room, len(label) * 2)).rstrip()
         segments = [
             Segment(marks[0], plain + styles.of(role)),
             Segment(shown, plain + styles.of("strong" if self.has_focus else "")),

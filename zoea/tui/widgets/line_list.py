@@ -24,7 +24,7 @@ from zoea.text.control_characters import strip
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
-from zoea.tui.widgets.strip_overlay import clipped
+from zoea.tui.widgets.strip_overlay import clip_strip
 
 LineOf = Callable[[int, int], Sequence[Piece]]
 """Gives the pieces of a line by its place and the cells it has; roles are the theme's, and `hit` for what was found."""
@@ -232,13 +232,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         for text, role in self._line_of(place, width):
             style = styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)
             segments.append(Segment(strip(text).replace("\n", " ").expandtabs(2), under + style))
-        line = strip_overlay.highlighted(self, Strip(segments), place)
-        return clipped(line, width).adjust_cell_length(width, under).apply_offsets(0, place)
+        line = strip_overlay.highlight_selection(self, Strip(segments), place)
+        return clip_strip(line, width).adjust_cell_length(width, under).apply_offsets(0, place)
 
     # Selecting.
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return strip_overlay.read(selection, self.count, self.text_of)
+        return strip_overlay.read_selection(selection, self.count, self.text_of)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()

@@ -17,11 +17,11 @@ from textual.widgets.markdown import MarkdownStream
 
 from zoea.text.control_characters import strip
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.text_layout import Piece, wrap
+from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 
 
-def continuation(seen: str, tail: str) -> str | None:
+def find_continuation(seen: str, tail: str) -> str | None:
     """What `tail` adds to `seen`, both ends of one growing text; None where it goes on from something else."""
     if not seen or tail.startswith(seen):
         return tail[len(seen) :]
@@ -92,7 +92,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def _draw_thought(self) -> None:
         block = self.query_one("#thought", TextBlock)
         self._drawn_at = self.size.width
-        block.put(thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self._seen)))
+        block.put(build_thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self._seen)))
         block.display = bool(self._thought)
         if self._thought:
             self.display = True
@@ -104,7 +104,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         if tail == self._seen:
             return
         was_silent = not self._seen
-        more = continuation(self._seen, tail)
+        more = find_continuation(self._seen, tail)
         if more is None or self._shown > LONGEST:
             self._restart, self._fresh, self._shown = True, [], 0
             more = tail
@@ -151,10 +151,10 @@ class LiveAnswer(VerticalScroll, can_focus=False):
             await stream.stop()
 
 
-def thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[Piece]]:
+def build_thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[Piece]]:
     """What is thought: its newest lines, or one line that says so."""
     if is_folded:
         return [[("thought", "reasoning"), ("  and answers", "quiet")]]
     head: list[Piece] = [("thinking…", "reasoning")]
     text = " ".join(strip(tail[-_THOUGHT_CHARS:]).split())
-    return [head, *([(line, "quiet")] for line in list(wrap(text, width))[-THOUGHT_LINES:])]
+    return [head, *([(line, "quiet")] for line in list(wrap_words(text, width))[-THOUGHT_LINES:])]

@@ -18,7 +18,7 @@ from zoea.model.enums import DeliveryMode
 from zoea.text.control_characters import strip
 from zoea.tui import number_format
 from zoea.tui.state.drafts import Drafts
-from zoea.tui.widgets.clickable_text import hints
+from zoea.tui.widgets.clickable_text import key_hints
 
 # What is marked is kept beside the text and put back when it is sent. Pure.
 
@@ -26,7 +26,7 @@ FOLD_OVER = 4_000
 """Characters from which on a text is folded."""
 
 
-class Folds:
+class FoldedTexts:
     """The folded texts of one input. A mark that a person edits is plain text from then on."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MessageTarget:
     """Who is spoken to. `key` keeps drafts apart; `names` are empty for everybody.
 
     `note` says what will happen besides: who is started, who is skipped, what a round may cost.
@@ -72,7 +72,7 @@ class Target:
     relaunches: bool = False
 
 
-class _Writing(TextArea):
+class _PromptText(TextArea):
     """The text itself; hands enter, tab and the edges of the history to the prompt around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -98,7 +98,7 @@ class _Writing(TextArea):
             super().__init__()
             self.by = by
 
-    folds: Folds
+    folds: FoldedTexts
 
     def action_send(self) -> None:
         self.post_message(self.Sent())
@@ -130,19 +130,19 @@ class _Writing(TextArea):
             await super()._on_key(event)
 
 
-class _Keeping(Protocol):
+class _HasDrafts(Protocol):
     """An app that keeps drafts: the cockpit."""
 
     drafts: Drafts
 
 
-class Prompt(Vertical):
+class MessagePrompt(Vertical):
     """Hidden until `open`; a draft stays with its target, in the app, when the prompt or its screen is left."""
 
     class Submitted(Message):
         """A text to send, to whom, and how it joins a running turn."""
 
-        def __init__(self, target: Target, text: str, mode: DeliveryMode) -> None:
+        def __init__(self, target: MessageTarget, text: str, mode: DeliveryMode) -> None:
             super().__init__()
             self.target = target
             self.text = text
@@ -160,14 +160,14 @@ class Prompt(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.target: Target | None = None
+        self.target: MessageTarget | None = None
         self.mode = DeliveryMode.QUEUE
         self._place = 0
         self._unsent = ""
-        self._folds = Folds()
+        self._folds = FoldedTexts()
 
     def compose(self) -> ComposeResult:
-        writing = _Writing("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
+        writing = _PromptText("", id="prompt-text", soft_wrap=True, show_line_numbers=False, compact=True)
         writing.folds = self._folds
         writing.cursor_blink = self.app.animation_level != "none"
         yield writing
@@ -175,7 +175,7 @@ class Prompt(Vertical):
 
     def on_mount(self) -> None:
         self.display = False
-        self.border_subtitle = hints("enter send · tab queue, steer, interrupt · ctrl+o editor · esc keeps it")
+        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ctrl+o editor · esc keeps it")
 
     @property
     def is_open(self) -> bool:
@@ -192,19 +192,19 @@ class Prompt(Vertical):
         return self._writing.read_only
 
     @property
-    def _writing(self) -> _Writing:
-        return self.query_one(_Writing)
+    def _writing(self) -> _PromptText:
+        return self.query_one(_PromptText)
 
     @property
     def _drafts(self) -> Drafts:
-        return cast(_Keeping, self.app).drafts
+        return cast(_HasDrafts, self.app).drafts
 
     def remember(self, texts: Sequence[str]) -> None:
         """What was sent before, oldest first; what was written since stays the newest."""
         self._drafts.remember(texts)
         self._place = len(self._drafts.history)
 
-    def open(self, target: Target) -> None:
+    def open(self, target: MessageTarget) -> None:
         """Show the prompt for a target, with its draft, and take the focus."""
         self._keep_draft()
         self.target = target
@@ -258,7 +258,7 @@ class Prompt(Vertical):
             if kept.strip() != self.text.strip():
                 self._set(kept)
 
-    def retarget(self, target: Target) -> None:
+    def retarget(self, target: MessageTarget) -> None:
         """The same words for who is there now: what stands in the note changed."""
         if self.target is not None and target.key == self.target.key:
             self.target = target
@@ -292,22 +292,22 @@ class Prompt(Vertical):
         note.update(Content(strip(text)))
         note.display = bool(text)
 
-    def on__writing_sent(self, event: _Writing.Sent) -> None:
+    def on__prompt_text_sent(self, event: _PromptText.Sent) -> None:
         event.stop()
         if self.target is not None and self.text.strip() and not self.is_sending:
             self._writing.read_only = True
             self.post_message(self.Submitted(self.target, self.text, self.mode))
 
-    def on__writing_mode_wanted(self, event: _Writing.ModeWanted) -> None:
+    def on__prompt_text_mode_wanted(self, event: _PromptText.ModeWanted) -> None:
         event.stop()
         self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self._describe()
 
-    def on__writing_editor_wanted(self, event: _Writing.EditorWanted) -> None:
+    def on__prompt_text_editor_wanted(self, event: _PromptText.EditorWanted) -> None:
         event.stop()
         self.post_message(self.EditorWanted(self.text))
 
-    def on__writing_history_wanted(self, event: _Writing.HistoryWanted) -> None:
+    def on__prompt_text_history_wanted(self, event: _PromptText.HistoryWanted) -> None:
         event.stop()
         history = self._drafts.history
         place = self._place + event.by

@@ -25,14 +25,22 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import CALL_SIGN, budget_of_turn, glyph, model_of, said, said_since, time_left
-from zoea.tui.text_layout import Piece, cells, cut
+from zoea.tui.swarm_list.mysis_row import (
+    CALL_SIGN,
+    build_turn_budget,
+    describe_model,
+    format_text_age,
+    format_time_left,
+    glyph_name,
+    status_text,
+)
+from zoea.tui.text_layout import Piece, count_cells, cut_pieces
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.status_bars import Line
+from zoea.tui.widgets.status_bars import PieceLine
 
 if TYPE_CHECKING:
     from zoea.queries.request_summary import RequestSummary
-    from zoea.tui.conversation.blocks import Block
+    from zoea.tui.conversation.blocks import ConversationBlock
 
 REST_S = 0.08
 AGAIN_S = 0.5
@@ -69,13 +77,13 @@ class MysisDetail(Horizontal):
         self._glyphs = glyphs
         self._view: MysisView | None = None
         self._nobody: list[list[Piece]] = []
-        self._blocks: tuple[Block, ...] = ()
+        self._blocks: tuple[ConversationBlock, ...] = ()
         self._seen: RequestSummary | None = None
         self._read: tuple[int, int] = (0, -1)
         self._timer: Timer | None = None
         self._is_reading = False
         self._titles: tuple[Any, ...] = ()
-        self._line = Line(id="detail-line")
+        self._line = PieceLine(id="detail-line")
         self._recent = TextBlock(id="recent")
         self._request = TextBlock(id="request")
 
@@ -145,30 +153,34 @@ class MysisDetail(Horizontal):
             self._put_titles(Content(""), Content(""))
             # Where there is one line only, it says all of it, as far as there is room.
             in_one = [piece for line in self._nobody for piece in (*line, ("  ", ""))]
-            self._line.put(cut(in_one, self._line.size.width))
+            self._line.put(cut_pieces(in_one, self._line.size.width))
             self._recent.put(self._nobody)
             self._request.put(())
             return
         # Reading a conversation needs what the first paint does not wait for.
-        from zoea.tui.conversation.blocks import Block, Kind
-        from zoea.tui.conversation.recent_lines import recent_lines, request_lines
+        from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
+        from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
 
-        state = glyph(view)
+        state = glyph_name(view)
         self._put_titles(
             Content.assemble(
                 (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
                 (one_line(view.name), "bold"),
-                (f"  {doing(view, self._now())}", "$text-quiet"),
+                (f"  {format_state(view, self._now())}", "$text-quiet"),
             ),
-            Content(f"{one_line(view.template)} · {model_of(view.model, view.provider)}"),
+            Content(f"{one_line(view.template)} · {describe_model(view.model, view.provider)}"),
         )
-        begin, end = brief(view, self._now())
-        self._line.put(cut(begin, self._line.size.width - cells(end)), end)
+        begin, end = build_brief_line(view, self._now())
+        self._line.put(cut_pieces(begin, self._line.size.width - count_cells(end)), end)
         size = self._recent.content_size
         if size.width > 0:
-            fresh = self._blocks or [Block("said", Kind.ANSWER, 0, body=said(view) + time_left(view, self._now()))]
-            self._recent.put(recent_lines(fresh, view, size.width, size.height))
-        self._request.put(request_lines(self._seen, view, self._request.content_size.height))
+            fresh = self._blocks or [
+                ConversationBlock(
+                    "said", BlockKind.ANSWER, 0, body=status_text(view) + format_time_left(view, self._now())
+                )
+            ]
+            self._recent.put(build_recent_lines(fresh, view, size.width, size.height))
+        self._request.put(build_usage_lines(self._seen, view, self._request.content_size.height))
 
     def _put_titles(self, title: Content, subtitle: Content) -> None:
         """On the frame, which Textual draws anew whenever one is set, also to what it was."""
@@ -178,14 +190,14 @@ class MysisDetail(Horizontal):
             self.border_title, self.border_subtitle = title, subtitle
 
 
-def doing(view: MysisView, now: int) -> str:
+def format_state(view: MysisView, now: int) -> str:
     """Its state, where in its conversation it is, and how old its text is."""
     where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
-    since = said_since(view, now)
+    since = format_text_age(view, now)
     return f"{view.state}{where}{f' · text {since} old' if since else ''}"
 
 
-def call_of(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
+def build_call_pieces(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     """The call that it makes, or made last, and for how long or when; nothing where it said something since."""
     if view.state is not MysisState.RUNNING or not view.text.startswith(CALL_SIGN):
         return [], []
@@ -198,35 +210,35 @@ def call_of(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     return [(CALL_SIGN, "tool"), (one_line(view.text[len(CALL_SIGN) :]), "called")], [(f"  {time}", "quiet")]
 
 
-def brief(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
+def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     """The one line: what it does or what went wrong, and on the right what its turn has used, or it in all."""
     right: list[Piece] = [(f"  {number_format.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
-    if budget := budget_of_turn(view):
+    if budget := build_turn_budget(view):
         right = [("  ", ""), *budget]
     right += (
         [(f" {number_format.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
     )
     if view.failure is not None:
         hint = f"  {one_line(view.failure.hint)}"
-        return [(one_line(attention.cause(view.failure)), "errored"), (hint, "quiet")], right
-    left, time = call_of(view, now)
+        return [(one_line(attention.describe_failure(view.failure)), "errored"), (hint, "quiet")], right
+    left, time = build_call_pieces(view, now)
     right = [*time, *right]
     if not left:
         left = [(f"turn {view.turn_number}", "strong")] if view.turn_number else []
         left += [(f", request {view.iteration}", "quiet")] if view.iteration else []
-        since = said_since(view, now)
+        since = format_text_age(view, now)
         left += [(f"{'  ' if left else ''}text {since} old", "quiet")] if since and view.text else []
         left.append((f"{'  ' if left else ''}{one_line(view.template)}", ""))
-        left.append((f" · {model_of(view.model, view.provider)}", "quiet"))
+        left.append((f" · {describe_model(view.model, view.provider)}", "quiet"))
     if view.pending:
         left.append((f"  {view.pending} waiting in its inbox", "waiting"))
     return left, right
 
 
-def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[Block, ...], RequestSummary | None]:
+def _newest(database: Path, mysis_id: int, now: int) -> tuple[tuple[ConversationBlock, ...], RequestSummary | None]:
     from zoea.queries import conversation
     from zoea.queries.request_summary import read_newest_request
-    from zoea.tui.conversation.blocks import Marks, of_page
+    from zoea.tui.conversation.blocks import Symbols, build_page_blocks
 
     page = conversation.read_newest(database, mysis_id, memories=MEMORIES)
-    return of_page(page, now, Marks()), read_newest_request(database, mysis_id)
+    return build_page_blocks(page, now, Symbols()), read_newest_request(database, mysis_id)

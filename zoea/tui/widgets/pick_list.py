@@ -19,11 +19,11 @@ from textual.strip import Strip
 from zoea.text.control_characters import strip
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
-from zoea.tui.widgets.strip_overlay import clipped
+from zoea.tui.widgets.strip_overlay import clip_strip
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PickItem:
     """One line. Without an id it is a heading or a gap, which the cursor passes over."""
 
     pieces: tuple[Piece, ...] = ()
@@ -61,11 +61,11 @@ class PickList(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._choices: Sequence[Choice] = ()
+        self._choices: Sequence[PickItem] = ()
         self._places: list[int] = []
         self._cursor = 0
 
-    def put(self, choices: Sequence[Choice], *, on: str = "") -> None:
+    def put(self, choices: Sequence[PickItem], *, on: str = "") -> None:
         """Show these; the cursor stays on its id, or goes to `on`, or to the first."""
         if list(choices) == list(self._choices) and not on:
             return
@@ -89,7 +89,7 @@ class PickList(ScrollView, can_focus=True):
     @property
     def chosen_text(self) -> str:
         """The last words of the line under the cursor: what it says of itself."""
-        choice = self._choices[self._places[self._cursor]] if self._places else Choice()
+        choice = self._choices[self._places[self._cursor]] if self._places else PickItem()
         return choice.pieces[-1][0].strip() if choice.pieces else ""
 
     @property
@@ -185,5 +185,5 @@ class PickList(ScrollView, can_focus=True):
         right = [Segment(strip(text), plain + styles.of(role) + under) for text, role in choice.right]
         room = width - sum(cell_len(segment.text) for segment in right)
         left = [Segment(strip(text), plain + styles.of(role) + under) for text, role in choice.pieces]
-        line = clipped(Strip(left), room).adjust_cell_length(max(0, room), plain + under)
+        line = clip_strip(Strip(left), room).adjust_cell_length(max(0, room), plain + under)
         return Strip([*line, *right]).adjust_cell_length(width, plain + under)

@@ -47,10 +47,10 @@ CUT_LEAST = 10
 """A piece of fewer cells than this is left out, not cut."""
 
 
-class Line(Widget):
+class PieceLine(Widget):
     """One line of pieces, left and right; what does not fit is cut from the middle, what is urgent last."""
 
-    DEFAULT_CSS = "Line { height: 1; }"
+    DEFAULT_CSS = "PieceLine { height: 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -78,19 +78,19 @@ class Line(Widget):
         width = self.size.width
         plain = self.rich_style
         styles = styles_of(self)
-        given = [(one_line_of(text), role) for text, role in self._left]
-        right = [(one_line_of(text), role) for text, role in self._right]
+        given = [(clean_line(text), role) for text, role in self._left]
+        right = [(clean_line(text), role) for text, role in self._right]
         urgent = max((at for at, (_, role) in enumerate(given, 1) if role in URGENT), default=0)
         needed = _cells(given[:urgent])
         while right and needed + _apart(right) > width:
             del right[0]  # what it costs gives way to who needs the person
-        left = fitted(given, width - _apart(right))
+        left = fit_pieces(given, width - _apart(right))
         pieces = [*left, (" " * max(0, width - _cells(left) - _cells(right)), ""), *right]
         segments = [Segment(text, plain + styles.of(role)) for text, role in pieces]
         return Strip(segments).adjust_cell_length(width, plain)
 
 
-def fitted(pieces: Sequence[Piece], width: int) -> list[Piece]:
+def fit_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
     """The pieces in `width` cells: the last ones are cut, then left out, and what is urgent after all others."""
     kept = list(pieces)
     for is_urgent in (False, True):
@@ -114,12 +114,12 @@ def _cells(pieces: Sequence[Piece]) -> int:
     return sum(cell_len(text) for text, _ in pieces)
 
 
-def one_line_of(text: str) -> str:
+def clean_line(text: str) -> str:
     """A piece of a line without what a terminal would obey; its blanks stay as they are."""
     return strip(text).replace("\n", " ").replace("\t", " ")
 
 
-class KeyLine(Line):
+class KeyFooter(PieceLine):
     """The footer: the most useful keys of this place, disabled ones quiet. A click on one is that key."""
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 
-def restyle(strip: Strip, start: int, end: int, style: Style) -> Strip:
+def restyle_span(strip: Strip, start: int, end: int, style: Style) -> Strip:
     """The strip with its characters `start` to `end` drawn in `style` over their own; -1 is its end."""
     end = len(strip.text) if end < 0 else end
     if end <= start:
@@ -35,7 +35,7 @@ def restyle(strip: Strip, start: int, end: int, style: Style) -> Strip:
     return Strip(segments, strip.cell_length)
 
 
-def clipped(strip: Strip, width: int) -> Strip:
+def clip_strip(strip: Strip, width: int) -> Strip:
     """The strip, at most `width` cells; where words are cut off, an ellipsis stands for them."""
     if strip.cell_length <= width or cell_len(strip.text.rstrip()) <= width:
         return strip
@@ -44,7 +44,7 @@ def clipped(strip: Strip, width: int) -> Strip:
     return Strip([*kept, Segment("…", style)])
 
 
-def occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
+def find_occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
     """Where the words stand in the text, as `finding` finds them: small letters find any case."""
     if not words:
         return
@@ -61,7 +61,7 @@ def occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
 COPY_LINES = 5_000
 
 
-def highlighted(widget: Widget, line: Strip, place: int) -> Strip:
+def highlight_selection(widget: Widget, line: Strip, place: int) -> Strip:
     """The line at this place with what is selected of it in the screen's colour of selections."""
     selection = widget.text_selection
     span = selection.get_span(place) if selection is not None else None
@@ -77,7 +77,7 @@ def highlighted(widget: Widget, line: Strip, place: int) -> Strip:
     return Strip([*before, *(Segment(each.text, (each.style or Style()) + chosen) for each in middle), *after])
 
 
-def read(selection: Selection, count: int, text_of: Callable[[int], str]) -> tuple[str, str] | None:
+def read_selection(selection: Selection, count: int, text_of: Callable[[int], str]) -> tuple[str, str] | None:
     """What is selected among `count` lines, as Textual wants it; None where that is nothing."""
     first = selection.start.y if selection.start is not None else 0
     last = min(count - 1, selection.end.y if selection.end is not None else count - 1)

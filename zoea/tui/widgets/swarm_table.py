@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, Columns, Row, compose
+from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, MysisRow, RowColumns, build_row
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
@@ -55,7 +55,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.view = view
 
-    def __init__(self, row_of: Callable[[MysisView], Row], glyphs: dict[str, str], *, id: str | None = None) -> None:
+    def __init__(
+        self, row_of: Callable[[MysisView], MysisRow], glyphs: dict[str, str], *, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self._row_of = row_of
         self._glyphs = glyphs
@@ -115,9 +117,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
                 self.refresh_line(place)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> RowColumns:
         """The widths that its lines are drawn with."""
-        return Columns.of(self.scrollable_content_region.width, self._longest)
+        return RowColumns.of(self.scrollable_content_region.width, self._longest)
 
     @property
     def cursor(self) -> MysisView | None:
@@ -171,7 +173,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         kept = self.cursor.id if self._shown and self.cursor else None
         views = [view for view in self._all.values() if self._matches(view)]
-        views.sort(key=(lambda v: (attention.rank(v), v.id)) if self._attention_first else (lambda v: (0, v.id)))
+        views.sort(
+            key=(lambda v: (attention.attention_rank(v), v.id)) if self._attention_first else (lambda v: (0, v.id))
+        )
         self._shown = [view.id for view in views]
         self._places = {mysis_id: place for place, mysis_id in enumerate(self._shown)}
         if kept in self._places:
@@ -211,18 +215,20 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             if self.has_focus:
                 under += Style(bold=True)
         segments = [Segment(text, plain + styles.of(role) + under) for text, role in pieces]
-        line = strip_overlay.highlighted(self, Strip(segments), place)
+        line = strip_overlay.highlight_selection(self, Strip(segments), place)
         return line.adjust_cell_length(width, plain + under).apply_offsets(0, place)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return strip_overlay.read(selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at)))
+        return strip_overlay.read_selection(
+            selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at))
+        )
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
     def _pieces(self, place: int) -> list[Piece]:
         """The line at a place, as it reads now."""
-        return compose(self._row_of(self._all[self._shown[place]]), self.columns, self._glyphs)
+        return build_row(self._row_of(self._all[self._shown[place]]), self.columns, self._glyphs)
 
     # The mouse.
 

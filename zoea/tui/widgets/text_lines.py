@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from zoea.text.control_characters import strip
 from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.text_layout import chop, wrap
+from zoea.tui.text_layout import wrap_characters, wrap_words
 
 _AT_ONCE = 20_000
 """Characters that are wrapped on the loop; longer texts go to a thread."""
@@ -66,7 +66,7 @@ class TextLines(ScrollView, can_focus=True):
             self._take(lines)
 
     def _wrapped(self, text: str, width: int) -> list[str]:
-        return list(wrap(strip(text), width)) if self._by_words else chop(text, width)
+        return list(wrap_words(strip(text), width)) if self._by_words else wrap_characters(text, width)
 
     def _take(self, lines: list[str]) -> None:
         self._lines = lines
