@@ -1,8 +1,8 @@
-"""A cockpit of a browser's in ten lines: Textual's web protocol on its pipes, as a process that starts at once.
+"""A small process that speaks Textual's web protocol, in place of a cockpit.
 
-It shows its process and size first, then repeats each packet that it is given. Its argument says how it
-behaves badly: `deaf` never ends by itself, `mute` ends before it greets, `sudden` ends after a moment,
-`wordy` draws more than a pipe holds before it ends.
+Writes its process id and size first, then repeats each packet. The argument selects a fault: `deaf` never
+ends by itself, `mute` ends before the greeting, `sudden` ends after its first packet, `wordy` writes more
+than a pipe holds before it ends.
 """
 
 from __future__ import annotations

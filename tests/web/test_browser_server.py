@@ -1,4 +1,4 @@
-"""The door for browsers: who may come in, what they are served, and how the cockpits behind it end."""
+"""The browser server: access, page, cockpit processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHIN_S = 20.0
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[BrowserServer]:
+async def server() -> AsyncIterator[BrowserServer]:
     async with BrowserServer(FAKE) as opened:
         yield opened
 
@@ -34,13 +34,13 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def until(holds: Callable[[], Any]) -> None:
+async def wait_until(holds: Callable[[], Any]) -> None:
     async with asyncio.timeout(WITHIN_S):
         while not holds():  # noqa: ASYNC110  a process has no event for its end here
             await asyncio.sleep(0.01)
 
 
-def is_there(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -48,41 +48,43 @@ def is_there(pid: int) -> bool:
     return True
 
 
-def outside(door: BrowserServer) -> str:
-    """The door's address without its token."""
-    return door.address.removesuffix(f"{door.token}/")
+def base_url(server: BrowserServer) -> str:
+    """The server's URL without the token."""
+    return server.address.removesuffix(f"{server.token}/")
 
 
-def origin(door: BrowserServer) -> str:
-    return outside(door).rstrip("/")
+def origin(server: BrowserServer) -> str:
+    return base_url(server).rstrip("/")
 
 
-async def shown(socket: aiohttp.ClientWebSocketResponse) -> str:
+async def receive_text(socket: aiohttp.ClientWebSocketResponse) -> str:
     return (await socket.receive_bytes(timeout=WITHIN_S)).decode()
 
 
-async def pid_of(socket: aiohttp.ClientWebSocketResponse) -> int:
-    return int((await shown(socket)).split()[0])
+async def receive_pid(socket: aiohttp.ClientWebSocketResponse) -> int:
+    return int((await receive_text(socket)).split()[0])
 
 
-class TestWhoMayComeIn:
+class TestAccess:
     @pytest.mark.parametrize("path", ["", "ws", "page.js", "guess", "guess/", "guess/ws", "guess/page.js"])
-    async def test_nobody_without_the_token(
-        self, door: BrowserServer, client: aiohttp.ClientSession, path: str
+    async def test_a_request_without_the_token_gets_401(
+        self, server: BrowserServer, client: aiohttp.ClientSession, path: str
     ) -> None:
-        async with client.get(outside(door) + path) as response:
+        async with client.get(base_url(server) + path) as response:
             assert response.status == 401
-            assert door.token not in await response.text()
+            assert server.token not in await response.text()
 
-    async def test_no_websocket_without_the_token(self, door: BrowserServer, client: aiohttp.ClientSession) -> None:
+    async def test_a_websocket_without_the_token_is_refused(
+        self, server: BrowserServer, client: aiohttp.ClientSession
+    ) -> None:
         for path in ("ws", "guess/ws"):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                await client.ws_connect(outside(door) + path, origin=origin(door))
+                await client.ws_connect(base_url(server) + path, origin=origin(server))
             assert refused.value.status == 401
-        assert door.cockpits == 0
+        assert server.cockpits == 0
 
     async def test_the_token_is_compared_in_constant_time(
-        self, door: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+        self, server: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         compared: list[tuple[bytes, bytes]] = []
 
@@ -91,40 +93,42 @@ class TestWhoMayComeIn:
             return False
 
         monkeypatch.setattr("zoea.web.browser_server.secrets.compare_digest", compare)
-        async with client.get(door.address) as response:
+        async with client.get(server.address) as response:
             assert response.status == 401
-        assert compared == [(door.token.encode(), door.token.encode())]
+        assert compared == [(server.token.encode(), server.token.encode())]
 
-    async def test_every_door_has_a_token_of_its_own_that_nobody_guesses(self) -> None:
+    async def test_every_server_has_its_own_long_token(self) -> None:
         tokens = {BrowserServer(FAKE).token for _ in range(20)}
         assert len(tokens) == 20
         assert min(map(len, tokens)) >= 43
 
     @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "10.0.0.1", "a@127.0.0.1", "127.0.0.1;x", ""])
-    async def test_no_name_is_answered_to_that_others_can_point_here(
-        self, door: BrowserServer, client: aiohttp.ClientSession, host: str
+    async def test_a_foreign_host_name_gets_403(
+        self, server: BrowserServer, client: aiohttp.ClientSession, host: str
     ) -> None:
         for path in ("", "ws"):
-            async with client.get(door.address + path, headers={"Host": host}) as response:
+            async with client.get(server.address + path, headers={"Host": host}) as response:
                 assert response.status == 403
 
-    async def test_a_tunnel_ends_here_under_any_port(self, door: BrowserServer, client: aiohttp.ClientSession) -> None:
+    async def test_a_loopback_host_name_is_accepted_with_any_port(
+        self, server: BrowserServer, client: aiohttp.ClientSession
+    ) -> None:
         for host in ("localhost:9000", "127.0.0.1:9000", "[::1]:9000", "LOCALHOST"):
-            async with client.get(door.address, headers={"Host": host}) as response:
+            async with client.get(server.address, headers={"Host": host}) as response:
                 assert response.status == 200
 
     @pytest.mark.parametrize("foreign", ["http://evil.example", "null", "http://localhost:3000", "http://[", "file://"])
-    async def test_pages_of_other_sites_get_nothing(
-        self, door: BrowserServer, client: aiohttp.ClientSession, foreign: str
+    async def test_a_request_from_another_origin_gets_403(
+        self, server: BrowserServer, client: aiohttp.ClientSession, foreign: str
     ) -> None:
-        async with client.get(door.address, headers={"Origin": foreign}) as response:
+        async with client.get(server.address, headers={"Origin": foreign}) as response:
             assert response.status == 403
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await client.ws_connect(f"{door.address}ws", origin=foreign)
+            await client.ws_connect(f"{server.address}ws", origin=foreign)
         assert refused.value.status == 403
-        assert door.cockpits == 0
+        assert server.cockpits == 0
 
-    async def test_a_door_for_other_machines_is_known_by_its_addresses_and_no_foreign_name(
+    async def test_a_server_on_all_addresses_accepts_ip_addresses_and_refuses_names(
         self, client: aiohttp.ClientSession
     ) -> None:
         async with BrowserServer(FAKE, host="0.0.0.0") as everywhere:
@@ -134,13 +138,13 @@ class TestWhoMayComeIn:
                 async with client.get(everywhere.address, headers={"Host": host}) as response:
                     assert response.status == status
 
-    async def test_a_port_that_is_taken_is_said(self, door: BrowserServer) -> None:
-        port = int(outside(door).rstrip("/").rpartition(":")[2])
+    async def test_a_port_in_use_is_reported(self, server: BrowserServer) -> None:
+        port = int(base_url(server).rstrip("/").rpartition(":")[2])
         with pytest.raises(OwnerError, match=f"port {port}") as refused:
             await BrowserServer(FAKE, port=port).open()
         assert "--port 0" in refused.value.hint
 
-    def test_an_address_is_written_as_browsers_read_it(self) -> None:
+    def test_an_ipv6_address_is_written_in_brackets(self) -> None:
         assert BrowserServer(FAKE, host="::1", port=80).address.startswith("http://[::1]:80/")
         assert BrowserServer(FAKE, host="::1").is_loopback
         assert BrowserServer(FAKE, host="localhost").is_loopback
@@ -148,22 +152,22 @@ class TestWhoMayComeIn:
 
 
 class TestPage:
-    async def test_it_names_no_other_origin_and_all_that_it_names_is_served_here(
-        self, door: BrowserServer, client: aiohttp.ClientSession
+    async def test_the_page_links_only_files_of_this_server(
+        self, server: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
         texts: dict[str, str] = {}
-        async with client.get(door.address) as response:
+        async with client.get(server.address) as response:
             assert response.status == 200
             texts["page"] = await response.text()
             policy = response.headers["Content-Security-Policy"]
             assert response.headers["Referrer-Policy"] == "no-referrer"
             assert response.headers["Cache-Control"] == "no-store"
         named = re.findall(r'(?:src|href)="([^"]+)"', texts["page"])
-        files = {name.removeprefix(f"/{door.token}/") for name in named} - {"data:,"}
+        files = {name.removeprefix(f"/{server.token}/") for name in named} - {"data:,"}
         files |= set(re.findall(r'url\("([^"]+)"\)', ASSETS["page.css"][0].read_text()))
         assert files == set(ASSETS)
         for name in files:
-            async with client.get(door.address + name) as response:
+            async with client.get(server.address + name) as response:
                 assert response.status == 200
                 assert response.content_type == ASSETS[name][1]
                 if not name.endswith(".ttf"):
@@ -173,98 +177,96 @@ class TestPage:
             assert not re.search(r"""(https?:|wss?:|url\(["']?)//|["'=]//\w""", without_comments), name
         assert "default-src 'none'" in policy
         assert "'unsafe-eval'" not in policy
-        assert set(re.findall(r"\w+://([^ ;]+)", policy)) == {outside(door).split("/")[2]}
+        assert set(re.findall(r"\w+://([^ ;]+)", policy)) == {base_url(server).split("/")[2]}
 
-    async def test_nothing_but_the_page_s_own_files_is_served(
-        self, door: BrowserServer, client: aiohttp.ClientSession
-    ) -> None:
+    async def test_other_paths_get_404(self, server: BrowserServer, client: aiohttp.ClientSession) -> None:
         for path in ("web.py", "..%2Fweb.py", "images/background.png", "index.html"):
-            async with client.get(door.address + path) as response:
+            async with client.get(server.address + path) as response:
                 assert response.status == 404
 
 
 class TestCockpits:
-    async def test_keys_and_sizes_reach_it_and_what_cannot_be_read_is_left_out(
-        self, door: BrowserServer, client: aiohttp.ClientSession
+    async def test_keys_and_sizes_reach_the_cockpit_and_invalid_packets_are_ignored(
+        self, server: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
-        async with client.ws_connect(f"{door.address}ws?width=133&height=44", origin=origin(door)) as socket:
-            assert (await shown(socket)).endswith(" 133x44")
+        async with client.ws_connect(f"{server.address}ws?width=133&height=44", origin=origin(server)) as socket:
+            assert (await receive_text(socket)).endswith(" 133x44")
             for nonsense in ("", "{", "[]", '["stdin"]', '["stdin", 1]', '["resize", {"width": "x"}]', "[" * 10_000):
                 await socket.send_str(nonsense)
             await socket.send_bytes(b"bytes")
             await socket.send_json(["stdin", "⬡\ud800"])
-            assert await shown(socket) == "D⬡?"
+            assert await receive_text(socket) == "D⬡?"
             await socket.send_json(["resize", {"width": 90_000, "height": -1}])
-            assert json.loads((await shown(socket))[1:]) == {"type": "resize", "width": 1000, "height": 1}
+            assert json.loads((await receive_text(socket))[1:]) == {"type": "resize", "width": 1000, "height": 1}
             for word, meta in (("focus", "focus"), ("blur", "blur")):
                 await socket.send_json([word])
-                assert json.loads((await shown(socket))[1:]) == {"type": meta}
+                assert json.loads((await receive_text(socket))[1:]) == {"type": meta}
             await socket.send_json(["ping", "7"])
             assert await socket.receive_json(timeout=WITHIN_S) == ["pong", "7"]
 
-    async def test_each_browser_has_its_own_which_ends_with_it(
-        self, door: BrowserServer, client: aiohttp.ClientSession
+    async def test_each_browser_has_its_own_process_which_ends_with_it(
+        self, server: BrowserServer, client: aiohttp.ClientSession
     ) -> None:
-        async with client.ws_connect(f"{door.address}ws?width=no") as one:
-            first = await pid_of(one)
-            async with client.ws_connect(f"{door.address}ws") as other:
-                second = await pid_of(other)
-                assert door.cockpits == 2
-            await until(lambda: not is_there(second) and door.cockpits == 1)
-            assert is_there(first)
+        async with client.ws_connect(f"{server.address}ws?width=no") as one:
+            first = await receive_pid(one)
+            async with client.ws_connect(f"{server.address}ws") as other:
+                second = await receive_pid(other)
+                assert server.cockpits == 2
+            await wait_until(lambda: not is_alive(second) and server.cockpits == 1)
+            assert is_alive(first)
             assert first != second
-        await until(lambda: not is_there(first) and door.cockpits == 0)
+        await wait_until(lambda: not is_alive(first) and server.cockpits == 0)
 
     @pytest.mark.parametrize("behaviour", ["sudden", "mute"])
-    async def test_one_that_ends_closes_its_browser_s_connection(
+    async def test_a_cockpit_that_ends_closes_its_websocket(
         self, client: aiohttp.ClientSession, behaviour: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        async with BrowserServer((*FAKE, behaviour)) as door, client.ws_connect(f"{door.address}ws") as socket:
+        async with BrowserServer((*FAKE, behaviour)) as server, client.ws_connect(f"{server.address}ws") as socket:
             async with asyncio.timeout(WITHIN_S):
                 async for message in socket:
                     assert message.type is aiohttp.WSMsgType.BINARY
-            await until(lambda: door.cockpits == 0)
-        assert ("said: No running swarm: nobody answers" in caplog.text) == (behaviour == "mute")
+            await wait_until(lambda: server.cockpits == 0)
+        assert ("wrote: No running swarm: nobody answers" in caplog.text) == (behaviour == "mute")
 
-    async def test_one_that_does_not_end_is_killed(
+    async def test_a_cockpit_that_does_not_end_is_killed(
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(browser_cockpit, "END_S", 0.05)
-        async with BrowserServer((*FAKE, "deaf")) as door:
-            async with client.ws_connect(f"{door.address}ws") as socket:
-                pid = await pid_of(socket)
-            await until(lambda: not is_there(pid) and door.cockpits == 0)
+        async with BrowserServer((*FAKE, "deaf")) as server:
+            async with client.ws_connect(f"{server.address}ws") as socket:
+                pid = await receive_pid(socket)
+            await wait_until(lambda: not is_alive(pid) and server.cockpits == 0)
 
-    async def test_one_that_still_draws_when_its_browser_is_gone_comes_to_its_end(
+    async def test_a_cockpit_that_writes_after_its_browser_left_ends_by_itself(
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         killed: list[object] = []
         monkeypatch.setattr(browser_cockpit, "END_S", WITHIN_S)
-        monkeypatch.setattr(browser_cockpit, "_kill", killed.append)
-        async with BrowserServer((*FAKE, "wordy")) as door:
-            async with client.ws_connect(f"{door.address}ws") as socket:
-                pid = await pid_of(socket)
-            await until(lambda: not is_there(pid) and door.cockpits == 0)
+        monkeypatch.setattr(browser_cockpit, "kill_group", killed.append)
+        async with BrowserServer((*FAKE, "wordy")) as server:
+            async with client.ws_connect(f"{server.address}ws") as socket:
+                pid = await receive_pid(socket)
+            await wait_until(lambda: not is_alive(pid) and server.cockpits == 0)
         assert not killed
 
-    async def test_all_end_when_the_door_closes(self, client: aiohttp.ClientSession) -> None:
-        door = BrowserServer(FAKE)
-        await door.open()
-        async with client.ws_connect(f"{door.address}ws") as one, client.ws_connect(f"{door.address}ws") as other:
-            pids = [await pid_of(one), await pid_of(other)]
-            await door.close()
-            assert not any(map(is_there, pids))
+    async def test_closing_the_server_ends_all_cockpits(self, client: aiohttp.ClientSession) -> None:
+        server = BrowserServer(FAKE)
+        await server.open()
+        async with client.ws_connect(f"{server.address}ws") as one, client.ws_connect(f"{server.address}ws") as other:
+            pids = [await receive_pid(one), await receive_pid(other)]
+            await server.close()
+            assert not any(map(is_alive, pids))
             assert (await one.receive(timeout=WITHIN_S)).type is aiohttp.WSMsgType.CLOSE
-        await door.close()
+        await server.close()
         with pytest.raises(aiohttp.ClientConnectorError):
-            await client.get(door.address)
+            await client.get(server.address)
 
-    async def test_there_is_an_end_to_how_many(
-        self, door: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+    async def test_the_number_of_cockpits_is_limited(
+        self, server: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(browser_server, "MAX_COCKPITS", 1)
-        async with client.ws_connect(f"{door.address}ws") as socket:
-            await pid_of(socket)
+        async with client.ws_connect(f"{server.address}ws") as socket:
+            await receive_pid(socket)
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                await client.ws_connect(f"{door.address}ws")
+                await client.ws_connect(f"{server.address}ws")
             assert refused.value.status == 503

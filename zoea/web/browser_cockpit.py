@@ -1,7 +1,6 @@
-"""One browser's cockpit: a process of its own that speaks Textual's web protocol over its pipes.
+"""The cockpit of one browser: a process that speaks Textual's web protocol over its pipes.
 
-The protocol's packets are textual-serve's. What is ours: no shell between, a browser
-that hears when the cockpit ends, and a process that never outlives its browser.
+A packet is a letter (`D` data, `M` meta data as JSON), its length as 4 bytes, and the payload.
 """
 
 from __future__ import annotations
@@ -15,33 +14,30 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from textual_serve.app_service import AppService
-from textual_serve.download_manager import DownloadManager
-
 from zoea.text.control_characters import strip
 
 log = logging.getLogger(__name__)
 
 END_S = 2.0
-"""What a cockpit may take to end once its browser is gone; then it is killed. It holds nothing that is not stored."""
+"""Seconds that a cockpit may take to end after its browser is gone; then it is killed. Its state is in the database."""
 
 GREETING = b"__GANGLION__\n"
-"""What Textual's web driver writes before its first packet."""
+"""The line that Textual's web driver writes before its first packet."""
 
 SMALLEST, LARGEST = 1, 1_000
-"""Columns and rows that a browser may ask for."""
+"""Limits of the columns and rows that a browser may ask for."""
 
-LAST_WORDS = 4_096
+STDERR_BYTES = 4_096
 
 
-class BrowserCockpit(AppService):
-    """See the module.
+class BrowserCockpit:
+    """Runs the cockpit process of one browser and passes packets between the two.
 
     Args:
         command: The cockpit's command line.
-        write_bytes: Takes what the terminal is to show.
-        write_text: Takes packets for the page's script.
-        close: Ends the browser's connection.
+        write_bytes: Sends terminal output to the browser.
+        write_text: Sends a packet to the page's script.
+        close: Closes the browser's connection.
     """
 
     def __init__(
@@ -52,121 +48,134 @@ class BrowserCockpit(AppService):
         write_text: Callable[[str], Awaitable[None]],
         close: Callable[[], Awaitable[Any]],
     ) -> None:
-        super().__init__(
-            "",
-            write_bytes=write_bytes,
-            write_str=write_text,
-            close=close,
-            download_manager=DownloadManager(),
-        )
-        self._arguments = tuple(command)
+        self._command = tuple(command)
+        self._write_bytes = write_bytes
+        self._write_text = write_text
+        self._close = close
+        self._process: Process | None = None
+        self._output: asyncio.Task[None] | None = None
         self._end: asyncio.Task[None] | None = None
 
-    async def take(self, text: str) -> None:
-        """Carry out what the page's script sent; what cannot be read is left out."""
+    async def start(self, width: int, height: int) -> None:
+        """Start the process with a screen of this size, in cells."""
+        # Colours and letters do not depend on the terminal that `zoea serve` runs in.
+        terminal = {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        size = {"COLUMNS": str(clamp_size(width)), "ROWS": str(clamp_size(height))}
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={**os.environ, **terminal, **size, "TEXTUAL_COLOR_SYSTEM": "truecolor"},
+            start_new_session=True,  # ctrl+c in the terminal of `zoea serve` does not reach it
+        )
+        self._output = asyncio.create_task(self._forward_output(self._process), name="output of a browser's cockpit")
+
+    async def receive(self, text: str) -> None:
+        """Carry out a packet of the page's script; ignore one that cannot be parsed."""
         try:
             packet = json.loads(text)
         except (ValueError, RecursionError):
             return
         match packet:
             case ["stdin", str(keys)]:
-                await self.send_bytes(keys.encode("utf-8", "replace"))
+                await self._send(b"D", keys.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
-                await self.set_terminal_size(bounded(width), bounded(height))
+                await self._send_meta(type="resize", width=clamp_size(width), height=clamp_size(height))
             case ["ping", str(when)]:
-                await self.remote_write_str(json.dumps(["pong", when]))
-            case ["focus"]:
-                await self.focus()
-            case ["blur"]:
-                await self.blur()
-
-    async def run(self) -> None:
-        """Hand on what the cockpit writes until it ends, then close the browser's connection."""
-        process = self._process
-        assert process is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        last_words = asyncio.create_task(_tail(process.stderr))
-        try:
-            await self._hand_on(process.stdout)
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            log.debug("a cockpit in a browser closed its output")
-        if said := (await last_words).strip():
-            log.warning("a cockpit in a browser said: %s", strip(said))
-        await self.remote_close()
+                await self._write_text(json.dumps(["pong", when]))
+            case ["focus" | "blur" as change]:
+                await self._send_meta(type=change)
 
     async def stop(self) -> None:
-        """End the process, which notices that its input has ended; in `END_S` it is gone either way."""
+        """End the process by closing its input; kill it after `END_S`."""
         if self._process is None:
             return
         if self._end is None:
-            self._end = asyncio.create_task(self._stop(self._process), name="end of a cockpit in a browser")
-        # Whoever waits may be cancelled; the end may not.
-        await asyncio.shield(self._end)
+            self._end = asyncio.create_task(self._stop(self._process), name="end of a browser's cockpit")
+        await asyncio.shield(self._end)  # a cancelled caller does not stop the ending
 
-    def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
-        # A browser shows every colour and letter, whatever the terminal does that it is served from.
-        apart = {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-        size = {"COLUMNS": str(bounded(width)), "ROWS": str(bounded(height))}
-        return {**os.environ, **apart, **size, "TEXTUAL_COLOR_SYSTEM": "truecolor"}
+    async def _send_meta(self, **values: str | int) -> None:
+        await self._send(b"M", json.dumps(values).encode())
 
-    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
-        self._process = await asyncio.create_subprocess_exec(
-            *self._arguments,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env=self._build_environment(width, height),
-            start_new_session=True,  # ctrl+c in the terminal is for whoever serves
-        )
-        self._stdin = self._process.stdin
-        return self._process
+    async def _send(self, kind: bytes, payload: bytes) -> None:
+        """Write a packet to the process; one that has ended is noticed by its output."""
+        if self._process is None or self._process.stdin is None or self._process.stdin.is_closing():
+            return
+        self._process.stdin.write(kind + len(payload).to_bytes(4, "big") + payload)
+        try:
+            await self._process.stdin.drain()
+        except ConnectionError:
+            log.debug("a browser's cockpit reads no more input")
 
-    async def _hand_on(self, output: asyncio.StreamReader) -> None:
-        """Raises IncompleteReadError at the end."""
+    async def _forward_output(self, process: Process) -> None:
+        """Pass on the process's output until it ends, then close the browser's connection."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        errors = asyncio.create_task(_read_tail(process.stderr))
+        try:
+            await self._forward_packets(process.stdout)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            log.debug("a browser's cockpit closed its output")
+        if text := (await errors).strip():
+            log.warning("a browser's cockpit wrote: %s", strip(text))
+        await self._close()
+
+    async def _forward_packets(self, output: asyncio.StreamReader) -> None:
+        """Raises IncompleteReadError at the end of the output."""
         await output.readuntil(GREETING)
-        is_watched = True
+        is_connected = True
         while True:
             head = await output.readexactly(5)
             payload = await output.readexactly(int.from_bytes(head[1:], "big"))
-            if not is_watched:
-                continue  # it still has last words, which keep it from ending until somebody reads them
+            if not is_connected:
+                continue  # a full pipe would keep the process from ending
             try:
                 match head[:1]:
                     case b"D":
-                        await self.on_data(payload)
+                        await self._write_bytes(payload)
                     case b"M":
-                        await self.on_meta(payload)
+                        await self._receive_meta(json.loads(payload))
             except ConnectionError:
-                is_watched = False
+                is_connected = False
+
+    async def _receive_meta(self, meta: dict[str, Any]) -> None:
+        match meta:
+            case {"type": "exit"}:
+                await self._close()
+            case {"type": "open_url", "url": url, "new_tab": new_tab}:
+                await self._write_text(json.dumps(["open_url", {"url": url, "new_tab": new_tab}]))
+            case _:
+                log.debug("ignored meta data of a browser's cockpit: %s", meta.get("type"))
 
     async def _stop(self, process: Process) -> None:
-        self.stdin.close()
+        assert process.stdin is not None
+        process.stdin.close()
         try:
             await asyncio.wait_for(process.wait(), END_S)
         except TimeoutError:
-            _kill(process)
+            kill_group(process)
             await process.wait()
-        if self._task is not None:
-            await self._task
+        if self._output is not None:
+            await self._output
 
 
-async def _tail(stream: asyncio.StreamReader) -> str:
-    """The end of all that is written there."""
+async def _read_tail(stream: asyncio.StreamReader) -> str:
+    """Read a stream to its end and return the last `STDERR_BYTES`."""
     kept = b""
-    while data := await stream.read(LAST_WORDS):
-        kept = (kept + data)[-LAST_WORDS:]
+    while data := await stream.read(STDERR_BYTES):
+        kept = (kept + data)[-STDERR_BYTES:]
     return kept.decode("utf-8", "replace")
 
 
-def _kill(process: Process) -> None:
-    """Kill it with everything that it started."""
+def kill_group(process: Process) -> None:
+    """Kill a process with all processes it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        log.debug("a cockpit in a browser was gone already")
+        log.debug("a browser's cockpit had ended already")
 
 
-def bounded(cells: int) -> int:
-    """Columns or rows that a screen may have."""
+def clamp_size(cells: int) -> int:
+    """Limit a number of columns or rows to what a screen may have."""
     return min(max(cells, SMALLEST), LARGEST)

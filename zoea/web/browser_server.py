@@ -1,9 +1,9 @@
-"""The door for browsers: one page, and behind each websocket a cockpit of its own.
+"""The HTTP server for browsers: one page, and a cockpit process for each websocket.
 
-Nothing is answered without the token, which is the first part of every path. It stays
-in the address on purpose: a cookie would be sent to every other port of this host.
-A page of somebody else's site gets nothing either, as it names itself in `Origin`,
-and no name but this host's own is answered to, which ends DNS rebinding.
+The token is the first part of every path; requests without it get 401. It is in the
+address because a cookie would be sent to every other port of this host (decision 5).
+Requests from pages of other sites (`Origin`) and for other host names (`Host`, against
+DNS rebinding) get 403.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from zoea.web.browser_cockpit import BrowserCockpit
 log = logging.getLogger(__name__)
 
 MAX_COCKPITS = 32
-"""At once. Each is a process of about 50 MB and three connections of the owner's socket, which takes 128."""
+"""Limit of cockpits at once. Each takes about 50 MB and three of the 128 connections of the owner's socket."""
 
 MAX_MESSAGE = 4 * 1024 * 1024
-"""Bytes that a browser may send at once: a large paste."""
+"""Longest websocket message of a browser in bytes: a large paste."""
 
 HEARTBEAT_S = 15.0
-LEFT_BEHIND_S = 0.5
-GOODBYE_S = 1.0
-"""What an open request may take when the door closes, and a browser to say goodbye."""
+SHUTDOWN_S = 0.5
+CLOSE_S = 1.0
+"""Seconds for open requests when the server closes, and for a browser's closing handshake."""
 
-_OURS, _THEIRS = files("zoea.web") / "page", files("textual_serve") / "static"
+_PAGE_FILES, _TERMINAL_FILES = files("zoea.web") / "page", files("textual_serve") / "static"
 ASSETS = {
-    "page.css": (_OURS / "page.css", "text/css"),
-    "page.js": (_OURS / "page.js", "text/javascript"),
-    "textual.js": (_THEIRS / "js" / "textual.js", "text/javascript"),
-    "xterm.css": (_THEIRS / "css" / "xterm.css", "text/css"),
-    "RobotoMono-VariableFont_wght.ttf": (_THEIRS / "fonts" / "RobotoMono-VariableFont_wght.ttf", "font/ttf"),
+    "page.css": (_PAGE_FILES / "page.css", "text/css"),
+    "page.js": (_PAGE_FILES / "page.js", "text/javascript"),
+    "textual.js": (_TERMINAL_FILES / "js" / "textual.js", "text/javascript"),
+    "xterm.css": (_TERMINAL_FILES / "css" / "xterm.css", "text/css"),
+    "RobotoMono-VariableFont_wght.ttf": (_TERMINAL_FILES / "fonts" / "RobotoMono-VariableFont_wght.ttf", "font/ttf"),
     "RobotoMono-Italic-VariableFont_wght.ttf": (
-        _THEIRS / "fonts" / "RobotoMono-Italic-VariableFont_wght.ttf",
+        _TERMINAL_FILES / "fonts" / "RobotoMono-Italic-VariableFont_wght.ttf",
         "font/ttf",
     ),
 }
-"""All that the page names: textual-serve's terminal and fonts, and our own style and script. By name: file, type."""
+"""The files that the page links, as name -> (file, content type): textual-serve's and our own."""
 
 _HOST = re.compile(r"(?P<name>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 
@@ -58,12 +58,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class BrowserServer:
-    """Serves cockpits to browsers. Use as `async with BrowserServer(…) as door`.
+    """Serves cockpits to browsers. Use as `async with BrowserServer(…) as server`.
 
     Args:
         command: The command line of one cockpit.
         host: The address to listen at, or a name of it.
-        port: 0 takes any that is free.
+        port: 0 takes any free port.
     """
 
     def __init__(self, command: Sequence[str], *, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -72,12 +72,12 @@ class BrowserServer:
         self._host = host
         self._port = port
         self._cockpits: set[BrowserCockpit] = set()
-        self._page = Template((_OURS / "index.html").read_text(encoding="utf-8"))
+        self._page = Template((_PAGE_FILES / "index.html").read_text(encoding="utf-8"))
         self._runner: web.AppRunner | None = None
 
     @property
     def address(self) -> str:
-        """What a person opens, with the token in it."""
+        """The URL to open, with the token in it."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         if self._is_everywhere:
             host = "127.0.0.1"
@@ -85,27 +85,27 @@ class BrowserServer:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         return self._host == "localhost" or _is_loopback(self._host)
 
     @property
     def cockpits(self) -> int:
-        """How many browsers have one."""
+        """The number of open cockpits."""
         return len(self._cockpits)
 
     async def open(self) -> None:
         """Listen.
 
         Raises:
-            OwnerError: where the address is taken or none of this machine's.
+            OwnerError: if the address is in use or not of this machine.
         """
-        app = web.Application(middlewares=[self._guarded])
-        app.on_response_prepare.append(self._harden)
-        app.router.add_get("/{token}", self._show_page)
-        app.router.add_get("/{token}/", self._show_page)
-        app.router.add_get("/{token}/ws", self._show_cockpit)
-        app.router.add_get("/{token}/{asset}", self._show_asset)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=LEFT_BEHIND_S)
+        app = web.Application(middlewares=[self._check_request])
+        app.on_response_prepare.append(self._add_security_headers)
+        app.router.add_get("/{token}", self._serve_page)
+        app.router.add_get("/{token}/", self._serve_page)
+        app.router.add_get("/{token}/ws", self._serve_cockpit)
+        app.router.add_get("/{token}/{asset}", self._serve_asset)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
         await runner.setup()
         try:
             await web.TCPSite(runner, self._host, self._port).start()
@@ -114,13 +114,13 @@ class BrowserServer:
             said = problem.strerror if isinstance(problem, OSError) else str(problem)
             raise OwnerError(
                 f"cannot serve at {self._host}, port {self._port}: {said}",
-                hint="`--port 0` takes any port that is free.",
+                hint="`--port 0` takes any free port.",
             ) from None
         self._runner = runner
         self._port = runner.addresses[0][1]
 
     async def close(self) -> None:
-        """End every cockpit, then listen no more."""
+        """Stop listening and end every cockpit."""
         runner, self._runner = self._runner, None
         if runner is None:
             return
@@ -130,7 +130,7 @@ class BrowserServer:
         await runner.cleanup()
 
     async def end_cockpits(self) -> None:
-        """End every cockpit; their pages offer to open another."""
+        """End every cockpit; the pages offer to open a new one."""
         await asyncio.gather(*(cockpit.stop() for cockpit in tuple(self._cockpits)))
 
     async def __aenter__(self) -> Self:
@@ -142,29 +142,27 @@ class BrowserServer:
     ) -> None:
         await self.close()
 
-    # Who may come in.
-
     @web.middleware
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _check_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         host = _HOST.fullmatch(request.headers.get("Host", ""))
-        if host is None or not self._answers_to(host["name"].strip("[]").lower()):
-            return _refusal(403, "Zoea is not served under this name.")
+        if host is None or not self._is_own_name(host["name"].strip("[]").lower()):
+            return _refusal(403, "Zoea is not served under this host name.")
         origin = request.headers.get("Origin")
         if origin is not None and not _is_same(origin, host[0]):
-            return _refusal(403, "This is not for pages of other sites.")
+            return _refusal(403, "Requests from pages of other sites are refused.")
         given = request.path.split("/")[1]
         if not secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
-            return _refusal(401, "Open the whole address that `zoea serve` printed: it holds a token.")
+            return _refusal(401, "Open the whole address that `zoea serve` printed: it includes a token.")
         return await handler(request)
 
-    def _answers_to(self, name: str) -> bool:
-        """True for names that nobody else can point at this machine."""
+    def _is_own_name(self, name: str) -> bool:
+        """True for names that other people cannot point at this machine."""
         if name in ("localhost", self._host.lower()):
             return True
         return _is_loopback(name) or (not self.is_loopback and _is_address(name))
 
-    async def _harden(self, request: web.Request, response: web.StreamResponse) -> None:
-        # A websocket counts as `self` in newer browsers only, so it is named; the host was checked by now.
+    async def _add_security_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        # Older browsers do not count a websocket as `self`, so it is named. The host has been checked.
         host = _HOST.fullmatch(request.headers.get("Host", ""))
         sockets = f" ws://{host[0]} wss://{host[0]}" if host else ""
         response.headers.update(
@@ -184,23 +182,21 @@ class BrowserServer:
             }
         )
 
-    # What they get.
-
-    async def _show_page(self, request: web.Request) -> web.StreamResponse:
+    async def _serve_page(self, request: web.Request) -> web.StreamResponse:
         return web.Response(text=self._page.substitute(base=f"/{self.token}"), content_type="text/html")
 
-    async def _show_asset(self, request: web.Request) -> web.StreamResponse:
+    async def _serve_asset(self, request: web.Request) -> web.StreamResponse:
         found = ASSETS.get(request.match_info["asset"])
         if found is None:
-            return _refusal(404, "There is nothing here.")
+            return _refusal(404, "not found")
         file, kind = found
         return web.Response(body=await asyncio.to_thread(file.read_bytes), content_type=kind)
 
-    async def _show_cockpit(self, request: web.Request) -> web.StreamResponse:
+    async def _serve_cockpit(self, request: web.Request) -> web.StreamResponse:
         if len(self._cockpits) >= MAX_COCKPITS or self._runner is None:
-            return _refusal(503, f"There are {MAX_COCKPITS} cockpits already: close one.")
+            return _refusal(503, f"{MAX_COCKPITS} cockpits are open already: close one.")
         browser = web.WebSocketResponse(
-            timeout=GOODBYE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE, compress=False
+            timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE, compress=False
         )
         cockpit = BrowserCockpit(
             self._command, write_bytes=browser.send_bytes, write_text=browser.send_str, close=browser.close
@@ -211,7 +207,7 @@ class BrowserServer:
             await cockpit.start(_cells(request, "width", 80), _cells(request, "height", 24))
             async for message in browser:
                 if message.type is WSMsgType.TEXT:
-                    await cockpit.take(message.data)
+                    await cockpit.receive(message.data)
         finally:
             await cockpit.stop()
             self._cockpits.discard(cockpit)
@@ -228,7 +224,7 @@ def _cells(request: web.Request, name: str, default: int) -> int:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Whether a page's origin is this host, behind TLS or not."""
+    """True if a page's origin is this host, over HTTP or HTTPS."""
     try:
         parts = urlsplit(origin)
     except ValueError:
