@@ -1,7 +1,6 @@
-"""`zoea`, the command.
+"""Entry point of the `zoea` command: turns errors into text and exit codes.
 
-The one place where an error becomes text and an exit code. It is imported before
-anything else, so it imports nothing that a command may not need.
+It imports at the top only what every command needs, to keep the start fast.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ UNWRITABLE = 74
 
 
 def main() -> int:
-    """Run the command line of this process; its exit code."""
+    """Run the command line of this process and return its exit code."""
     _open_streams()
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
@@ -35,7 +34,7 @@ def main() -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; errors go to stderr, as text or with `--json` as one JSON object."""
+    """Run one command; write an error to stderr as text, or with `--json` as one JSON object."""
     from zoea.model.errors import ZoeaError
 
     try:
@@ -54,11 +53,11 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has what it wanted. The interpreter flushes once more at its end: give it somewhere to go.
+        # The interpreter flushes stdout once more at exit; /dev/null keeps that from failing again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
-        # What was to be said cannot be: a full device behind stdout. Anything else nobody foresaw is told as it is.
+        # A full or broken device behind stdout gets its own exit code; any other OSError is a bug and is raised.
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,23 +66,23 @@ def run(arguments: list[str]) -> int:
 
 
 def _open_streams() -> None:
-    """Standard streams that were closed before the start lead nowhere instead of being None."""
+    """Open /dev/null for each standard stream that was closed before the start."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  for the life of the process
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # As stderr does by itself: a name that is no UTF-8, or a terminal that knows no arrows, costs nobody the rest.
+        # As on stderr: a character that the terminal's encoding lacks is escaped instead of raising.
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _offer_screen() -> None:
-    """Let `zoea run` open the cockpit: the two fronts know nothing of each other, only this module knows both."""
+    """Let `zoea run` open the cockpit; only this module imports both `cli` and `tui`."""
     from zoea.cli import cockpit_start
 
     def start(options: RunOptions, where: Places) -> int:
         import gc
 
-        # Hardly anything of what is imported now is garbage: the cockpit looks for it again after its first paint.
+        # Importing creates little garbage; the cockpit enables collection again after its first paint.
         gc.disable()
         from zoea.tui.start import start
 
@@ -93,15 +92,15 @@ def _offer_screen() -> None:
 
 
 def _offer_browsers() -> None:
-    """Let `zoea serve` start a cockpit for each browser: a process, as Textual shows one app in each."""
+    """Tell `zoea serve` how to start the process that shows the cockpit to one browser."""
     from zoea.cli.commands import serve
 
-    # -P: what lies in the working directory is none of Zoea's modules.
+    # -P keeps modules of the working directory from shadowing Zoea's.
     serve.cockpit = (sys.executable, "-P", "-m", "zoea.tui.terminal.browser_driver")
 
 
 def as_text(error: ZoeaError) -> str:
-    """Title and what happened on the first line, what to do below."""
+    """Return title and cause on the first line, the hint on the second."""
     from zoea.text.control_characters import strip
 
     hint = f"  {strip(error.hint)}\n" if error.hint else ""

@@ -19,7 +19,7 @@ from zoea.settings.paths import Places
         ("--template t --provider p --model m", RunOptions(template="t", provider="p", model="m")),
     ],
 )
-def test_a_plain_line_means_what_the_option_parser_makes_of_it(line: str, options: RunOptions) -> None:
+def test_a_plain_line_gives_the_same_options_as_the_option_parser(line: str, options: RunOptions) -> None:
     assert cockpit_start.plain_options(line.split()) == options
 
 
@@ -27,11 +27,11 @@ def test_a_plain_line_means_what_the_option_parser_makes_of_it(line: str, option
     "line",
     ["--myses -1", "--myses 2001", "--myses five", "--myses", "--world venus", "--model --plain", "--plain", "x"],
 )
-def test_what_is_unusual_or_wrong_is_left_to_the_option_parser(line: str) -> None:
+def test_other_and_wrong_lines_are_left_to_the_option_parser(line: str) -> None:
     assert cockpit_start.plain_options(line.split()) is None
 
 
-def test_only_a_terminal_gets_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cockpit_opens_only_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[RunOptions] = []
 
     def show(options: RunOptions, where: Places) -> int:

@@ -37,7 +37,7 @@ COMMANDING = [
 
 class TestAlone:
     @pytest.mark.parametrize("arguments", COMMANDING)
-    def test_commanding_without_a_swarm_says_so_and_exits_5(self, zoea: Zoea, arguments: tuple[str, ...]) -> None:
+    def test_a_command_without_a_running_swarm_exits_5(self, zoea: Zoea, arguments: tuple[str, ...]) -> None:
         ran = zoea(*arguments)
         assert (ran.code, ran.out) == (5, "")
         assert ran.err.startswith("No running swarm: ")
@@ -49,20 +49,20 @@ class TestAlone:
         assert '"class": "NoRunningSwarm"' in ran.err
         assert '"hint"' in ran.err
 
-    def test_nothing_stored_is_an_empty_list(self, zoea: Zoea) -> None:
+    def test_an_empty_workspace_lists_no_myses(self, zoea: Zoea) -> None:
         assert zoea("list", "--json").json == []
-        assert "No mysis yet" in zoea("list").out
+        assert "There are no myses yet" in zoea("list").out
         assert zoea("approvals", "--json").json == []
-        assert zoea("undelete").out == "There is no deleted mysis\n"
+        assert zoea("undelete").out == "There are no deleted myses\n"
         assert zoea("grants").out == "Nothing is allowed for a whole template\n"
 
-    def test_showing_what_was_never_stored_exits_4(self, zoea: Zoea) -> None:
+    def test_showing_a_mysis_without_a_database_exits_4(self, zoea: Zoea) -> None:
         assert zoea("show", "alpha").code == 4
         assert zoea("log", "alpha").code == 4
 
 
 class TestBeside:
-    def test_a_mysis_is_made_listed_shown_stopped_started_and_deleted(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_mysis_is_created_listed_shown_stopped_started_and_deleted(self, zoea: Zoea, beside: OwnerThread) -> None:
         assert zoea("new", "alpha", "--idle", "--tag", "north").out == "alpha is idle\n"
         listed = zoea("list", "--json").json
         assert [(row["name"], row["state"], row["tags"]) for row in listed] == [("alpha", "idle", ["north"])]
@@ -83,7 +83,7 @@ class TestBeside:
         assert zoea("start", "--all").out == "alpha is running\nbeta is running\n"
         assert {row["state"] for row in zoea("stop", "--all", "--json").json} == {"stopped"}
 
-    def test_what_a_mysis_is_can_be_changed(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_stopped_mysis_can_be_configured(self, zoea: Zoea, beside: OwnerThread) -> None:
         zoea("new", "alpha", "--idle", "--tag", "north")
         wanted = ("--model", "small", "--tag", "south", "--set", "budget.mysis=9000")
         changed = zoea("configure", "alpha", *wanted, "--json")
@@ -91,7 +91,7 @@ class TestBeside:
         assert "small" in zoea("configure", "alpha", "--no-tags", "--set", "budget.mysis=").out
         assert zoea("configure", "alpha", "--set", "swarm.max_myses=3").code == 2
 
-    def test_naming_nobody_and_everybody_is_refused(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_start_and_stop_need_either_names_or_all(self, zoea: Zoea, beside: OwnerThread) -> None:
         assert zoea("start").code == 2
         assert zoea("stop", "alpha", "--all").code == 2
 
@@ -99,13 +99,13 @@ class TestBeside:
         zoea("new", "alpha")
         assert zoea("send", "alpha", "mine", "the", "belt").out.splitlines() == [
             "alpha  delivered (1)",
-            "what becomes of it: zoea receipt 1",
+            "zoea receipt 1 shows its status later",
         ]
         receipt = zoea("send", "alpha", "and sell", "--mode", "steer", "--json").json
         assert receipt["lines"][0]["status"] == "delivered"
         assert beside.swarm.said == [(COMMANDER, "alpha", "mine the belt"), (COMMANDER, "alpha", "and sell")]
 
-    def test_what_waits_is_withdrawn(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_waiting_message_is_withdrawn(self, zoea: Zoea, beside: OwnerThread) -> None:
         zoea("new", "alpha")
         zoea("hold")
         for text in ("mine", "sell"):
@@ -114,9 +114,9 @@ class TestBeside:
         assert zoea("withdraw", "2", "--json").json == {"withdrawn": [2]}
         assert (zoea("withdraw", "2").code, beside.swarm.waiting) == (2, {})
         for verb in ("withdraw", "approve", "revoke"):
-            assert "nothing has the number" in zoea(verb, str(2**63)).err
+            assert "there is no id" in zoea(verb, str(2**63)).err
 
-    def test_a_repeated_key_says_it_once(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_repeated_key_sends_one_message(self, zoea: Zoea, beside: OwnerThread) -> None:
         zoea("new", "alpha")
         for _ in range(2):
             zoea("send", "alpha", "mine", "--key", "k")
@@ -128,10 +128,10 @@ class TestBeside:
         zoea("send", "alpha", "-")
         assert beside.swarm.said[0][2] == "from a file\n"
 
-    def test_saying_nothing_is_refused(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_an_empty_message_is_refused(self, zoea: Zoea, beside: OwnerThread) -> None:
         assert zoea("broadcast").code == 2
 
-    def test_a_broadcast_says_who_was_skipped(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_broadcast_lists_the_skipped_myses(self, zoea: Zoea, beside: OwnerThread) -> None:
         for name in ("alpha", "beta"):
             zoea("new", name)
         zoea("stop", "beta")
@@ -186,19 +186,21 @@ class TestBeside:
         beside.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", "{}", 1, 2)
         assert zoea("deny", "4", "--json").json == {"approval": 4, "answer": "denied"}
 
-    def test_the_swarm_is_ended_with_its_owner(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_stop_swarm_ends_the_owner(self, zoea: Zoea, beside: OwnerThread) -> None:
         assert zoea("stop", "--swarm").code == 0
         beside.thread.join(timeout=10)
         assert not beside.thread.is_alive()
 
-    def test_deleting_asks_first(self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_delete_asks_for_confirmation(
+        self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         zoea("new", "alpha")
         monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
         assert zoea("delete", "alpha").code == 2
         monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
         assert "is deleted" in zoea("delete", "alpha").out
 
-    def test_what_an_agent_is_called_cannot_move_the_cursor(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_control_characters_in_a_name_are_removed(self, zoea: Zoea, beside: OwnerThread) -> None:
         beside.do(beside.swarm.create("evil\x1b[2Jname"))
         assert "\x1b" not in zoea("list").out + zoea("show", "#1").out
 
@@ -208,7 +210,7 @@ class TestWords:
         for arguments in ((), ("--help",), ("help",)):
             assert all(f"  {name} " in zoea(*arguments).out for name in COMMANDS)
 
-    def test_a_command_explains_itself(self, zoea: Zoea) -> None:
+    def test_every_command_has_a_help_text(self, zoea: Zoea) -> None:
         ran = zoea("help", "send")
         assert ran.code == 0
         assert ran.out.startswith("Usage: zoea send")
@@ -226,7 +228,7 @@ class TestWords:
         assert "--jason" in ran.err
         assert "zoea list --help" in ran.err
 
-    def test_the_version_is_told(
+    def test_the_version_is_printed(
         self, zoea: Zoea, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert zoea("--version").out.startswith("zoea ")
@@ -250,12 +252,12 @@ class TestWords:
         assert __main__.as_text(ZoeaError("it\x1b[2J broke", hint="Mend it.")) == "Zoea failed: it broke\n  Mend it.\n"
         assert __main__.as_text(ZoeaError("it broke", title="Oh")) == "Oh: it broke\n"
 
-    def test_a_state_is_what_words_say(self) -> None:
+    def test_a_held_mysis_is_marked_in_its_state(self) -> None:
         assert {state.value for state in MysisState} == {"idle", "running", "stopped", "errored"}
 
 
-def test_an_empty_name_makes_nobody(zoea: Zoea) -> None:
+def test_an_empty_name_creates_no_mysis(zoea: Zoea) -> None:
     for name in ("", "  "):
         ran = zoea("new", name)
         assert ran.code == 2
-        assert "names nobody" in ran.err
+        assert "the name is empty" in ran.err

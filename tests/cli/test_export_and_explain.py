@@ -31,9 +31,7 @@ async def played() -> None:
         path.replace(where)
 
 
-def test_a_conversation_goes_to_stdout_or_to_a_file_that_is_never_written_over(
-    zoea: Zoea, played: None, tmp_path: Path
-) -> None:
+def test_a_conversation_is_exported_to_stdout_or_to_a_new_file(zoea: Zoea, played: None, tmp_path: Path) -> None:
     assert "Mine iron" in zoea("export", "ALPHA").out
     assert "\x1b" not in zoea("export", "alpha", "--format", "html").out
     lines = zoea("export", "alpha", "-f", "jsonl").out.splitlines()
@@ -46,13 +44,13 @@ def test_a_conversation_goes_to_stdout_or_to_a_file_that_is_never_written_over(
     assert zoea("export", "alpha", "-o", str(file), "--force").out.startswith("1 turn of alpha")
 
 
-def test_an_export_that_cannot_be_says_why(zoea: Zoea, played: None) -> None:
+def test_a_refused_export_names_the_reason(zoea: Zoea, played: None) -> None:
     assert zoea("export", "nobody").code == 6
     assert zoea("export", "alpha", "--json").code == 2
     assert zoea("export", "alpha", "--format", "pdf").code == 2
 
 
-def test_a_request_is_explained_the_newest_or_the_one_that_was_asked_for(zoea: Zoea, played: None) -> None:
+def test_explain_shows_the_newest_or_the_given_request(zoea: Zoea, played: None) -> None:
     newest = zoea("explain", "alpha").out
     assert "Request 2 of alpha, turn 1, its request 2" in newest
     assert newest.splitlines()[0].rstrip(":") == newest.splitlines()[0].strip(), "a request without a model names none"
@@ -63,7 +61,7 @@ def test_a_request_is_explained_the_newest_or_the_one_that_was_asked_for(zoea: Z
     assert "Mine iron" not in json.dumps(first)
 
 
-def test_an_explanation_that_cannot_be_says_why(zoea: Zoea, played: None) -> None:
-    assert "one of beta's" in zoea("explain", "alpha", "3").err
+def test_a_refused_explain_names_the_reason(zoea: Zoea, played: None) -> None:
+    assert "belongs to beta" in zoea("explain", "alpha", "3").err
     assert zoea("explain", "alpha", "99").code == 2
     assert zoea("explain", "nobody").code == 6

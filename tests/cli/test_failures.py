@@ -48,7 +48,7 @@ def stored() -> None:
 
 
 @pytest.mark.usefixtures("stored")
-def test_what_no_row_can_be_called_is_not_there(zoea: Zoea, tmp_path: Path) -> None:
+def test_ids_outside_the_range_of_row_ids_are_refused(zoea: Zoea, tmp_path: Path) -> None:
     for arguments in (
         ("show", NO_UTF8),
         ("log", NO_UTF8),
@@ -67,15 +67,13 @@ def test_what_no_row_can_be_called_is_not_there(zoea: Zoea, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("stored")
-def test_a_path_that_is_no_utf8_stands_in_json_that_is(zoea: Zoea, tmp_path: Path) -> None:
+def test_a_path_that_is_not_utf8_is_written_as_valid_json(zoea: Zoea, tmp_path: Path) -> None:
     ran = zoea("export", "alpha", "-o", os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md"), "--json")
     assert ran.code == 0
     assert ran.json["path"].endswith("/\ufffd.md")
 
 
-def test_deleting_asks_nobody_where_a_machine_reads(
-    zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_delete_with_json_needs_yes(zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     zoea("new", "alpha")
     ran = zoea("delete", "alpha", "--json")
@@ -84,7 +82,7 @@ def test_deleting_asks_nobody_where_a_machine_reads(
     assert zoea("delete", "alpha").out.strip() == "alpha (#1) is deleted"  # the question was on stderr
 
 
-def test_no_notice_stands_beside_an_error_in_json(
+def test_json_errors_come_without_progress_lines(
     zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "AFTER_S", 0.0)
@@ -102,11 +100,11 @@ def test_a_providers_failure_has_its_exit_code_over_the_socket_too() -> None:
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "[1e999]", "[" * 5000])
-def test_a_setting_that_no_wire_carries_is_text(value: str) -> None:
+def test_a_value_that_json_cannot_hold_is_read_as_text(value: str) -> None:
     assert parse_settings(f"nudge.idle_interval={value}") == {"nudge.idle_interval": value}
 
 
-def test_a_world_that_can_have_no_file_says_so(tmp_path: Path) -> None:
+def test_a_world_whose_file_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(WorldError, match="cannot be used"):
         Record(tmp_path / "file" / "reef.db")
@@ -115,7 +113,7 @@ def test_a_world_that_can_have_no_file_says_so(tmp_path: Path) -> None:
         Record(tmp_path / "reef.db")
 
 
-def test_what_the_terminal_cannot_write_costs_nobody_the_rest() -> None:
+def test_a_character_unknown_to_the_terminal_is_escaped() -> None:
     code = "import sys; from zoea.__main__ import _open_streams as o; o(); print('\\u2699 \\udcff', end='')"
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONIOENCODING": "latin-1"}, capture_output=True, check=True
@@ -123,14 +121,14 @@ def test_what_the_terminal_cannot_write_costs_nobody_the_rest() -> None:
     assert done.stdout == b"\\u2699 \\udcff"
 
 
-def test_a_word_that_is_no_setting_is_refused() -> None:
+def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(UsageError):
         parse_settings("nudge")
 
 
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize("arguments", [["undelete"], ["show", "alpha"], ["export", "alpha"], ["list"]])
-def test_a_reader_that_has_what_it_wants_is_no_failure(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_closes_the_pipe_is_no_error(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "w") as out:
@@ -140,14 +138,14 @@ def test_a_reader_that_has_what_it_wants_is_no_failure(arguments: list[str], mon
 
 
 @pytest.mark.parametrize("value", [1e308, "1e30", "99999999999999999h", 1_000_000_001])
-def test_no_duration_is_longer_than_a_clock_can_count(value: object) -> None:
+def test_a_duration_too_long_for_the_clock_is_refused(value: object) -> None:
     durations: TypeAdapter[float] = TypeAdapter(Seconds)
     assert durations.validate_python(1_000_000_000) == 1e9
     with pytest.raises(ValidationError, match="less than or equal to 1000000000"):
         durations.validate_python(value)
 
 
-def test_a_damaged_world_is_said_and_not_scored(zoea: Zoea, tmp_path: Path) -> None:
+def test_the_score_of_a_damaged_world_is_an_error(zoea: Zoea, tmp_path: Path) -> None:
     for content in (b"x" * 5000, b""):
         (tmp_path / "reef.db").write_bytes(content)
         ran = zoea("world", "score", "--data", str(tmp_path), "--json")
@@ -161,5 +159,5 @@ def test_a_damaged_world_is_said_and_not_scored(zoea: Zoea, tmp_path: Path) -> N
         Record(tmp_path / "kept" / "reef.db")
 
 
-def test_a_browser_cannot_be_sent_to_no_address(zoea: Zoea) -> None:
+def test_serve_refuses_an_empty_address(zoea: Zoea) -> None:
     assert zoea("serve", "--host", "").code == 2

@@ -13,7 +13,7 @@ from tests.fakes.owner import OwnerThread
 from zoea.cli.commands.imports import _Shown
 
 
-def test_a_nova_database_comes_in_goes_out_and_comes_in_elsewhere(
+def test_a_nova_database_survives_import_export_and_import(
     zoea: Zoea, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = nova_database(tmp_path / "nova.db")
@@ -37,7 +37,7 @@ def test_a_nova_database_comes_in_goes_out_and_comes_in_elsewhere(
     assert zoea("export", "--all", "--format", "html").out.count("</html>") == 1
     assert zoea("export", "--all", "-f", "html", "-o", f"{tmp_path / 'pages'}/").code == 0
     assert sorted(one.name for one in (tmp_path / "pages").iterdir()) == ["Beta-2-2.html", "alpha-1.html"]
-    assert "cannot be made" in zoea("export", "--all", "-o", f"{file}/").err
+    assert "cannot create" in zoea("export", "--all", "-o", f"{file}/").err
 
     monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path / "elsewhere"))
     (report,) = zoea("import", str(file), "--json").json
@@ -50,33 +50,33 @@ def test_a_nova_database_comes_in_goes_out_and_comes_in_elsewhere(
     assert "cut off" in json.loads(broken.err)["error"]["what"]
 
 
-def test_what_cannot_be_asked_is_said(zoea: Zoea, tmp_path: Path) -> None:
+def test_wrong_import_arguments_are_refused(zoea: Zoea, tmp_path: Path) -> None:
     assert "name one database" in zoea("import", "nova").err
     assert "for zoea import nova" in zoea("import", "x.jsonl", "--model", "m").err
     assert "no .jsonl file" in zoea("import", str(tmp_path)).err
     assert zoea("import", "nova", str(tmp_path / "none.db")).code == 2
     (tmp_path / "text.db").write_text("no")
     assert zoea("import", "nova", str(tmp_path / "text.db")).code == 4
-    assert "say whose" in zoea("export").err
-    assert "say whose" in zoea("export", "alpha", "--all").err
+    assert "name one mysis" in zoea("export").err
+    assert "name one mysis" in zoea("export", "alpha", "--all").err
     nova_database(tmp_path / "empty.db", [])
     assert "imported alpha: 0 turns" in zoea("import", "nova", str(tmp_path / "empty.db")).out
 
 
-def test_an_export_of_nobody_says_so(zoea: Zoea, tmp_path: Path) -> None:
+def test_an_export_without_myses_is_refused(zoea: Zoea, tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text('{"kind": "swarm", "version": 1, "myses": 0}\n')
     assert "There was no mysis in it" in zoea("import", str(tmp_path / "none.jsonl")).out
-    assert "there is no mysis" in zoea("export", "--all").err
+    assert "there are no myses" in zoea("export", "--all").err
 
 
-def test_beside_a_running_swarm_nothing_is_imported(zoea: Zoea, beside: OwnerThread, tmp_path: Path) -> None:
+def test_import_is_refused_while_a_swarm_runs(zoea: Zoea, beside: OwnerThread, tmp_path: Path) -> None:
     ran = zoea("import", "nova", str(nova_database(tmp_path / "nova.db")))
     assert ran.code == 5
     assert "is running this workspace" in ran.err
     assert "zoea stop --swarm" in ran.err
 
 
-def test_what_takes_longer_than_a_moment_says_how_far_it_is() -> None:
+def test_a_long_import_reports_its_progress() -> None:
     now = 0.0
     said: list[str] = []
     shown = _Shown(said.append, lambda: now)

@@ -31,7 +31,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_an_empty_shelf_says_how_to_fill_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_of_local_models_says_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert "zoea local add FILE.gguf" in said(capsys, "list")
     assert json.loads(said(capsys, "list", "--json")) == []
 
@@ -46,16 +46,14 @@ def test_an_added_file_is_linked_named_and_listed(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_a_relative_path_and_a_name_of_ones_own_are_taken(
+def test_a_model_is_added_by_relative_path_and_given_name(
     capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file.parent)
     assert json.loads(said(capsys, "add", "Tiny.gguf", "--name", "mine", "--json"))["path"] == str(file)
 
 
-def test_the_data_directory_is_made_closed_to_others(
-    capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path
-) -> None:
+def test_the_data_directory_is_created_private(capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path) -> None:
     said(capsys, "add", str(file))
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
@@ -73,7 +71,7 @@ def test_a_removed_link_says_that_its_file_stays(capsys: pytest.CaptureFixture[s
     assert file.exists()
 
 
-def test_a_removed_model_of_the_shelf_is_deleted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_removing_a_fetched_model_deletes_its_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
         out.write(GGUF)
     assert "tiny is deleted (1.0 kB freed)" in said(capsys, "remove", "tiny")
@@ -84,10 +82,10 @@ def test_removing_can_answer_in_json(capsys: pytest.CaptureFixture[str], file: P
     assert json.loads(said(capsys, "remove", "tiny", "--json"))["name"] == "tiny"
 
 
-def test_a_model_whose_file_is_gone_is_listed_as_gone(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_a_model_whose_file_is_missing_is_listed_as_missing(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     said(capsys, "add", str(file))
     file.unlink()
-    assert f"missing  gone: {file}" in said(capsys, "list")
+    assert f"missing  missing: {file}" in said(capsys, "list")
 
 
 def test_an_unknown_model_is_a_usage_error() -> None:
@@ -95,7 +93,7 @@ def test_an_unknown_model_is_a_usage_error() -> None:
         run(["local", "remove", "nothing"])
 
 
-def test_a_workspace_has_a_shelf_of_its_own(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+def test_each_workspace_has_its_own_models(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     said(capsys, "add", str(file), "--workspace", "lab")
     assert json.loads(said(capsys, "list", "--json")) == []
     assert json.loads(said(capsys, "list", "--json", "-w", "lab"))[0]["name"] == "tiny"
@@ -117,7 +115,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("fetched")
-def test_fetching_says_its_size_its_weakness_and_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetch_reports_size_limits_and_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["local", "fetch", "smollm2"]) == 0
     captured = capsys.readouterr()
     assert "92.9 MB to download, 98.4 MB on disk" in captured.out
@@ -126,7 +124,7 @@ def test_fetching_says_its_size_its_weakness_and_its_steps(capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("fetched")
-def test_fetching_for_machines_says_only_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetch_with_json_writes_only_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["local", "fetch", "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["name"] == "smollm2"
@@ -134,9 +132,7 @@ def test_fetching_for_machines_says_only_json(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("fetched")
-def test_on_a_terminal_fetching_draws_a_bar(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_shows_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     assert run(["local", "fetch"]) == 0

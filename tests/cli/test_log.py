@@ -39,26 +39,26 @@ class TestText:
             (memory(Role.TOOL, "x", tool_name="mine", is_error=True), "⚙ mine (failed)"),
         ],
     )
-    def test_each_memory_says_who_and_when(self, shown: Memory, who: str) -> None:
+    def test_each_memory_shows_sender_and_time(self, shown: Memory, who: str) -> None:
         head, said = memory_text(shown, verbose=False).splitlines()
         assert head.endswith(f"  turn 3  {who}")
         assert said == "    x"
 
-    def test_calls_stand_below_what_was_said(self) -> None:
+    def test_tool_calls_are_listed_below_the_text(self) -> None:
         text = memory_text(memory(Role.ASSISTANT, "", calls=(CALL,)), verbose=False)
         assert text.splitlines()[1:] == ['    ⚙ mine({"belt":"b2"})']
 
-    def test_a_long_result_is_cut_unless_asked_for(self) -> None:
+    def test_a_long_result_is_cut_unless_verbose(self) -> None:
         long = memory(Role.TOOL, "y" * 5_000, tool_name="get_map")
         assert "4,400 more characters; --verbose shows them" in memory_text(long, verbose=False)
         assert "y" * 5_000 in memory_text(long, verbose=True)
 
-    def test_what_was_reasoned_is_shown_when_asked_for(self) -> None:
+    def test_reasoning_is_shown_when_verbose(self) -> None:
         thought = memory(Role.ASSISTANT, "x", reasoning="hm")
         assert "(hm)" in memory_text(thought, verbose=True)
         assert "(hm)" not in memory_text(thought, verbose=False)
 
-    def test_nothing_that_was_said_moves_the_cursor(self) -> None:
+    def test_control_characters_in_messages_are_removed(self) -> None:
         assert "\x1b" not in memory_text(memory(Role.USER, "a\x1b[2Jb", label="[\x1b]0;x\x07]"), verbose=True)
 
 
@@ -78,7 +78,7 @@ class TestStored:
 
         asyncio.run(talk())
 
-    def test_it_is_read_without_a_swarm(self, zoea: Zoea) -> None:
+    def test_the_log_is_read_without_a_running_swarm(self, zoea: Zoea) -> None:
         ran = zoea("log", "ALPHA")
         assert ran.code == 0
         assert "    Mine the belt" in ran.out
@@ -93,32 +93,32 @@ class TestStored:
         assert [line["role"] for line in lines][:1] == ["user"]
         assert all({"id", "turn_number", "seq", "content", "calls"} <= line.keys() for line in lines)
 
-    def test_what_became_of_a_message_is_read_again(self, zoea: Zoea) -> None:
+    def test_a_receipt_is_read_from_the_database(self, zoea: Zoea) -> None:
         assert zoea("receipt", "1").out == "alpha  answered\n"
         (line,) = zoea("receipt", "2", "--json").json["lines"]
         assert (line["mysis"], line["status"], line["delivery_id"]) == ("alpha", "delivered", 2)
         nothing = zoea("receipt", "7")
         assert (nothing.code, "there is no message 7" in nothing.err) == (2, True)
-        assert "nothing has the number" in zoea("receipt", "0").err
+        assert "there is no id" in zoea("receipt", "0").err
 
-    def test_nobody_has_no_log(self, zoea: Zoea) -> None:
+    def test_the_log_of_an_unknown_mysis_is_an_error(self, zoea: Zoea) -> None:
         assert zoea("log", "nobody").code == 6
 
-    def test_show_and_list_read_what_is_stored(self, zoea: Zoea) -> None:
+    def test_show_and_list_read_the_database(self, zoea: Zoea) -> None:
         assert "state     idle: Zoea was closed" in zoea("show", "alpha").out
         assert "alpha" in zoea("list").out
         assert zoea("list", "--workspace", "north", "--json").json == []
 
 
 class TestDeleted:
-    def test_whom_undelete_can_bring_back_is_listed_and_found_by_name(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_deleted_myses_are_listed_and_restored_by_name(self, zoea: Zoea, beside: OwnerThread) -> None:
         asyncio.run(_deleted("alpha", "beta", "alpha"))
         assert [row["id"] for row in zoea("undelete", "--json").json] == [3, 2, 1]
         assert zoea("undelete").out.splitlines()[1].startswith("#2  beta  deleted ")
         beside.do(_gone(beside.swarm, "x", "beta"))
         assert zoea("undelete", "BETA").out == "beta is stopped\n"
         twice = zoea("undelete", "alpha")
-        assert (twice.code, "Say which: #3, #1." in twice.err) == (2, True)
+        assert (twice.code, "Give one of these ids: #3, #1." in twice.err) == (2, True)
         assert "`zoea undelete` lists them" in zoea("undelete", "gamma").err
 
 
@@ -143,7 +143,7 @@ async def _deleted(*names: str) -> None:
 
 
 class TestWaiting:
-    def test_an_owner_that_is_just_opening_is_waited_for_and_it_is_said(
+    def test_a_command_waits_for_an_opening_owner_and_reports_it(
         self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(notices, "AFTER_S", 0.0)
@@ -155,7 +155,7 @@ class TestWaiting:
         assert ran.code == 6
         assert ran.err.startswith("zoea: waiting for the running swarm\n")
 
-    def test_an_owner_that_never_answers_is_given_up(
+    def test_a_command_gives_up_on_an_owner_that_never_answers(
         self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(run_options, "OPENING_S", 0.1)

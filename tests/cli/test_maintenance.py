@@ -22,7 +22,7 @@ def where() -> Places:
     return found
 
 
-def test_a_database_is_checked_and_mended(zoea: Zoea, where: Places) -> None:
+def test_doctor_checks_and_rebuilds_the_database(zoea: Zoea, where: Places) -> None:
     good = zoea("doctor")
     assert good.code == 0
     assert "search            good" in good.out
@@ -35,7 +35,7 @@ def test_a_database_is_checked_and_mended(zoea: Zoea, where: Places) -> None:
     assert zoea("doctor", "--rebuild", "--json").json["is_good"] is True
 
 
-def test_a_vacuum_says_what_it_gave_back(zoea: Zoea, where: Places) -> None:
+def test_vacuum_reports_the_size_before_and_after(zoea: Zoea, where: Places) -> None:
     (where.data / "blobs" / "00").mkdir(parents=True)
     (where.data / "blobs" / "00" / "00ff.zst").write_bytes(b"")
     assert "1 in `blobs` belong to no blob" in zoea("doctor").out
@@ -43,14 +43,14 @@ def test_a_vacuum_says_what_it_gave_back(zoea: Zoea, where: Places) -> None:
     (where.data / "blobs" / "00" / "00ff.zst").write_bytes(b"")
     out = zoea("vacuum").out
     assert "MB now" in out
-    assert "1 unused files are gone" in out
+    assert "1 unused files were deleted" in out
 
 
-def test_progress_is_for_those_who_watch(zoea: Zoea, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_written_to_a_terminal_only(zoea: Zoea, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert "Looking at the search indexes" in zoea("doctor").err
+    assert "Checking the search indexes" in zoea("doctor").err
 
 
-def test_without_a_database_there_is_nothing_to_check(zoea: Zoea) -> None:
+def test_doctor_without_a_database_is_an_error(zoea: Zoea) -> None:
     assert zoea("doctor").code == 4
     assert zoea("vacuum").code == 4

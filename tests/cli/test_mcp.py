@@ -14,7 +14,7 @@ def tokens() -> Tokens:
     return Tokens(Credentials(places().credentials))
 
 
-def test_a_token_is_shown_once_and_listed_without_itself(zoea: Zoea) -> None:
+def test_a_token_is_shown_once_and_never_listed(zoea: Zoea) -> None:
     made = zoea("mcp", "token", "new", "claude")
     token = made.out.strip()
     client = tokens().client_of(token)
@@ -27,16 +27,16 @@ def test_a_token_is_shown_once_and_listed_without_itself(zoea: Zoea) -> None:
     assert zoea("mcp", "token", "list", "--json").json[0]["name"] == "claude"
 
 
-def test_a_commanding_token_is_asked_for(zoea: Zoea) -> None:
+def test_a_token_gets_the_command_scope_on_request(zoea: Zoea) -> None:
     made = zoea("mcp", "token", "new", "codex", "--scope", "command", "--json").json
     client = tokens().client_of(made["token"])
     assert client is not None
     assert client.may_command
 
 
-def test_a_revoked_token_is_gone(zoea: Zoea) -> None:
+def test_a_revoked_token_is_removed(zoea: Zoea) -> None:
     token = zoea("mcp", "token", "new", "claude").out.strip()
-    assert "no longer" in zoea("mcp", "token", "revoke", "claude").out
+    assert "The token of claude is revoked" in zoea("mcp", "token", "revoke", "claude").out
     assert tokens().client_of(token) is None
     again = zoea("mcp", "token", "revoke", "claude")
     assert (again.code, "no token claude" in again.err) == (2, True)
@@ -53,17 +53,17 @@ def test_an_entry_is_shown_and_nothing_is_written(zoea: Zoea) -> None:
     assert zoea("mcp", "install", "--client", "cursor", "--json").json["client"] == "cursor"
 
 
-def test_an_entry_is_written_where_the_client_looks(zoea: Zoea) -> None:
+def test_an_entry_is_written_to_the_clients_file(zoea: Zoea) -> None:
     file = Path.home() / ".cursor" / "mcp.json"
     first = zoea("mcp", "install", "--client", "cursor", "--write")
     assert "Restart Cursor" in first.out
     second = zoea("mcp", "install", "--client", "cursor", "--write", "--scope", "command")
-    assert "What stood there before" in second.out
+    assert "The former contents are in" in second.out
     assert json.loads(file.read_text())["mcpServers"]["zoea"]["args"][-1] == "command"
     assert zoea("mcp", "install", "--client", "cursor", "--write", "--json").json["backup"]
 
 
-def test_a_client_that_is_not_known_is_an_error(zoea: Zoea) -> None:
+def test_an_unknown_client_is_an_error(zoea: Zoea) -> None:
     ran = zoea("mcp", "install", "--client", "emacs")
     assert ran.code == 2
     assert "claude-desktop" in ran.err

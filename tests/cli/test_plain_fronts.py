@@ -1,4 +1,4 @@
-"""What the plain and the JSON front show, and what a person can type beside them."""
+"""The output of the plain and the JSON front, and the commands typed beside them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import plain_fronts, typed_commands
-from zoea.cli.plain_fronts import JsonFront, PlainFront, gapless
+from zoea.cli.plain_fronts import JsonFront, PlainFront, events_without_gaps
 from zoea.cli.terminal_rows import details, one_line, provider_label, receipt_line, table
-from zoea.cli.typed_commands import Parting, converse, lines_of, obey
+from zoea.cli.typed_commands import ExitChoice, read_commands, read_lines, run_typed_command
 from zoea.model.enums import MysisState
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, Failure, Lagged, ReceiptLine
@@ -36,28 +36,25 @@ async def shown(
     front: plain_fronts.Front, swarm: FakeSwarm, lines: int, capsys: pytest.CaptureFixture[str]
 ) -> list[str]:
     """The first lines that a front writes of what the swarm has stored."""
-    showing = asyncio.create_task(front.show(swarm, 0))
-    wrote = ""
+    written = asyncio.Semaphore(0)
+    task = asyncio.create_task(front.show(swarm, 0, lambda _event: written.release()))
     async with asyncio.timeout(PATIENCE_S):
-        while wrote.count("\n") < lines:
-            await asyncio.sleep(0.001)
-            wrote += capsys.readouterr().out
-    showing.cancel()
-    return wrote.splitlines()
+        for _ in range(lines):
+            await written.acquire()
+    task.cancel()
+    return capsys.readouterr().out.splitlines()
 
 
-class Scripted(FakeSwarm):
-    """A swarm whose events are given."""
+class ScriptedSwarm(FakeSwarm):
+    """A swarm with given events: each subscription ends after a `Lagged`, as a real one does."""
 
-    def __init__(self, *facts: Event | Lagged) -> None:
+    def __init__(self, *events: Event | Lagged) -> None:
         super().__init__()
-        self.facts = list(facts)
+        self.scripted = list(events)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        while self.facts:
-            yield self.facts.pop(0)
-        if after < 3:
-            return
+        while self.scripted:
+            yield self.scripted.pop(0)
         await asyncio.Event().wait()
 
 
@@ -88,33 +85,34 @@ class TestPlain:
             ("new.fact", 9, {"a": 1}, "#9            new.fact a=1"),
         ],
     )
-    async def test_an_event_is_a_line_for_people(
+    async def test_each_event_is_one_readable_line(
         self,
-        swarm: FakeSwarm,
         capsys: pytest.CaptureFixture[str],
         kind: str,
         mysis_id: int | None,
         data: dict[str, Any],
         line: str,
     ) -> None:
-        swarm._events[:] = [Event(1, kind, mysis_id, data, 1_700_000_000_000_000)]
+        swarm = ScriptedSwarm(Event(1, kind, mysis_id, data, 1_700_000_000_000_000))
+        await swarm.create("alpha")
         (wrote,) = await shown(PlainFront(Path("x")), swarm, 1, capsys)
         assert wrote[2] == wrote[5] == ":"
         assert wrote[10:].startswith(line)
         assert "\x1b" not in wrote
 
-    async def test_a_text_that_cannot_be_read_holds_nothing_up(
-        self, swarm: FakeSwarm, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    async def test_an_unreadable_text_becomes_a_note(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(_database: Path, _event: Event) -> str:
             raise StoreError("busy")
 
         monkeypatch.setattr(plain_fronts, "read_event_text", broken)
-        swarm._events[:] = [Event(1, "turn.ended", 1, {"turn": 1, "outcome": "answered"})]
+        swarm = ScriptedSwarm(Event(1, "turn.ended", 1, {"turn": 1, "outcome": "answered"}))
+        await swarm.create("alpha")
         (wrote,) = await shown(PlainFront(Path("x")), swarm, 1, capsys)
         assert "cannot be read now" in wrote
 
-    async def test_the_summary_is_a_line_for_each(self, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_the_summary_has_one_line_per_mysis(self, capsys: pytest.CaptureFixture[str]) -> None:
         row = {"name": "alpha", "turns": 1, "tool_calls": 2, "errors": 0, "tokens": 12345}
         front = PlainFront(Path("x"))
         await front.summary([row | {"credits_earned": 1200}, row | {"credits_earned": None}])
@@ -124,7 +122,7 @@ class TestPlain:
 
 
 class TestJson:
-    async def test_an_event_is_one_object_a_line(self, swarm: FakeSwarm, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_each_event_is_one_json_line(self, swarm: FakeSwarm, capsys: pytest.CaptureFixture[str]) -> None:
         front = JsonFront()
         (line,) = await shown(front, swarm, 1, capsys)
         assert json.loads(line) == {
@@ -137,10 +135,10 @@ class TestJson:
         await front.say("not for machines")
         assert capsys.readouterr().out == ""
 
-    async def test_a_reader_that_lagged_goes_on_without_a_gap(self) -> None:
-        swarm = Scripted(Event(1, "a", None), Lagged(1), Event(2, "b", None), Event(3, "c", None))
+    async def test_a_lagging_reader_misses_no_event(self) -> None:
+        swarm = ScriptedSwarm(Event(1, "a", None), Lagged(1), Event(2, "b", None), Event(3, "c", None))
         seen = []
-        async for event in gapless(swarm, 0):
+        async for event in events_without_gaps(swarm, 0):
             seen.append(event.id)
             if event.id == 3:
                 break
@@ -148,7 +146,7 @@ class TestJson:
 
 
 class TestWriting:
-    def test_a_terminal_that_was_closed_is_written_to_no_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_output_is_redirected_after_the_terminal_was_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         gone: list[bool] = []
 
         class Closed(io.StringIO):
@@ -157,21 +155,21 @@ class TestWriting:
 
         monkeypatch.setattr("sys.stdout", Closed())
         monkeypatch.setattr(plain_fronts, "detach_terminal", lambda: gone.append(True))
-        plain_fronts._write("x")
+        plain_fronts.write_text("x")
         assert gone == [True]
 
-    def test_any_other_trouble_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_other_write_errors_are_raised(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Full(io.StringIO):
             def write(self, _text: str) -> int:
                 raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("sys.stdout", Full())
         with pytest.raises(OSError, match="No space"):
-            plain_fronts._write("x")
+            plain_fronts.write_text("x")
 
 
 @pytest.mark.parametrize(("status", "said"), [("started", "a  started (4)"), ("skipped", "a  skipped: stopped")])
-def test_a_receipt_numbers_what_may_still_wait(status: str, said: str) -> None:
+def test_a_receipt_shows_delivery_ids_of_waiting_messages(status: str, said: str) -> None:
     reason = "stopped" if status == "skipped" else ""
     assert receipt_line(ReceiptLine("a", status, reason, delivery_id=4)) == said
 
@@ -183,9 +181,9 @@ class TestTyping:
             ("send alpha mine the belt", "alpha  delivered (1)"),
             ('send "alpha" mine', "alpha  delivered (1)"),
             ("send nobody mine", "No such mysis: no mysis 'nobody'. `zoea list` shows them"),
-            ("send", "Cannot do that: say to whom: send NAME TEXT"),
+            ("send", "Cannot do that: the name is missing: send NAME TEXT"),
             ("withdraw 7", "Cannot do that: delivery 7 is not pending"),
-            ("withdraw it", "Cannot do that: say which, by its number: withdraw ID"),
+            ("withdraw it", "Cannot do that: the id is missing or not a number: withdraw ID"),
             ("broadcast meet", "delivered to 1 of 1"),
             ("stop alpha", "alpha is stopped"),
             ("start alpha", "Not in this state: mysis already running"),
@@ -197,34 +195,36 @@ class TestTyping:
             ("dance", "There is no command 'dance'; help lists them"),
         ],
     )
-    async def test_a_line_is_obeyed_or_answered(self, swarm: FakeSwarm, line: str, answer: str) -> None:
-        assert await obey(swarm, line) == answer
+    async def test_a_typed_line_is_run_or_answered_with_an_error(
+        self, swarm: FakeSwarm, line: str, answer: str
+    ) -> None:
+        assert await run_typed_command(swarm, line) == answer
 
     async def test_a_stopped_mysis_is_started(self, swarm: FakeSwarm) -> None:
-        await obey(swarm, "stop alpha")
-        assert await obey(swarm, "start alpha") == "alpha is running"
+        await run_typed_command(swarm, "stop alpha")
+        assert await run_typed_command(swarm, "start alpha") == "alpha is running"
 
-    async def test_a_name_with_spaces_goes_in_quotes(self, swarm: FakeSwarm) -> None:
+    async def test_a_name_with_spaces_is_quoted(self, swarm: FakeSwarm) -> None:
         await swarm.create("beta two")
-        assert await obey(swarm, "send 'beta two' hello there") == "beta two  delivered (1)"
+        assert await run_typed_command(swarm, "send 'beta two' hello there") == "beta two  delivered (1)"
         assert swarm.said[-1][2] == "hello there"
 
-    async def test_list_is_the_table(self, swarm: FakeSwarm) -> None:
-        assert (await obey(swarm, "list")).splitlines()[1].startswith("alpha")
+    async def test_list_prints_the_table(self, swarm: FakeSwarm) -> None:
+        assert (await run_typed_command(swarm, "list")).splitlines()[1].startswith("alpha")
 
     @pytest.mark.parametrize(
         ("typed", "is_owner", "parting"),
         [
-            (b"quit\nyes\n", True, Parting.QUIT),
-            (b"quit\nno\nquit\nstop\n", True, Parting.QUIT),
-            (b"quit\nleave\n", True, Parting.LEAVE),
-            (b"leave\n", True, Parting.LEAVE),
-            (b"\nlist\nquit\n", False, Parting.QUIT),
-            (b"", False, Parting.QUIT),
+            (b"quit\nyes\n", True, ExitChoice.QUIT),
+            (b"quit\nno\nquit\nstop\n", True, ExitChoice.QUIT),
+            (b"quit\nleave\n", True, ExitChoice.LEAVE),
+            (b"leave\n", True, ExitChoice.LEAVE),
+            (b"\nlist\nquit\n", False, ExitChoice.QUIT),
+            (b"", False, ExitChoice.QUIT),
         ],
     )
-    async def test_an_owner_is_asked_before_it_ends(
-        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch, typed: bytes, is_owner: bool, parting: Parting
+    async def test_quit_asks_the_owner_for_confirmation(
+        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch, typed: bytes, is_owner: bool, parting: ExitChoice
     ) -> None:
         heard: list[str] = []
 
@@ -237,13 +237,13 @@ class TestTyping:
         with os.fdopen(reading) as stdin:
             monkeypatch.setattr("sys.stdin", stdin)
             async with asyncio.timeout(PATIENCE_S):
-                assert await converse(swarm, say, is_owner=is_owner) is parting
+                assert await read_commands(swarm, say, is_owner=is_owner) is parting
         assert (b"no" in typed) == ("The swarm goes on" in heard)
 
-    async def test_a_line_may_come_in_pieces_and_without_its_end(self) -> None:
+    async def test_lines_are_joined_from_pieces(self) -> None:
         reading, writing = os.pipe()
         os.write(writing, b"first\nsec")
-        lines = lines_of(reading)
+        lines = read_lines(reading)
         assert await anext(lines) == "first"
         os.write(writing, b"ond")
         os.close(writing)
@@ -252,7 +252,7 @@ class TestTyping:
 
 
 class TestRows:
-    async def test_a_failure_is_shown_with_what_to_do(self, swarm: FakeSwarm) -> None:
+    async def test_details_show_the_error_and_its_hint(self, swarm: FakeSwarm) -> None:
         view = replace(
             await swarm.mysis("alpha"),
             state=MysisState.ERRORED,
@@ -277,12 +277,12 @@ class TestRows:
             monkeypatch.setenv("COLUMNS", str(columns))
             assert max(map(len, table([view]).splitlines())) == columns
 
-    async def test_the_autopilot_is_never_taken_for_a_model(self, swarm: FakeSwarm) -> None:
+    async def test_the_autopilot_is_shown_as_having_no_model(self, swarm: FakeSwarm) -> None:
         view = await swarm.mysis("alpha")
         assert provider_label(replace(view, provider="autopilot", model="autopilot")) == "autopilot (no model)"
         assert provider_label(view) == "scripted/script"
         assert provider_label(replace(view, model="")) == "scripted"
 
-    def test_a_long_text_is_one_line_with_an_end(self) -> None:
+    def test_a_long_text_is_cut_to_one_line(self) -> None:
         assert one_line("a\n b\t c") == "a b c"
         assert one_line("x" * 100, 10) == "x" * 9 + "…"

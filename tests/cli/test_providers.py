@@ -67,7 +67,7 @@ def as_text(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_with_nothing_around_there_is_the_autopilot(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_providers_the_autopilot_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     said = as_text(capsys)
     assert "autopilot" in said
     assert "Nothing listens on Ollama (http://127.0.0.1:" in said
@@ -107,7 +107,7 @@ def test_a_configured_provider_is_tried_with_its_key_and_the_key_never_shown(
     assert "secret" not in said
 
 
-def test_a_refused_key_is_said_without_it_and_what_is_unknown_as_unknown(
+def test_a_refused_key_is_reported_without_its_value(
     capsys: pytest.CaptureFixture[str], server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORK_KEY", "sk-very-wrong")
@@ -119,7 +119,7 @@ def test_a_refused_key_is_said_without_it_and_what_is_unknown_as_unknown(
     assert "sk-very-wrong" not in said
 
 
-def test_a_key_that_is_nowhere_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_missing_key_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     configure(tmp_path, '[provider.work]\ntype = "openai"\napi_key = "env:NOT_THERE"\n')
     found = as_json(capsys)["providers"][0]
     assert found["status"] == "cannot be used"
@@ -133,7 +133,7 @@ def test_a_default_that_is_a_types_own_name_is_the_choice(capsys: pytest.Capture
     assert {one["name"] for one in found["providers"]} == {"scripted", "autopilot"}
 
 
-def test_models_on_the_shelf_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_local_models_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:
         out.write(GGUF)
     embedded = next(one for one in as_json(capsys)["providers"] if one["name"] == "embedded")
@@ -143,7 +143,7 @@ def test_models_on_the_shelf_are_listed(capsys: pytest.CaptureFixture[str], tmp_
     )
 
 
-def test_many_models_are_shown_in_part(
+def test_a_long_list_of_models_is_shortened(
     capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.models = [{"id": f"m{n}"} for n in range(7)]
@@ -151,7 +151,7 @@ def test_many_models_are_shown_in_part(
     assert "m0, m1, m2 and 4 more" in as_text(capsys)
 
 
-def test_a_server_without_models_says_none(
+def test_a_server_without_models_shows_none(
     capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.models = []
@@ -161,7 +161,7 @@ def test_a_server_without_models_says_none(
     assert "A run uses autopilot" in said
 
 
-def test_something_else_on_a_usual_port_is_said_to_be_something_else(
+def test_another_program_on_a_usual_port_is_reported(
     capsys: pytest.CaptureFixture[str], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_on_port(server, monkeypatch)
@@ -173,16 +173,14 @@ async def html(request: Received, out: Outgoing) -> None:
     out.whole(404, b"<html><h1>Not found</h1></html>", {"content-type": "text/html"})
 
 
-def test_on_a_terminal_something_moves_while_sources_are_tried(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spinner_is_shown_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert run(["providers"]) == 0
-    assert "Trying what there is" in capsys.readouterr().err
+    assert "Trying the providers" in capsys.readouterr().err
 
 
-def test_an_embedded_provider_of_the_settings_stands_for_the_shelf(
+def test_a_configured_embedded_provider_replaces_the_local_models(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with LocalModels(tmp_path / "data" / "models").writing("tiny") as out:

@@ -17,7 +17,7 @@ from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import run_session
 from zoea.cli.commands.run import seconds_of
-from zoea.cli.typed_commands import Parting
+from zoea.cli.typed_commands import ExitChoice
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.runtime import compose
@@ -57,18 +57,18 @@ def lines(text: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("60s", 60.0), ("500ms", 0.5), ("10m", 600.0), ("2h", 7200.0), ("5", 5.0), (" 1.5 S ", 1.5)]
 )
-def test_a_time_is_read_as_people_write_it(text: str, seconds: float) -> None:
+def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
     assert seconds_of(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0s", "-5s", "soon", "1d", "1e9s", "9999999999999h"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_a_wrong_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no time"):
         seconds_of(text)
 
 
 class TestOwning:
-    def test_missing_myses_are_made_and_started(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_missing_myses_are_created_and_started(self, zoea: Zoea, fake: FakeSwarm) -> None:
         asyncio.run(fake.create("alpha", start=False))
         ran = zoea("run", "--headless", "--json", "--myses", "3", "--provider", "autopilot", "--for", "50ms")
         assert ran.code == 0, ran.err
@@ -80,13 +80,13 @@ class TestOwning:
         assert {mysis.state.value for mysis in view.myses} == {"running"}
         assert [mysis.provider for mysis in view.myses] == ["scripted", "autopilot", "autopilot"]
 
-    def test_enough_myses_are_enough(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_no_mysis_is_created_when_there_are_enough(self, zoea: Zoea, fake: FakeSwarm) -> None:
         asyncio.run(fake.create("alpha", start=False))
         zoea("run", "--plain", "--myses", "1", "--for", "50ms")
         view = asyncio.run(fake.view())
         assert [(mysis.name, mysis.state.value) for mysis in view.myses] == [("alpha", "idle")]
 
-    def test_who_ran_goes_on_and_who_was_idle_stays_so(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_go_on_starts_only_the_myses_that_ran(self, zoea: Zoea, fake: FakeSwarm) -> None:
         for name in ("alpha", "beta"):
             asyncio.run(fake.create(name, start=False))
         fake.left_running = {1}
@@ -94,7 +94,7 @@ class TestOwning:
         view = asyncio.run(fake.view())
         assert [mysis.state.value for mysis in view.myses] == ["running", "idle"]
 
-    def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
+    def test_a_resuming_swarm_starts_all_idle_myses(
         self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asyncio.run(fake.create("alpha", start=False))
@@ -102,16 +102,16 @@ class TestOwning:
         assert zoea("run", "--json", "--for", "50ms").code == 0
         assert [mysis.state.value for mysis in asyncio.run(fake.view()).myses] == ["running"]
 
-    def test_new_myses_in_the_world_are_miners_unless_said_otherwise(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_new_myses_in_the_world_are_miners_by_default(self, zoea: Zoea, fake: FakeSwarm) -> None:
         zoea("run", "--headless", "--world", "reef", "--myses", "1", "--for", "50ms")
         zoea("run", "--headless", "--world", "reef", "--myses", "2", "--template", "trader", "--for", "50ms")
         assert [mysis.template for mysis in asyncio.run(fake.view()).myses] == ["miner", "trader"]
 
-    def test_a_world_that_paid_nobody_yet_counts_as_nothing_earned(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_a_world_without_payments_counts_as_zero_credits(self, zoea: Zoea, fake: FakeSwarm) -> None:
         ran = zoea("run", "--headless", "--json", "--world", "reef", "--myses", "1", "--for", "50ms")
         assert lines(ran.out)[-1]["myses"][0]["credits_earned"] == 0
 
-    def test_it_ends_after_its_turns(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_a_run_ends_after_the_given_turns(self, zoea: Zoea, fake: FakeSwarm) -> None:
         asyncio.run(fake.create("alpha"))
         asyncio.run(fake.send("alpha", "one"))
         asyncio.run(fake.send("alpha", "two"))
@@ -119,7 +119,7 @@ class TestOwning:
         assert (ran.code, lines(ran.out)[-1]["myses"][0]["turns"]) == (0, 2)
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_ends_it(
+    def test_a_signal_ends_the_run(
         self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
     ) -> None:
         real = fake.start_all
@@ -131,7 +131,7 @@ class TestOwning:
         monkeypatch.setattr(fake, "start_all", started)
         assert zoea("run", "--headless").code == 0
 
-    def test_the_swarms_own_shutdown_ends_it(
+    def test_a_shutdown_of_the_swarm_ends_the_run(
         self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def started() -> int:
@@ -141,7 +141,7 @@ class TestOwning:
         monkeypatch.setattr(fake, "start_all", started)
         assert zoea("run", "--headless").code == 0
 
-    def test_what_breaks_in_a_front_is_the_runs(
+    def test_an_error_of_the_front_ends_the_run(
         self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def broken(_line: str) -> None:
@@ -156,42 +156,42 @@ class TestOwning:
     ) -> None:
         started: list[list[str]] = []
 
-        async def leave(*_: object, **__: object) -> Parting:
-            return Parting.LEAVE
+        async def leave(*_: object, **__: object) -> ExitChoice:
+            return ExitChoice.LEAVE
 
-        monkeypatch.setattr(run_session, "converse", leave)
+        monkeypatch.setattr(run_session, "read_commands", leave)
         monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         assert "runs on without a screen" in zoea("run", "--world", "reef").out
         assert started[0][1:] == ["-P", "-m", "zoea", "run", "--headless", "--go-on", "--world", "reef"]
 
-    def test_two_ways_to_show_the_same_are_refused(self, zoea: Zoea) -> None:
+    def test_plain_and_json_exclude_each_other(self, zoea: Zoea) -> None:
         assert zoea("run", "--plain", "--json").code == 2
         assert zoea("run", "--world", "atlantis").code == 2
         assert zoea("run", "--myses", "5000").code == 2
 
 
 class TestAttaching:
-    def test_it_shows_the_running_swarm_and_leaves_it_running(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_an_attached_run_leaves_the_swarm_running(self, zoea: Zoea, beside: OwnerThread) -> None:
         beside.do(beside.swarm.create("alpha"))
         ran = zoea("run", "--plain", "--for", "50ms")
         assert ran.code == 0
         assert "Attached to the swarm of process" in ran.out
         assert beside.swarm.shutdowns == 0
 
-    def test_it_can_add_myses_to_it(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_an_attached_run_can_add_myses(self, zoea: Zoea, beside: OwnerThread) -> None:
         ran = zoea("run", "--json", "--myses", "2", "--world", "reef", "--for", "50ms")
         assert len(beside.do(beside.swarm.view()).myses) == 2
         last = json.loads(ran.out.splitlines()[-1])
         assert (last["event"], len(last["myses"])) == ("summary", 2), "the last line is the summary here as well"
-        assert "--world counts only where one is started" in ran.err
+        assert "--world has no effect" in ran.err
 
-    def test_a_headless_owner_does_not_attach(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_headless_run_does_not_attach(self, zoea: Zoea, beside: OwnerThread) -> None:
         ran = zoea("run", "--headless")
         assert ran.code == 5
         assert "Another Zoea holds this workspace" in ran.err
 
-    def test_the_end_of_the_swarm_is_told(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_an_attached_run_reports_the_end_of_the_swarm(self, zoea: Zoea, beside: OwnerThread) -> None:
         async def end_soon() -> None:
             asyncio.get_running_loop().call_later(0.3, beside.swarm.on_shutdown)
 
@@ -201,7 +201,7 @@ class TestAttaching:
         assert "The running swarm has ended" in ran.out
 
 
-def test_where_somebody_else_was_quicker_what_ran_goes_on_there(zoea: Zoea, beside: OwnerThread) -> None:
+def test_a_run_that_lost_the_lock_attaches_and_starts_its_myses(zoea: Zoea, beside: OwnerThread) -> None:
     for name in ("alpha", "beta"):
         zoea("new", name, "--idle")
     beside.swarm.left_running.add(1)

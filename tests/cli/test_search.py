@@ -30,7 +30,7 @@ def said() -> None:
         connection.execute("UPDATE mysis SET deleted_at = 1 WHERE id = 2")
 
 
-def test_words_are_found_newest_first_and_say_where_to_go(zoea: Zoea, said: None) -> None:
+def test_hits_are_listed_newest_first_with_the_next_command(zoea: Zoea, said: None) -> None:
     out = zoea("search", "iron").out
     titles = [line.split("  ", 1)[1] for line in out.splitlines() if line.startswith("19")]
     assert titles == [
@@ -45,14 +45,14 @@ def test_words_are_found_newest_first_and_say_where_to_go(zoea: Zoea, said: None
     assert zoea("log", "m1", "--turn", "2").out == ""
 
 
-def test_case_counts_where_it_is_given_or_asked_for(zoea: Zoea, said: None) -> None:
+def test_capitals_or_exact_make_the_search_case_sensitive(zoea: Zoea, said: None) -> None:
     assert [row["id"] for row in zoea("search", "Iron", "--json").json["results"]] == [1]
     assert [row["id"] for row in zoea("search", "mine iron", "--json").json["results"]] == [1]
     assert zoea("search", "mine iron", "--exact", "--json").json["results"] == []
     assert "Nothing was found" in zoea("search", "platinum").out
 
 
-def test_options_narrow(zoea: Zoea, said: None) -> None:
+def test_options_narrow_the_search(zoea: Zoea, said: None) -> None:
     def ids(*options: str) -> list[int]:
         return [row["id"] for row in zoea("search", "iron", *options, "--json").json["results"]]
 
@@ -64,7 +64,7 @@ def test_options_narrow(zoea: Zoea, said: None) -> None:
     assert sorted(ids("--ranked")) == [1, 2, 3, 4]
 
 
-def test_pages_follow_each_other(zoea: Zoea, said: None) -> None:
+def test_before_shows_the_next_page(zoea: Zoea, said: None) -> None:
     page = zoea("search", "iron", "--limit", "2", "--json").json
     assert page["next_before_id"] == 3
     assert "There is more: --before 3" in zoea("search", "iron", "-n", "2").out
@@ -72,9 +72,7 @@ def test_pages_follow_each_other(zoea: Zoea, said: None) -> None:
     assert ([row["id"] for row in rest["results"]], rest["next_before_id"]) == ([2, 1], None)
 
 
-def test_a_search_too_short_to_look_everywhere_says_how_to_go_on(
-    zoea: Zoea, said: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_limited_search_says_how_to_continue(zoea: Zoea, said: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 2)
     out = zoea("search", "Mi").out
     assert "Looked through the newest 2 memories only" in out
@@ -111,26 +109,26 @@ def test_json_shows_each_hit_in_full(zoea: Zoea, said: None) -> None:
     assert "thinks" in zoea("search", "near").out
 
 
-def test_what_is_wrong_is_said(zoea: Zoea, said: None) -> None:
+def test_wrong_search_arguments_are_refused(zoea: Zoea, said: None) -> None:
     assert zoea("search").code == 2
     assert "query cannot be empty" in zoea("search", "").err
-    assert "--since soon is no time" in zoea("search", "iron", "--since", "soon").err
+    assert "--since soon is not a time" in zoea("search", "iron", "--since", "soon").err
     assert "limit" in zoea("search", "iron", "--limit", "500").err
-    assert "broadcasts have no role" in zoea("search", "iron", "--in", "broadcasts", "--role", "tool").err
+    assert "--in broadcasts takes no --role" in zoea("search", "iron", "--in", "broadcasts", "--role", "tool").err
     assert zoea("search", "iron", "--mysis", "nobody").code == 6
     assert "signs" in zoea("search", "%%%", "--ranked").out
 
 
-def test_without_a_database_it_says_how_to_begin(zoea: Zoea) -> None:
+def test_a_search_without_a_database_says_how_to_start(zoea: Zoea) -> None:
     answer = zoea("search", "iron")
     assert answer.code == 4
     assert "zoea run" in answer.err
 
 
-def test_hits_stand_out_on_a_terminal_only() -> None:
+def test_hits_are_marked_on_a_terminal_only() -> None:
     excerpt = Excerpt("an iron\x07 ore", 5, 100, ((3, 4),))
-    assert search_command._shown(excerpt, bright=True) == "… an \x1b[1;7miron\x1b[0m ore …"
-    assert search_command._shown(excerpt, bright=False) == "… an iron ore …"
+    assert search_command.format_excerpt(excerpt, bright=True) == "… an \x1b[1;7miron\x1b[0m ore …"
+    assert search_command.format_excerpt(excerpt, bright=False) == "… an iron ore …"
 
 
 def test_exact_and_ranked_exclude_each_other_and_no_id_is_too_large(zoea: Zoea, said: None) -> None:

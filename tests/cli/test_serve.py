@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread, fake_owner
 from tests.fakes.swarm import FakeSwarm
-from zoea.cli import serve_session
+from zoea.cli.commands import serve as serve_command
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import read_holder
 from zoea.runtime import compose
@@ -27,17 +27,17 @@ ADDRESS = re.compile(r"The cockpit is at http://127\.0\.0\.1:\d+/[\w-]{43,}/\n")
 
 @pytest.fixture(autouse=True)
 def _once_announced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """What is done once the address is printed."""
-    swarm_options: list[Callable[[], object]] = []
-    real = serve_session._announce
+    """Callbacks to call after the address is printed."""
+    callbacks: list[Callable[[], object]] = []
+    real = serve_command.announce
 
     def announce(*given: Any) -> None:
         real(*given)
-        for wish in swarm_options:
-            wish()
+        for callback in callbacks:
+            callback()
 
-    monkeypatch.setattr(serve_session, "_announce", announce)
-    return swarm_options
+    monkeypatch.setattr(serve_command, "announce", announce)
+    return callbacks
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
     return swarm
 
 
-def test_where_no_swarm_runs_it_owns_one_and_starts_nobody(
+def test_serve_without_a_swarm_owns_one_and_starts_no_mysis(
     zoea: Zoea, own: FakeSwarm, then: Callable[[Callable[[], object]], None]
 ) -> None:
     then(lambda: signal.raise_signal(signal.SIGINT))
@@ -82,7 +82,7 @@ def test_where_no_swarm_runs_it_owns_one_and_starts_nobody(
     assert {mysis.state.value for mysis in asyncio.run(own.view()).myses} == {"idle"}
 
 
-def test_it_starts_them_where_that_is_asked(
+def test_serve_starts_myses_on_request(
     zoea: Zoea, own: FakeSwarm, then: Callable[[Callable[[], object]], None]
 ) -> None:
     then(lambda: own.on_shutdown())
@@ -90,40 +90,40 @@ def test_it_starts_them_where_that_is_asked(
     assert {mysis.state.value for mysis in asyncio.run(own.view()).myses} == {"running"}
 
 
-def test_beside_a_running_swarm_it_attaches_and_a_signal_leaves_that_running(
+def test_serve_attaches_and_a_signal_leaves_the_swarm_running(
     zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None]
 ) -> None:
     then(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0", "--world", "reef", "--host", "localhost")
     assert ran.code == 0, ran.err
     assert "leaves it running" in ran.out
-    assert "--world counts only where one is started" in ran.err
+    assert "--world has no effect" in ran.err
     assert beside.owner is not None
     assert not beside.owner.ending.is_set()
 
 
-def test_where_somebody_was_quicker_it_attaches_to_them(
+def test_serve_attaches_when_it_lost_the_lock(
     zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([None])
-    monkeypatch.setattr(serve_session, "read_holder", lambda data: next(answers, read_holder(data)))
+    monkeypatch.setattr(serve_command, "read_holder", lambda data: next(answers, read_holder(data)))
     then(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0")
     assert ran.code == 0, ran.err
     assert "leaves it running" in ran.out
 
 
-def test_it_ends_with_the_swarm_that_it_is_attached_to(
+def test_serve_ends_with_the_attached_swarm(
     zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve_session, "HANDED_ON_S", 0.2)
+    monkeypatch.setattr(serve_command, "SUCCESSOR_TIMEOUT_S", 0.2)
     then(beside.end)
     ran = zoea("serve", "--port", "0")
     assert ran.code == 0, ran.err
     assert ran.out.endswith("The running swarm has ended.\n")
 
 
-def test_it_goes_on_with_whoever_takes_the_swarm_over(
+def test_serve_follows_the_swarm_to_its_next_owner(
     zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_over = threading.Event()
@@ -139,7 +139,7 @@ def test_it_goes_on_with_whoever_takes_the_swarm_over(
             signal.raise_signal(signal.SIGTERM)
         ended.append(door)
 
-    monkeypatch.setattr(serve_session, "HANDED_ON_S", 20.0)
+    monkeypatch.setattr(serve_command, "SUCCESSOR_TIMEOUT_S", 20.0)
     monkeypatch.setattr(BrowserServer, "end_cockpits", end_cockpits)
     successor = threading.Thread(target=take_over)
     successor.start()
@@ -152,21 +152,21 @@ def test_it_goes_on_with_whoever_takes_the_swarm_over(
     assert "has ended" not in ran.out
 
 
-def test_other_machines_are_let_in_with_a_warning(
+def test_a_public_address_is_served_with_a_warning(
     zoea: Zoea, own: FakeSwarm, then: Callable[[Callable[[], object]], None]
 ) -> None:
     then(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0", "--host", "0.0.0.0")
     assert ran.code == 0, ran.err
-    assert "nothing on the way is encrypted" in ran.err
+    assert "the connection is not encrypted" in ran.err
 
 
 @pytest.mark.parametrize("arguments", [("--world", "mars"), ("--port", "70000"), ("--myses", "-1")])
-def test_what_makes_no_sense_is_refused(zoea: Zoea, arguments: tuple[str, str]) -> None:
+def test_wrong_serve_arguments_are_refused(zoea: Zoea, arguments: tuple[str, str]) -> None:
     assert zoea("serve", *arguments).code == 2
 
 
-def test_an_address_that_is_none_of_this_machine_is_refused(zoea: Zoea) -> None:
+def test_an_address_of_another_machine_is_refused(zoea: Zoea) -> None:
     ran = zoea("serve", "--host", "192.0.2.1")
     assert ran.code == 5
     assert "--port 0" in ran.err

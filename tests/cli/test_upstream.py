@@ -54,7 +54,9 @@ command = "/nowhere/server"
     return found
 
 
-def test_an_import_writes_tables_and_keeps_what_stood_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_import_writes_tables_and_keeps_the_rest_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     places().make_config()
     _config().write_text("# mine\n[swarm]\nmax_myses = 5 # five\n")
     file = _write(tmp_path, {"git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"LOG_LEVEL": "debug"}}})
@@ -68,9 +70,7 @@ def test_an_import_writes_tables_and_keeps_what_stood_there(tmp_path: Path, caps
     assert "Try one: zoea upstream test git" in capsys.readouterr().out
 
 
-def test_secrets_go_to_the_credentials_file_and_nowhere_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_secrets_are_stored_in_the_credentials_file_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     servers = {
         "hub": {"command": "hub", "args": ["--api-key", SECRET, f"--token={SECRET}"], "env": {"HUB_PAT": SECRET}},
         "web": {"url": "https://h.example/mcp", "headers": {"Authorization": f"Bearer {SECRET}", "X-Trace": SECRET}},
@@ -93,12 +93,12 @@ def test_secrets_go_to_the_credentials_file_and_nowhere_else(
     assert credentials.fill_all(given["web"].headers)["Authorization"].get_secret_value() == f"Bearer {SECRET}"
 
 
-def test_an_upstream_that_is_there_stays_unless_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_upstream_is_kept_without_replace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch(["upstream", "import", str(_write(tmp_path, {"a": {"command": "one"}}))])
     file = _write(tmp_path, {"a": {"command": "two"}, "b": {"command": "two"}})
     dispatch(["upstream", "import", str(file)])
     assert load(places()).settings.upstream["a"].command == "one"
-    assert "left out a: there is an upstream of this name already" in capsys.readouterr().out
+    assert "left out a: an upstream of this name exists already" in capsys.readouterr().out
     dispatch(["upstream", "import", str(file), "--replace", "--json"])
     assert load(places()).settings.upstream["a"].command == "two"
     told = json.loads(capsys.readouterr().out)
@@ -115,7 +115,7 @@ def test_a_server_that_the_settings_would_refuse_is_left_out(
     assert not _config().exists()
 
 
-def test_files_that_cannot_be_read_or_changed_are_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         dispatch(["upstream", "import", str(tmp_path / "none.json")])
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe\xfa")
@@ -137,12 +137,12 @@ def test_the_list_shows_no_arguments_and_opens_nothing(faulty: Faulty, capsys: p
     assert not faulty.seen("start")
 
 
-def test_without_any_the_list_says_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_of_upstreams_says_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
     dispatch(["upstream", "list"])
     assert "zoea upstream import FILE" in capsys.readouterr().out
 
 
-def test_a_test_shows_tools_and_times(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upstream_test_shows_tools_and_times(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch(["upstream", "test", "faulty", "--schemas"])
     out = capsys.readouterr().out
     assert "faulty: faulty 1" in out
@@ -156,18 +156,18 @@ def test_a_test_shows_tools_and_times(faulty: Faulty, capsys: pytest.CaptureFixt
     assert captured.err == ""
 
 
-def test_a_server_that_does_not_open_says_why(faulty: Faulty) -> None:
+def test_a_server_that_does_not_open_is_reported_with_the_cause(faulty: Faulty) -> None:
     with pytest.raises(ToolError, match="gone did not open: cannot run /nowhere/server: not found"):
         dispatch(["upstream", "test", "gone"])
 
 
-def test_an_unknown_name_is_refused_with_the_known(faulty: Faulty) -> None:
+def test_an_unknown_upstream_is_refused_with_the_known_names(faulty: Faulty) -> None:
     with pytest.raises(UsageError, match="no upstream nope") as caught:
         dispatch(["upstream", "test", "nope"])
     assert caught.value.hint == "Configured: faulty, broken, gone."
 
 
-def test_a_call_prints_the_answer(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upstream_call_prints_the_result(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["upstream", "call", "faulty", "echo", '{"text": "hi"}']) == 0
     assert capsys.readouterr().out == "hi\n"
     dispatch(["upstream", "call", "faulty", "image", "--json"])
@@ -179,10 +179,10 @@ def test_a_failing_call_has_the_exit_code_of_a_tool(faulty: Faulty, capsys: pyte
     assert "out of order" in capsys.readouterr().err
 
 
-def test_an_upstream_with_accounts_wants_to_know_whose(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_upstream_with_accounts_needs_a_mysis(faulty: Faulty, capsys: pytest.CaptureFixture[str]) -> None:
     with _config().open("a") as file:
         file.write('\n[upstream.faulty.inject]\nsession_id = "account"\n')
-    with pytest.raises(UsageError, match="faulty wants an account"):
+    with pytest.raises(UsageError, match="faulty needs the account of a mysis"):
         dispatch(["upstream", "call", "faulty", "balance"])
     with pytest.raises(StoreMissing):
         dispatch(["upstream", "call", "faulty", "balance", "--as", "alpha"])

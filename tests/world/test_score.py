@@ -73,7 +73,7 @@ def test_the_command_writes_json(record: Record, data: Path, capsys: pytest.Capt
 def test_a_world_without_players_says_so(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Record(data / "reef.db").close()
     assert run(["world", "score"]) == 0
-    assert "Nobody has played" in capsys.readouterr().out
+    assert "There are no players" in capsys.readouterr().out
 
 
 def test_without_a_world_the_score_says_how_to_get_one() -> None:

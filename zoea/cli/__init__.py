@@ -1,16 +1,16 @@
-"""The swarm without a screen: commands, the headless run, JSON output.
+"""The command line: commands, the headless run, JSON output.
 
-`run` finds the command and imports only its module: starting time is a promise.
+`run` imports only the module of the command that is called, to keep the start fast.
 """
 
 from __future__ import annotations
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line without the program's name; its exit code.
+    """Run one command line, given without the program's name, and return the exit code.
 
     Raises:
-        ZoeaError: what the person is to be told; the caller shows it.
+        ZoeaError: The command failed; the caller shows the error.
     """
     from zoea.cli import notices
 

@@ -1,4 +1,4 @@
-"""From the first word of a command line to the one module that carries it out."""
+"""Find the command that a command line names, import its module and run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zoea.model.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: where it lives (`module:attribute`), and what it does in one line."""
+    """A command: its function or typer app as `module:attribute`, and a summary of one line."""
 
     place: str
     summary: str
@@ -24,45 +24,51 @@ _SETUP = "Setting up"
 _WORLD = "The sandbox world"
 
 COMMANDS: dict[str, Command] = {
-    "run": Command("zoea.cli.commands.run:run", "Run the swarm here, or attach to the one that runs"),
-    "serve": Command("zoea.cli.commands.serve:serve", "The cockpit in browsers, over the swarm that runs here"),
+    "run": Command("zoea.cli.commands.run:run", "Run the swarm, or attach to the one that runs"),
+    "serve": Command("zoea.cli.commands.serve:serve", "Show the cockpit in browsers"),
     "new": Command("zoea.cli.commands.myses:new", "Create a mysis and start it"),
-    "list": Command("zoea.cli.commands.myses:list_", "All myses and their states"),
-    "show": Command("zoea.cli.commands.myses:show", "One mysis in full"),
-    "send": Command("zoea.cli.commands.messages:send", "Say something to one mysis"),
-    "broadcast": Command("zoea.cli.commands.messages:broadcast", "Say something to all myses, or to some"),
-    "receipt": Command("zoea.cli.commands.messages:receipt", "What became of a message, for each who should get it"),
-    "withdraw": Command("zoea.cli.commands.messages:withdraw", "Take back what waits for a mysis's next turn"),
+    "list": Command("zoea.cli.commands.myses:list_", "List all myses and their states"),
+    "show": Command("zoea.cli.commands.myses:show", "Show one mysis in full"),
+    "send": Command("zoea.cli.commands.messages:send", "Send a message to one mysis"),
+    "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),
+    "receipt": Command("zoea.cli.commands.messages:receipt", "Show what became of a message, for each recipient"),
+    "withdraw": Command("zoea.cli.commands.messages:withdraw", "Take back messages that no turn has taken yet"),
     "start": Command("zoea.cli.commands.myses:start", "Start or relaunch myses"),
     "stop": Command("zoea.cli.commands.myses:stop", "Stop myses, or the whole swarm and its owner"),
-    "configure": Command("zoea.cli.commands.myses:configure", "Change what a mysis is: model, tags, budgets"),
+    "configure": Command("zoea.cli.commands.myses:configure", "Change template, model, tags or settings of a mysis"),
     "delete": Command("zoea.cli.commands.myses:delete", "Archive a mysis; its memories stay"),
-    "undelete": Command("zoea.cli.commands.myses:undelete", "Bring a deleted mysis back, or list those that can be"),
-    "dismiss": Command("zoea.cli.commands.myses:dismiss", "Take the error off a mysis"),
-    "log": Command("zoea.cli.commands.messages:log", "The stored conversation of a mysis"),
-    "search": Command("zoea.cli.commands.search:search", "Find what was ever said in the swarm"),
-    "export": Command("zoea.cli.commands.export:export", "The conversation of a mysis, or of all, as a file"),
-    "import": Command("zoea.cli.commands.imports:import_", "Bring in an export, or the memories of Zoea Nova"),
-    "explain": Command("zoea.cli.commands.export:explain", "What a request held, what was left out, and why"),
-    "hold": Command("zoea.cli.commands.control:hold", "Hold the swarm or one mysis; lift it again"),
+    "undelete": Command("zoea.cli.commands.myses:undelete", "Restore deleted myses, or list them"),
+    "dismiss": Command("zoea.cli.commands.myses:dismiss", "Clear the error of a mysis"),
+    "log": Command("zoea.cli.commands.messages:log", "Show the stored conversation of a mysis"),
+    "search": Command("zoea.cli.commands.search:search", "Search all stored messages of the swarm"),
+    "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all, to a file"),
+    "import": Command("zoea.cli.commands.imports:import_", "Import an export, or a Zoea Nova database"),
+    "explain": Command("zoea.cli.commands.export:explain", "Show what a request contained, what was left out, and why"),
+    "hold": Command("zoea.cli.commands.control:hold", "Pause the swarm or one mysis, or lift the hold"),
     "approvals": Command(
-        "zoea.cli.commands.control:approvals", "What waits for your answer: questions, tool calls, budgets"
+        "zoea.cli.commands.control:approvals", "List what waits for your answer: questions, tool calls, budgets"
     ),
     "answer": Command("zoea.cli.commands.control:answer", "Answer the question of a mysis"),
-    "approve": Command("zoea.cli.commands.control:approve", "Allow a tool call, or going on beyond a budget"),
-    "deny": Command("zoea.cli.commands.control:deny", "Refuse what a mysis asks for"),
-    "grants": Command("zoea.cli.commands.control:grants", "Tools that you allowed for a whole template"),
-    "revoke": Command("zoea.cli.commands.control:revoke", "Take such a grant back"),
-    "config": Command("zoea.cli.commands.config:app", "Make, show and check the settings", _SETUP),
-    "trust": Command("zoea.cli.commands.trust:trust", "Trust what a project's zoea.toml asks for", _SETUP),
-    "credentials": Command("zoea.cli.commands.credentials:app", "Keep keys out of files and prompts", _SETUP),
-    "providers": Command("zoea.cli.commands.providers:app", "Which models can be reached, and how fast", _SETUP),
-    "local": Command("zoea.cli.commands.local:app", "Models that run inside Zoea", _SETUP),
-    "upstream": Command("zoea.cli.commands.upstream:app", "MCP servers whose tools the myses use", _SETUP),
-    "doctor": Command("zoea.cli.commands.maintenance:doctor", "Check the database; rebuild its search indexes", _SETUP),
-    "vacuum": Command("zoea.cli.commands.maintenance:vacuum", "Make the database as small as what it holds", _SETUP),
-    "mcp": Command("zoea.cli.commands.mcp:app", "Zoea as an MCP server for other clients", _SETUP),
-    "world": Command("zoea.cli.commands.world:app", "Serve Reef, or show its score", _WORLD),
+    "approve": Command("zoea.cli.commands.control:approve", "Allow a tool call, or more tokens than a budget"),
+    "deny": Command("zoea.cli.commands.control:deny", "Refuse a tool call or a budget request"),
+    "grants": Command("zoea.cli.commands.control:grants", "List the tools that you allowed for a whole template"),
+    "revoke": Command("zoea.cli.commands.control:revoke", "Revoke such a grant"),
+    "config": Command("zoea.cli.commands.config:app", "Create, show and check the settings", _SETUP),
+    "trust": Command("zoea.cli.commands.trust:trust", "Trust a project's zoea.toml", _SETUP),
+    "credentials": Command("zoea.cli.commands.credentials:app", "Store the keys that settings refer to", _SETUP),
+    "providers": Command(
+        "zoea.cli.commands.providers:app", "List the providers in reach, their models and latency", _SETUP
+    ),
+    "local": Command("zoea.cli.commands.local:app", "Add, fetch and list models that run inside Zoea", _SETUP),
+    "upstream": Command(
+        "zoea.cli.commands.upstream:app", "Import, list and test MCP servers that offer tools to the myses", _SETUP
+    ),
+    "doctor": Command(
+        "zoea.cli.commands.maintenance:doctor", "Check the database, or rebuild its search indexes", _SETUP
+    ),
+    "vacuum": Command("zoea.cli.commands.maintenance:vacuum", "Shrink the database file to its contents", _SETUP),
+    "mcp": Command("zoea.cli.commands.mcp:app", "Serve the swarm's memory to other MCP clients", _SETUP),
+    "world": Command("zoea.cli.commands.world:app", "Serve the sandbox world Reef, or show its score", _WORLD),
 }
 
 
@@ -70,7 +76,7 @@ def dispatch(arguments: list[str]) -> int:
     """Run the command that the arguments name.
 
     Raises:
-        UsageError: where they name none, or it does not take them.
+        UsageError: They name no command, or the command does not accept them.
     """
     match arguments:
         case [] | ["--help" | "-h" | "help"]:
@@ -89,10 +95,10 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def load(name: str) -> Any:
-    """The command object of typer's, of one command.
+    """Import a command and return its typer command object.
 
     Raises:
-        UsageError: where there is none of that name, with the nearest.
+        UsageError: There is no command of that name; the hint names the nearest one.
     """
     known = COMMANDS.get(name)
     if known is None:
@@ -108,7 +114,7 @@ def load(name: str) -> Any:
 
 
 def overview() -> str:
-    """What `zoea --help` says."""
+    """Return the text of `zoea --help`."""
     width = max(map(len, COMMANDS)) + 2
     lines = ["Zoea: mission control for a swarm of LLM agents.", "", "  zoea COMMAND [OPTIONS]    zoea COMMAND --help"]
     group = ""
@@ -126,13 +132,13 @@ def _invoke(name: str, command: Any, arguments: list[str]) -> int:
     except typer.Abort:
         raise KeyboardInterrupt from None
     except SystemExit as ended:
-        # The parser makes a 1 of it when whoever read the output is gone; what that means is known one level up.
-        if isinstance(gone := ended.__context__, BrokenPipeError):
-            raise gone from None
+        # typer turns a broken pipe into exit code 1; `zoea.__main__` has its own exit code for it.
+        if isinstance(cause := ended.__context__, BrokenPipeError):
+            raise cause from None
         raise
     except typer.TyperException as wrong:
         said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-        raise UsageError(said.rstrip("."), hint=f"`zoea {name} --help` shows what it takes.") from None
+        raise UsageError(said.rstrip("."), hint=f"`zoea {name} --help` shows its arguments and options.") from None
     return code if isinstance(code, int) else 0
 
 

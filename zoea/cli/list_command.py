@@ -1,4 +1,7 @@
-"""`zoea list`, the command that is asked most: it loads no option parser and, alone, no event loop."""
+"""`zoea list`, without the option parser and, where no swarm runs, without asyncio.
+
+It is the command that is called most often, so its start time matters.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from zoea.settings.paths import Places, places
 
 
 def plain_arguments(arguments: list[str]) -> tuple[bool, str] | None:
-    """`(as_json, workspace)` of a plain `list` line; None where the option parser is needed."""
+    """Return `(as_json, workspace)` of a plain `list` line; None if it needs the option parser."""
     as_json, workspace, rest = False, "", list(arguments)
     while rest:
         match rest:
@@ -29,17 +32,17 @@ def plain_arguments(arguments: list[str]) -> tuple[bool, str] | None:
 
 
 def write_list(as_json: bool, workspace: str) -> None:
-    """All myses and their states on stdout, from the running swarm or as stored.
+    """Write all myses and their states to stdout, from the running swarm or the database.
 
     Raises:
-        StoreError: where what is stored cannot be read.
-        OwnerError: where the running swarm does not answer.
+        StoreError: The database cannot be read.
+        OwnerError: The running swarm does not answer.
     """
     view = _view(places(workspace))
     if as_json:
         text = json.dumps(encode(view.myses), ensure_ascii=False)
     elif not view.myses:
-        text = "No mysis yet. `zoea run --world reef --myses 5` makes five and puts them to work."
+        text = "There are no myses yet. `zoea run --world reef --myses 5` creates and starts five."
     else:
         text = table(view.myses)
         if view.held:
@@ -50,7 +53,7 @@ def write_list(as_json: bool, workspace: str) -> None:
 def _view(where: Places) -> SwarmView:
     if read_holder(where.data) is None:
         return _stored(where)
-    from zoea.cli.swarm_access import ask_at  # asyncio is a third of this command's time, and only needed here
+    from zoea.cli.swarm_access import ask_at  # imports asyncio, which takes a third of this command's time
 
     return ask_at(where, lambda swarm: swarm.view(), _stored)
 

@@ -1,7 +1,6 @@
-"""What is said on stderr while a command waits: to people, never between the lines of `--json`.
+"""Progress lines on stderr while a command waits.
 
-With `--json` all of stderr is one object, whose reader may not be made to depend on
-how long something took.
+With `--json` nothing is written, because stderr then holds one error object or nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +12,20 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
 AFTER_S = 1.0
+"""Seconds that a wait must last before it is reported."""
+
 is_silent = False
-"""True while a command runs whose answer is for machines."""
+"""True while a command runs with `--json`."""
 
 
 def say(line: str) -> None:
-    """One line on stderr, for a person."""
+    """Write one line to stderr, unless the command runs with `--json`."""
     if not is_silent:
         sys.stderr.write(f"zoea: {line}\n")
 
 
 def soon(line: str) -> TimerHandle:
-    """The same after a second, unless it is cancelled before."""
-    import asyncio  # not for the commands that wait for nobody
+    """Write the line after `AFTER_S` seconds, unless the returned handle is cancelled before."""
+    import asyncio  # late: the commands that never wait do not need it
 
     return asyncio.get_running_loop().call_later(AFTER_S, say, line)

@@ -1,4 +1,4 @@
-"""The options that many commands share, and how their results are written."""
+"""Options that several commands share, and their JSON output."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ from zoea.ipc.codec import encode
 from zoea.text.control_characters import clean
 
 LARGEST_ID = 2**63 - 1
-"""The largest number that a row can have."""
+"""The largest row id that SQLite can hold."""
 
 
 def row_ids(given: int | list[int]) -> int | list[int]:
-    """A callback of typer's: numbers as they were given, each one that a row could have."""
+    """Typer callback: check that each number can be a row id, and return them unchanged."""
     for number in given if isinstance(given, list) else [given]:
         if not 0 < number <= LARGEST_ID:
-            raise typer.BadParameter(f"nothing has the number {number}")
+            raise typer.BadParameter(f"there is no id {number}")
     return given
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Workspace = Annotated[
-    str, typer.Option("--workspace", "-w", metavar="NAME", help="The workspace; the default one if not given.")
+    str,
+    typer.Option(
+        "--workspace", "-w", metavar="NAME", help="Workspace; else ZOEA_WORKSPACE, the settings, the default one."
+    ),
 ]
-MysisRef = Annotated[str, typer.Argument(metavar="NAME", help="The name of a mysis in any case, or #ID.")]
-MysisRefs = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of myses in any case, or #ID.")]
+MysisRef = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of a mysis (upper and lower case are the same), or #ID.")
+]
+MysisRefs = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help="Names of myses (upper and lower case are the same), or #ID.")
+]
 
 
 def write_json(value: Any) -> None:
-    """One JSON value on stdout, as UTF-8 can say it: a path may hold bytes that are none."""
+    """Write one JSON value to stdout; characters that UTF-8 cannot encode are replaced."""
     typer.echo(clean(json.dumps(encode(value), ensure_ascii=False)))

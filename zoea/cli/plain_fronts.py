@@ -1,7 +1,7 @@
 """Fronts without a screen: events as readable lines, or as JSON lines.
 
-Both read the same `SwarmApi`, here or over the socket. Writing happens in a
-thread, so a terminal or pipe that nobody reads never holds up the swarm.
+Both read a `SwarmApi`, of this process or over the socket. Lines are written in a
+thread, so that a blocked terminal or pipe does not block the event loop.
 """
 
 from __future__ import annotations
@@ -28,54 +28,57 @@ from zoea.text.control_characters import strip
 
 LINE_WIDTH = 200
 
-Seen = Callable[[Event], None]
+EventCallback = Callable[[Event], None]
 
 
 def ignore(_event: Event) -> None:
-    """Nobody counts."""
+    """Do nothing: the default callback."""
 
 
 class Front(Protocol):
-    """Shows a swarm's events until its task is cancelled; `seen` is told of each once it is written."""
+    """Shows the events of a swarm until its task is cancelled.
 
-    async def show(self, swarm: SwarmApi, after: int, seen: Seen = ignore) -> None: ...
+    `show` calls `seen` with each event after writing it.
+    """
+
+    async def show(self, swarm: SwarmApi, after: int, seen: EventCallback = ignore) -> None: ...
 
     async def say(self, text: str) -> None:
-        """A line of Zoea's own, where the front has room for it."""
+        """Write a line that is not an event, if the front has a place for one."""
         ...
 
     async def summary(self, myses: list[dict[str, Any]]) -> None: ...
 
 
 class JsonFront:
-    """`--json`: one event a line, and a summary as the last one."""
+    """`--json`: one event per line, and a summary as the last line."""
 
-    async def show(self, swarm: SwarmApi, after: int, seen: Seen = ignore) -> None:
-        async for event in gapless(swarm, after):
+    async def show(self, swarm: SwarmApi, after: int, seen: EventCallback = ignore) -> None:
+        async for event in events_without_gaps(swarm, after):
             line = {"event": event.kind, "id": event.id, "at": event.created_at, "mysis_id": event.mysis_id}
             await write_line(json.dumps({**line, "data": encode(event.data)}, ensure_ascii=False))
             seen(event)
 
     async def say(self, text: str) -> None:
-        """Machines are told nothing that is not an event."""
+        """Write nothing, because the output holds events only."""
 
     async def summary(self, myses: list[dict[str, Any]]) -> None:
         await write_line(json.dumps({"event": "summary", "myses": myses}, ensure_ascii=False))
 
 
 class PlainFront:
-    """Readable lines for a terminal, a screen reader, a pipe: time, who, what.
+    """Readable lines for a terminal, a screen reader or a pipe: time, sender, event.
 
     Args:
-        database: Where the texts are that events only name by id.
+        database: The file with the texts that events refer to by id.
     """
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._names: dict[int, str] = {}
 
-    async def show(self, swarm: SwarmApi, after: int, seen: Seen = ignore) -> None:
-        async for event in gapless(swarm, after):
+    async def show(self, swarm: SwarmApi, after: int, seen: EventCallback = ignore) -> None:
+        async for event in events_without_gaps(swarm, after):
             if event.kind not in UNREMARKABLE:
                 who = await self._name(swarm, event)
                 await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
@@ -108,15 +111,15 @@ class PlainFront:
         )
 
     async def _text(self, event: Event) -> str:
-        """The text that an event names, on one line; what cannot be read now is said, as a front goes on without it."""
+        """Read the text that an event refers to, on one line; a read error becomes a note."""
         try:
             return one_line(await asyncio.to_thread(read_event_text, self._database, event), LINE_WIDTH)
         except StoreError:
-            return "(its text cannot be read now)"
+            return "(the text cannot be read now)"
 
 
-async def gapless(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:
-    """Every event after `after`: where this reader was too slow, it goes on from the table."""
+async def events_without_gaps(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:
+    """Yield every event after `after`; after a lag, subscribe again from the last event seen."""
     last = after
     while True:
         stream = swarm.events(last)
@@ -133,16 +136,17 @@ async def gapless(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:
 
 
 async def write_line(line: str) -> None:
-    """One line on stdout, whole, written in a thread."""
-    await asyncio.to_thread(_write, line + "\n")
+    """Write one line to stdout in a thread."""
+    await asyncio.to_thread(write_text, line + "\n")
 
 
-def _write(text: str) -> None:
+def write_text(text: str) -> None:
+    """Write to stdout; after the terminal was closed, redirect it to /dev/null instead of raising."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as problem:
-        # A terminal that was closed: the hang-up signal may come later than this.
+        # EIO means that the terminal was closed; SIGHUP may arrive later than this error.
         if problem.errno != errno.EIO:
             raise
         detach_terminal()

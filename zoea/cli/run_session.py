@@ -1,7 +1,7 @@
-"""One run of `zoea run`: the swarm, its front, and why it ends.
+"""One run of `zoea run` without the cockpit: open or attach, show events, end.
 
-A run ends by whichever comes first: its time, its turns, a signal, the person, or
-somebody else's `zoea stop --swarm`.
+A run ends when its time is over, its turns have ended, a signal arrives, the person
+types `quit`, or another process calls `zoea stop --swarm`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from zoea.cli import notices
 from zoea.cli.plain_fronts import Front, JsonFront, PlainFront
-from zoea.cli.typed_commands import Parting, converse
+from zoea.cli.typed_commands import ExitChoice, read_commands
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, MysisView
@@ -27,11 +27,11 @@ from zoea.settings.paths import Places
 
 
 async def owned(options: RunOptions, where: Places) -> int:
-    """Own the workspace, run its swarm, show it, and end it cleanly. The exit code.
+    """Own the workspace, run and show its swarm, shut it down, and return the exit code.
 
     Raises:
-        WorkspaceHeld: where another process owns it.
-        ZoeaError: where it cannot be opened.
+        WorkspaceHeld: Another process owns the workspace.
+        ZoeaError: The workspace cannot be opened.
     """
     from zoea.runtime.compose import SwarmOptions, running_swarm
     from zoea.runtime.model_discovery import load_run_settings
@@ -39,7 +39,7 @@ async def owned(options: RunOptions, where: Places) -> int:
     from zoea.runtime.world_scores import read_credits
 
     front = _front(options, where)
-    parting = Parting.QUIT
+    parting = ExitChoice.QUIT
     loaded = await load_run_settings(where, discover=not options.provider)
     swarm_options = SwarmOptions(world=options.world, loaded=loaded)
     swarm_of = partial(running_swarm, options=swarm_options)
@@ -49,21 +49,21 @@ async def owned(options: RunOptions, where: Places) -> int:
         after = await asyncio.to_thread(read_newest_event, where.database)
         await prepare_own_swarm(swarm, options, loaded.settings)
         if options.is_interactive:
-            await front.say("Type help for what can be said; quit ends the swarm.")
+            await front.say("Type help for the commands; quit ends the swarm.")
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
-        # The front shows nothing of the end itself, so that the summary is the last line.
+        # Written before the shutdown, so that the summary is the last line of the output.
         myses = (await swarm.view()).myses
         earned = await asyncio.to_thread(read_credits, where, myses)
-        # A world that did not get as far as its own file has paid nobody.
+        # A world that has no file yet has paid no credits.
         await front.summary(summary(myses, {} if earned is None and options.world else earned))
-    if parting is Parting.LEAVE:
+    if parting is ExitChoice.LEAVE:
         await leave_running(options, where)
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return 0
 
 
 async def attached(options: RunOptions, where: Places) -> int:
-    """Show the swarm that another process owns. Leaving it changes nothing there."""
+    """Show the swarm that another process owns, and leave it running."""
     from zoea.runtime.world_scores import read_credits
 
     front = _front(options, where)
@@ -73,13 +73,13 @@ async def attached(options: RunOptions, where: Places) -> int:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, ending.set)
         if options.world:
-            sys.stderr.write("zoea: attached to a running swarm; --world counts only where one is started\n")
+            sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")
         after = (await swarm.view()).event_id
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
         await prepare_swarm(swarm, options)
         try:
             await _show(swarm, front, options, after, ending=ending, is_owner=False)
-            if options.as_json:  # a machine that reads to the last line finds there what an own run ends with
+            if options.as_json:  # the last line is the summary here too, as in an own run
                 myses = (await swarm.view()).myses
                 await front.summary(summary(myses, await asyncio.to_thread(read_credits, where, myses)))
         except NoRunningSwarm:
@@ -88,7 +88,7 @@ async def attached(options: RunOptions, where: Places) -> int:
 
 
 def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None) -> list[dict[str, Any]]:
-    """One object per mysis, as the last line of `--json` holds them. All counts are of all time."""
+    """Return one object per mysis for the last line of `--json`; counts are totals of all runs."""
     return [
         {
             "name": view.name,
@@ -104,8 +104,8 @@ def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None
 
 async def _show(
     swarm: SwarmApi, front: Front, options: RunOptions, after: int, *, ending: asyncio.Event, is_owner: bool
-) -> Parting:
-    """Show the swarm until the first reason to end; errors of the front are the run's."""
+) -> ExitChoice:
+    """Show the swarm until the first reason to end; an error of the front ends the run."""
     turns = _Turns(options.turns)
     reasons: list[Coroutine[Any, Any, Any]] = [
         front.show(swarm, after, turns.seen),
@@ -115,7 +115,7 @@ async def _show(
     if options.seconds is not None:
         reasons.append(asyncio.sleep(options.seconds))
     if options.is_interactive:
-        reasons.append(converse(swarm, front.say, is_owner=is_owner))
+        reasons.append(read_commands(swarm, front.say, is_owner=is_owner))
     tasks = [asyncio.create_task(reason) for reason in reasons]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -124,9 +124,9 @@ async def _show(
             task.cancel()
         await asyncio.wait(tasks, timeout=1.0)
     for task in done:
-        if isinstance(parting := task.result(), Parting):
+        if isinstance(parting := task.result(), ExitChoice):
             return parting
-    return Parting.QUIT
+    return ExitChoice.QUIT
 
 
 async def _wait(reason: asyncio.Event) -> None:
@@ -134,7 +134,7 @@ async def _wait(reason: asyncio.Event) -> None:
 
 
 class _Turns:
-    """Counts the turns that were shown to have ended, and says when enough are."""
+    """Counts ended turns and sets `are_enough` when the wanted number is reached."""
 
     def __init__(self, wanted: int | None) -> None:
         self.are_enough = asyncio.Event()
@@ -154,7 +154,7 @@ def _front(options: RunOptions, where: Places) -> Front:
 
 @asynccontextmanager
 async def _until_open(opening: Any) -> AsyncIterator[Any]:
-    """Say on stderr that the swarm is opening, where that takes over a second."""
+    """Report on stderr that the swarm is opening or ending, if that takes over a second."""
     notice = notices.soon("opening the swarm")
     try:
         async with opening as opened:

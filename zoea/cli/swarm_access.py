@@ -1,4 +1,4 @@
-"""How a command reaches the swarm: the running one over its socket, or what is stored of it."""
+"""Access to the swarm for commands: over the socket of its owner, or from the database."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ T = TypeVar("T")
 
 
 def command(workspace: str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
-    """Run `work` on the running swarm.
+    """Run `work` on the running swarm and return its result.
 
     Raises:
-        NoRunningSwarm: where the workspace has none.
+        NoRunningSwarm: No swarm runs in the workspace.
     """
     return asyncio.run(_command(places(workspace), work))
 
 
 def ask(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
-    """Ask the running swarm, or where there is none what is stored.
+    """Read with `live` from the running swarm, or with `stored` from the database if none runs.
 
     Raises:
-        StoreError: where nothing was ever stored there.
+        StoreError: No swarm runs and the database cannot be read.
     """
     return ask_at(places(workspace), live, stored)
 
 
 def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
-    """As `ask`, of a workspace whose places are known."""
+    """Do the same as `ask` for the paths of a workspace."""
     if read_holder(where.data) is not None:
         try:
             return asyncio.run(_command(where, live))

@@ -1,4 +1,4 @@
-"""Myses as text for a terminal. Nothing that an agent said can move the cursor here."""
+"""Myses, receipts and times as text for a terminal, with control characters removed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from zoea.text.control_characters import strip
 TEXT_WIDTH = 60
 TEXT_MOST = 2_000
 LEAST_TEXT = 10
-"""A text that has less room than this in a line of the terminal goes on in the next one."""
+"""Columns that the last text needs at least; with fewer left, the line may wrap."""
 _WAITING = ("delivered", "started", "waiting")
 
 
 def state_word(view: MysisView) -> str:
-    """The state, and what stands in its way."""
+    """Return the state of a mysis, with a mark if it is held."""
     if view.held:
         return f"{view.state} (held)"
     return view.state.value
 
 
 def table(myses: Iterable[MysisView]) -> str:
-    """One line per mysis under a head, columns aligned."""
+    """Return one line per mysis under a header line, columns aligned."""
     rows = [("NAME", "STATE", "PROVIDER", "TURNS", "TOOLS", "TOKENS", "LAST")]
     rows += [
         (
@@ -47,19 +47,19 @@ def table(myses: Iterable[MysisView]) -> str:
 
 
 def _terminal_width() -> int:
-    """The columns of the terminal that is written to; 0 where it is none."""
+    """Return the columns of the terminal behind stdout; 0 if stdout is no terminal."""
     return shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() else 0
 
 
 def provider_label(view: MysisView) -> str:
-    """Provider and model as a person reads them."""
+    """Return `provider/model`; the autopilot is shown as having no model."""
     if view.provider == "autopilot":
         return "autopilot (no model)"
     return strip(f"{view.provider}/{view.model}" if view.model else view.provider)
 
 
 def details(view: MysisView) -> str:
-    """Everything known of one mysis, a line each."""
+    """Return all fields of one mysis, one per line; empty fields are left out."""
     lines = [
         ("name", strip(view.name)),
         ("id", f"#{view.id}"),
@@ -85,18 +85,18 @@ def details(view: MysisView) -> str:
 
 
 def receipt_line(line: ReceiptLine) -> str:
-    """What became of a message for one; behind what may still wait, the id by which it can be withdrawn."""
+    """Return one recipient's line of a receipt, with the delivery id while it can be withdrawn."""
     number = f" ({line.delivery_id})" if line.delivery_id and line.status in _WAITING else ""
     return strip(f"{line.mysis}  {line.status}{number}" + (f": {line.reason}" if line.reason else ""))
 
 
 def moment(at: int) -> str:
-    """Local date and time of µs UTC; empty for never."""
+    """Format microseconds since the epoch as local date and time; empty for 0."""
     return datetime.fromtimestamp(at / 1_000_000).strftime("%Y-%m-%d %H:%M:%S") if at else ""
 
 
 def one_line(text: str, width: int = TEXT_WIDTH) -> str:
-    """The text on one line, cut at `width` characters."""
+    """Join the text's lines into one and cut it at `width` characters."""
     flat = " ".join(strip(text).split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""What a person types beside the plain front: a few words, answered at once."""
+"""Commands that a person types on stdin while the plain front runs."""
 
 from __future__ import annotations
 
@@ -14,57 +14,60 @@ from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.text.control_characters import strip
 
-HELP = """send NAME TEXT     say something to one mysis
-broadcast TEXT     say something to all
-withdraw ID        take back what waits; its number stands behind the receipt
+HELP = """send NAME TEXT     send a message to one mysis
+broadcast TEXT     send a message to all
+withdraw ID        take back a waiting message; the receipt shows its id
 start NAME         start or relaunch a mysis; start all
 stop NAME          stop a mysis; stop all
-hold, lift         hold the swarm; go on
-list               all myses and their states
-quit               end (an attached front leaves the swarm running)
-leave              end here and leave the swarm running without a screen
-help               this"""
+hold, lift         pause the swarm; lift the hold
+list               list all myses and their states
+quit               end the swarm (when attached: leave it running)
+leave              close this and leave the swarm running without a screen
+help               show this list"""
 
 
-class Parting(StrEnum):
-    """How the person left."""
+class ExitChoice(StrEnum):
+    """What the person chose for the swarm when leaving: end it, or leave it running."""
 
     QUIT = "quit"
     LEAVE = "leave"
 
 
-async def converse(swarm: SwarmApi, say: Callable[[str], Awaitable[None]], *, is_owner: bool) -> Parting:
-    """Read commands from stdin until the person wants to go. The end of input is QUIT for an attached front."""
-    asked = False
-    async for line in lines_of(sys.stdin.fileno()):
+async def read_commands(swarm: SwarmApi, say: Callable[[str], Awaitable[None]], *, is_owner: bool) -> ExitChoice:
+    """Run commands from stdin until the person quits or leaves.
+
+    The end of the input is QUIT for an attached front; an owner goes on without input.
+    """
+    is_confirming = False
+    async for line in read_lines(sys.stdin.fileno()):
         words = line.strip()
-        if asked:
-            asked = False
+        if is_confirming:
+            is_confirming = False
             match words.lower():
                 case "y" | "yes" | "stop":
-                    return Parting.QUIT
+                    return ExitChoice.QUIT
                 case "leave" | "l":
-                    return Parting.LEAVE
+                    return ExitChoice.LEAVE
             await say("The swarm goes on")
             continue
         if words in ("quit", "exit", "q"):
             if not is_owner:
-                return Parting.QUIT
-            asked = True
-            await say("Stop the swarm? yes stops it, leave lets it run without a screen, no goes on here")
+                return ExitChoice.QUIT
+            is_confirming = True
+            await say("Stop the swarm? yes: stop it, leave: let it run without a screen, no: go on here")
             continue
         if words == "leave":
-            return Parting.LEAVE
+            return ExitChoice.LEAVE
         if words:
-            await say(await obey(swarm, words))
+            await say(await run_typed_command(swarm, words))
     if is_owner:
-        # The input's end is not the commander's wish: the swarm goes on, signals and the socket still end it.
+        # The end of the input does not end the swarm; signals and the socket still do.
         await asyncio.Event().wait()
-    return Parting.QUIT
+    return ExitChoice.QUIT
 
 
-async def obey(swarm: SwarmApi, words: str) -> str:
-    """Carry out one line; what came of it, errors included."""
+async def run_typed_command(swarm: SwarmApi, words: str) -> str:
+    """Run one typed line and return its result or error as text."""
     name, _, rest = words.partition(" ")
     rest = rest.strip()
     try:
@@ -78,7 +81,7 @@ async def obey(swarm: SwarmApi, words: str) -> str:
                 return f"delivered to {receipt.delivered} of {len(receipt.lines)}"
             case "withdraw":
                 if not (rest.isascii() and rest.isdecimal() and int(rest) <= LARGEST_ID):
-                    raise UsageError("say which, by its number: withdraw ID")
+                    raise UsageError("the id is missing or not a number: withdraw ID")
                 await swarm.withdraw(int(rest))
                 return f"{int(rest)} is withdrawn"
             case "start" if rest == "all":
@@ -103,8 +106,11 @@ async def obey(swarm: SwarmApi, words: str) -> str:
     return f"There is no command {strip(name)!r}; help lists them"
 
 
-async def lines_of(descriptor: int) -> AsyncIterator[str]:
-    """Lines as they are typed. The descriptor stays blocking: a terminal is shared with stdout."""
+async def read_lines(descriptor: int) -> AsyncIterator[str]:
+    """Yield lines as they are typed.
+
+    The descriptor stays in blocking mode, because a terminal shares the mode with stdout.
+    """
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
     loop.add_reader(descriptor, lambda: arrived.put_nowait(_read(descriptor)))
@@ -128,12 +134,12 @@ def _read(descriptor: int) -> bytes:
 
 
 def _first(rest: str) -> tuple[str, str]:
-    """A name, in quotes where it has spaces, and the rest as it stands."""
+    """Split off the first word, or the first quoted text, and return it with the rest."""
     if rest[:1] in ("'", '"'):
         quoted, closing, text = rest[1:].partition(rest[0])
         if closing:
             return quoted, text.strip()
     name, _, text = rest.partition(" ")
     if not name:
-        raise UsageError("say to whom: send NAME TEXT")
+        raise UsageError("the name is missing: send NAME TEXT")
     return name, text.strip()

@@ -26,12 +26,12 @@ _UNTRUSTED = "Without effect until `zoea trust`:"
 
 @app.command()
 def init(
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a config.toml in which every key is explained."""
+    """Write a config.toml that explains every key."""
     where = places(configured=False)
     if where.config_file.exists() and not force:
-        raise UsageError(f"{where.config_file} is there already", hint="Edit it, or replace it with --force.")
+        raise UsageError(f"{where.config_file} exists already", hint="Edit it, or replace it with --force.")
     write_private(where.config_file, render_sample())
     typer.echo(f"Wrote {where.config_file}")
 
@@ -41,11 +41,11 @@ def show(
     key: Annotated[
         str, typer.Argument(metavar="KEY", help="Show only this key or section, as in swarm.max_myses.")
     ] = "",
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each value came from.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Show the file or variable that set each value.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the settings that hold, keys and other secrets left out."""
+    """Show the settings in effect, without keys and other secrets. Example: zoea config show swarm --origin"""
     loaded = load(places(workspace))
     shown = [row for row in list_settings(loaded) if not key or row.key == key or row.key.startswith(f"{key}.")]
     if not shown:
@@ -62,7 +62,7 @@ def show(
 
 @app.command()
 def check(as_json: AsJson = False) -> None:
-    """Check settings, project file and templates; every error is listed, and the exit code is 3."""
+    """Check settings, project file and templates. Lists every error; the exit code is then 3."""
     where = places(configured=False)
     found = check_settings(where)
     if as_json:
@@ -71,13 +71,13 @@ def check(as_json: AsJson = False) -> None:
         raise SettingsInvalid(found)
     if not as_json:
         loaded = load(where)
-        typer.echo(f"All is well: {len(loaded.templates.files())} templates, {_files(loaded)}.")
+        typer.echo(f"No problems: {len(loaded.templates.files())} templates, {_files(loaded)}.")
         _say_untrusted(loaded)
 
 
 @app.command()
 def path(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Say where settings, templates and data lie."""
+    """Show the paths of settings, templates, database, log and socket."""
     where = places(workspace)
     found = {
         "config": where.config_file,
@@ -99,9 +99,9 @@ def path(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 @app.command()
 def schema(
-    template: Annotated[bool, typer.Option("--template", help="The schema of a template instead.")] = False,
+    template: Annotated[bool, typer.Option("--template", help="Write the schema of templates instead.")] = False,
 ) -> None:
-    """Write the JSON Schema of the settings, for editors."""
+    """Write the JSON Schema of the settings to stdout, for editors."""
     model = Template if template else Settings
     made = model.model_json_schema()
     if template:

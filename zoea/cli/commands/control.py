@@ -1,4 +1,4 @@
-"""Commands that keep the swarm in hand: hold, approvals, approve, deny, grants, revoke."""
+"""Commands for holds, approvals and grants."""
 
 from __future__ import annotations
 
@@ -20,17 +20,22 @@ from zoea.settings.paths import Places
 from zoea.text.control_characters import strip
 
 ApprovalId = Annotated[int, typer.Argument(metavar="ID", callback=row_ids, help="As `zoea approvals` shows it.")]
-Sentence = Annotated[str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads.")]
+Sentence = Annotated[
+    str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads with the answer.")
+]
 
 
 def hold(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="One mysis; the whole swarm if not given.")] = "",
-    lift: Annotated[bool, typer.Option("--lift", help="Lift it: go on where it was.")] = False,
-    reason: Annotated[str, typer.Option(help="Shown to everybody who looks.")] = "",
+    lift: Annotated[bool, typer.Option("--lift", help="End the hold; everything goes on where it was.")] = False,
+    reason: Annotated[str, typer.Option(help="A reason, shown wherever the hold is shown.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Hold the swarm or one mysis: nothing new starts, nothing is lost."""
+    """Pause the swarm or one mysis.
+
+    No new model or tool call starts; calls in flight finish, and messages wait.
+    """
     command(workspace, lambda swarm: swarm.hold(not lift, ref=name, reason=reason))
     if as_json:
         write_json({"held": not lift, "mysis": name or None})
@@ -39,7 +44,7 @@ def hold(
 
 
 def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """What waits for your answer: questions, tool calls, spent budgets."""
+    """List what waits for your answer: questions, tool calls, spent budgets."""
     waiting = ask(workspace, lambda swarm: swarm.approvals(), _stored)
     if as_json:
         write_json(waiting)
@@ -60,7 +65,7 @@ def _stored(where: Places) -> tuple[ApprovalView, ...]:
 
 
 def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Tools that the myses of a template call without asking, since you approved one with --template."""
+    """List the tools that you allowed for all myses of a template (zoea approve ID --template)."""
     held = ask(workspace, lambda swarm: swarm.grants(), _stored_grants)
     if as_json:
         write_json(held)
@@ -76,7 +81,7 @@ def revoke(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Take back what you allowed for a template: the next call of that tool asks again."""
+    """Revoke a grant: the next call of that tool asks for approval again."""
     gone = command(workspace, lambda swarm: swarm.revoke(grant))
     if as_json:
         write_json(gone)
@@ -97,15 +102,17 @@ def _stored_grants(where: Places) -> tuple[GrantView, ...]:
 
 def approve(
     approval: ApprovalId,
-    session: Annotated[bool, typer.Option("--session", help="And the same tool until this mysis is stopped.")] = False,
+    session: Annotated[
+        bool, typer.Option("--session", help="Allow the same tool also until this mysis stops.")
+    ] = False,
     template: Annotated[
-        bool, typer.Option("--template", help="And the same tool for every mysis of its template.")
+        bool, typer.Option("--template", help="Allow the same tool also for every mysis of its template.")
     ] = False,
     sentence: Sentence = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Allow a tool call, or going on beyond a budget: once, or for more."""
+    """Allow a tool call, or a request over a budget: once, for this session, or for the template."""
     answer = ApprovalAnswer.ONCE
     if session:
         answer = ApprovalAnswer.SESSION
@@ -116,16 +123,16 @@ def approve(
 
 def answer(
     approval: ApprovalId,
-    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="What the mysis is told.")],
+    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The answer that the mysis reads.")],
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Answer the question of a mysis, in words."""
+    """Answer a question of a mysis. Example: zoea answer 4 take the southern belt"""
     _answer(workspace, approval, ApprovalAnswer.ONCE, " ".join(text), as_json)
 
 
 def deny(approval: ApprovalId, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Refuse what a mysis asks for; it goes on without it."""
+    """Refuse a tool call or a budget request; the mysis goes on without it."""
     _answer(workspace, approval, ApprovalAnswer.DENIED, sentence, as_json)
 
 

@@ -1,4 +1,7 @@
-"""`zoea credentials`: keys in and out of the store; a value is never an argument, so never in a process list."""
+"""`zoea credentials`: store, list and delete keys.
+
+A value is never an argument, because arguments are visible in process lists.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from zoea.settings.paths import places
 app = typer.Typer(help="Store the keys that settings refer to.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name that settings refer to, as in file:NAME.")]
-InKeyring = Annotated[bool, typer.Option("--keyring", help="Use the system's keyring instead of the file.")]
+InKeyring = Annotated[bool, typer.Option("--keyring", help="Use the system's keyring instead of the credentials file.")]
 
 
 @app.command("set")
 def set_(name: Name, keyring: InKeyring = False, workspace: Workspace = "") -> None:
-    """Store a value: typed unseen, or read from stdin."""
+    """Store a value, typed without echo or read from stdin. Example: zoea credentials set anthropic"""
     value = _value(name)
     credentials = _credentials(workspace)
     if keyring:
@@ -33,7 +36,7 @@ def set_(name: Name, keyring: InKeyring = False, workspace: Workspace = "") -> N
 
 @app.command("list")
 def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List the names in the file, never the values. A keyring cannot be listed."""
+    """List the names in the credentials file, without values. A keyring cannot be listed."""
     names = _credentials(workspace).names()
     if as_json:
         typer.echo(json.dumps(list(names)))
@@ -44,7 +47,7 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 @app.command()
 def delete(name: Name, keyring: InKeyring = False, workspace: Workspace = "") -> None:
-    """Remove a value."""
+    """Delete a stored value."""
     credentials = _credentials(workspace)
     gone = credentials.delete_from_keyring(name) if keyring else credentials.delete(name)
     if not gone:
@@ -59,7 +62,7 @@ def _credentials(workspace: str) -> Credentials:
 
 
 def _value(name: str) -> str:
-    """One line from the terminal, unseen; or all of stdin, without the line's end."""
+    """Read one line from the terminal without echo, or all of stdin without its last line break."""
     if _at_a_terminal():
         return str(typer.prompt(f"Value for {name}", hide_input=True))
     return sys.stdin.read().rstrip("\r\n")

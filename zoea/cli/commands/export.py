@@ -1,4 +1,4 @@
-"""Commands on what is stored, with or without a running swarm: export, explain."""
+"""`zoea export` and `zoea explain`: read the database, with or without a running swarm."""
 
 from __future__ import annotations
 
@@ -32,31 +32,34 @@ from zoea.transfer.export import (
 
 
 def export(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The name of a mysis in any case, or #ID; or --all.")
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a mysis, or #ID; or --all.")] = "",
+    form: Annotated[Format, typer.Option("--format", "-f", help="Format of the output.")] = Format.MARKDOWN,
+    given: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout if not given.")
     ] = "",
-    form: Annotated[Format, typer.Option("--format", "-f", help="What to write it as.")] = Format.MARKDOWN,
-    given: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to; stdout if not given.")] = "",
     everyone: Annotated[
         bool,
-        typer.Option("--all", help="Every mysis: into one FILE, or a file each where FILE is a folder/."),
+        typer.Option("--all", help="Export every mysis: into one FILE, or into one file each where FILE is a folder/."),
     ] = False,
-    archived: Annotated[bool, typer.Option("--archived", help="With --all: the deleted ones too.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="With --all: include deleted myses.")] = False,
     redact: Annotated[
         bool | None,
-        typer.Option("--redact/--no-redact", help="Take secrets and personal data out; md and html do by default."),
+        typer.Option("--redact/--no-redact", help="Remove secrets and personal data; the default for md and html."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """The whole conversation of a mysis, or of all, as a document or as JSON lines that `zoea import` reads."""
+    """Write the conversation of a mysis, or of all, as a document or as JSON lines for `zoea import`.
+
+    Example: zoea export alpha --format html -o alpha.html
+    """
     database = places(workspace).database
     output = Path(given) if given else None
     if output is None and as_json:
-        raise UsageError("--json says what was written to a file", hint="Give -o FILE, or --format jsonl.")
+        raise UsageError("--json needs an output file", hint="Give -o FILE, or --format jsonl.")
     if bool(name) == everyone:
-        raise UsageError("say whose conversation: NAME, or --all for everybody's")
+        raise UsageError("name one mysis, or give --all for all conversations")
     if everyone:
         if output is not None and given.endswith(os.sep) and read_exportable(database, archived=archived):
             _make_folder(output)
@@ -75,11 +78,11 @@ def export(
 
 
 def _make_folder(folder: Path) -> None:
-    """A name that ends in a slash means a folder, also where there is none yet. Raises UsageError."""
+    """Create the folder named by an output that ends in a slash. Raises UsageError."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}", hint="Choose another folder.") from error
+        raise UsageError(f"cannot create {folder}: {error.strerror}", hint="Choose another folder.") from error
 
 
 def _export_all(
@@ -92,10 +95,10 @@ def _export_all(
     replace: bool,
     as_json: bool,
 ) -> None:
-    """Everybody's: on stdout, in one file, or in a folder with a file each."""
+    """Export all myses to stdout, to one file, or to one file each in a folder."""
     myses = read_exportable(database, archived=archived)
     if not myses:
-        raise UsageError("there is no mysis", hint="`zoea new NAME` creates one.")
+        raise UsageError("there are no myses", hint="`zoea new NAME` creates one.")
     if output is None:
         for piece in swarm_pieces(database, list(myses), form, redact=redact):
             sys.stdout.write(piece)
@@ -103,7 +106,7 @@ def _export_all(
     if output.is_dir():
         files = {mysis_id: output / f"{file_stem(mysis_id, name)}.{form}" for mysis_id, name in myses.items()}
         for file in files.values():
-            if file.exists() and not replace:  # before the first is written
+            if file.exists() and not replace:  # checked for all files before the first is written
                 raise UsageError(f"{file} exists", hint="Choose another folder, or add --force.")
         turns = sum(
             export_to_file(database, mysis_id, file, form, redact=redact, replace=replace)
@@ -122,13 +125,13 @@ def explain(
     request: Annotated[
         int | None,
         typer.Argument(
-            metavar="[REQUEST]", min=1, max=LARGEST_ID, help="Its number; the newest that is kept if not given."
+            metavar="[REQUEST]", min=1, max=LARGEST_ID, help="Id of the request; the newest one kept if not given."
         ),
     ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """What a request of a mysis held, what was left out, and why."""
+    """Show what a request of a mysis contained, what was left out, and why."""
     database = places(workspace).database
     mysis = read_mysis_view(database, name)
     if request is None:
@@ -139,7 +142,7 @@ def explain(
     inspection = inspect_request(database, request)
     if inspection.request.mysis_id != mysis.id:
         raise UsageError(
-            f"request {request} is one of {inspection.request.mysis}'s", hint=f"Ask `zoea explain {mysis.name}`."
+            f"request {request} belongs to {inspection.request.mysis}", hint=f"Run `zoea explain {mysis.name}`."
         )
     if as_json:
         write_json(_data(inspection))

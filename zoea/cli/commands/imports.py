@@ -1,4 +1,4 @@
-"""`zoea import`: myses from another workspace's export, or from Zoea Nova, into this one."""
+"""`zoea import`: import myses from exports of Zoea, or from a Zoea Nova database."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ def import_(
         list[str],
         typer.Argument(
             metavar="nova PATH | FILE",
-            help="A Zoea Nova database after the word nova; or files of `zoea export --format jsonl`,"
+            help="The word nova and a Zoea Nova database; or files of `zoea export --format jsonl`,"
             " or folders of such files.",
         ),
     ],
-    template: Annotated[str, typer.Option(help="Nova: the template of those without a prompt of their own.")] = "",
-    provider: Annotated[str, typer.Option(help="Nova: the provider of all of them.")] = "",
-    model: Annotated[str, typer.Option(help="Nova: the model, where the provider is given or is the default.")] = "",
+    template: Annotated[str, typer.Option(help="Nova: template of myses that have no prompt of their own.")] = "",
+    provider: Annotated[str, typer.Option(help="Nova: provider of all imported myses.")] = "",
+    model: Annotated[str, typer.Option(help="Nova: model, for the given or the default provider.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Bring in myses with all that they said, while no swarm runs here. What is here already is left alone."""
+    """Import myses with their conversations. No swarm may run; stored data is not changed.
+
+    Example: zoea import alpha.jsonl
+    """
     from zoea.transfer.run_import import import_files, import_nova
 
     where = places(workspace)
@@ -51,7 +54,7 @@ def import_(
         if template or provider or model:
             raise UsageError(
                 "--template, --provider and --model are for zoea import nova",
-                hint="An export says what its myses are; `zoea configure NAME` changes it.",
+                hint="An export names the template and model of its myses; `zoea configure NAME` changes them.",
             )
         reports = asyncio.run(import_files(where, [Path(one).expanduser() for one in what], progress))
     _said(reports, as_json)
@@ -67,15 +70,15 @@ def _said(reports: list[ImportReport], as_json: bool) -> None:
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:
-    """Machines want the report alone."""
+    """Write no progress: with `--json` the output is the report alone."""
 
 
 class _Shown:
-    """A line now and then, once it takes longer than a moment.
+    """Writes the progress every two seconds, from the second second on.
 
     Args:
-        write: Where lines go.
-        clock: Seconds that only grow.
+        write: Takes each line.
+        clock: Monotonic time in seconds.
     """
 
     def __init__(self, write: Callable[[str], object], clock: Callable[[], float]) -> None:

@@ -1,4 +1,4 @@
-"""`zoea local`: the models that run inside Zoea, on the shelf in the data directory."""
+"""`zoea local`: manage the models that run inside Zoea."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ ModelName = Annotated[str, typer.Argument(metavar="NAME", help="As `zoea local l
 
 
 def shelf_of(workspace: str) -> LocalModels:
-    """The shelf of a workspace."""
+    """Return the model files of a workspace."""
     return LocalModels(places(workspace).data / "models")
 
 
 @app.command("add")
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A model as llama.cpp reads it.")],
-    name: Annotated[str, typer.Option(help="What to call it; the file's own name if not given.")] = "",
+    file: Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A model file for llama.cpp.")],
+    name: Annotated[str, typer.Option(help="Name of the model; the file's name if not given.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Link a GGUF file onto the shelf. The file stays where it is."""
+    """Add a GGUF file by a link. The file stays where it is."""
     places(workspace).make_data()
     model = shelf_of(workspace).add(file, name)
     if as_json:
@@ -46,7 +46,7 @@ def add(
 
 @app.command("fetch")
 def fetch_(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="smollm2 is the one there is.")] = "smollm2",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The only one is smollm2.")] = "smollm2",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -68,7 +68,7 @@ def fetch_(
 
 @app.command("list")
 def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """The models on the shelf."""
+    """List the local models."""
     models = shelf_of(workspace).list()
     if as_json:
         write_json([_as_dict(model) for model in models])
@@ -82,12 +82,12 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 @app.command("remove")
 def remove(name: ModelName, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Take a model off the shelf. A linked file stays; a fetched one is deleted."""
+    """Remove a local model. A linked file stays; a fetched one is deleted."""
     model = shelf_of(workspace).remove(name)
     if as_json:
         write_json(_as_dict(model))
     elif model.is_link:
-        typer.echo(f"{model.name} is off the shelf; its file stays: {strip(str(model.path))}")
+        typer.echo(f"{model.name} is removed; its file stays: {strip(str(model.path))}")
     else:
         typer.echo(f"{model.name} is deleted ({readable_size(model.size)} freed)")
 
@@ -99,7 +99,7 @@ def _as_dict(model: LocalModel) -> dict[str, Any]:
 def _where(model: LocalModel) -> str:
     path = strip(str(model.path))
     if model.is_missing:
-        return f"gone: {path}"
+        return f"missing: {path}"
     return f"linked to {path}" if model.is_link else path
 
 
@@ -113,7 +113,7 @@ def _say_how_to_use(model: LocalModel) -> None:
 
 @contextmanager
 def _progress(is_shown: bool) -> Iterator[Callable[[FetchStep], None]]:
-    """A bar on stderr where that is a terminal, a line a step where it is not."""
+    """Show progress on stderr: a bar on a terminal, else one line per step."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -130,7 +130,7 @@ def _progress(is_shown: bool) -> Iterator[Callable[[FetchStep], None]]:
 
 
 class _Lines:
-    """Progress where nobody draws: each step's name once."""
+    """Writes the name of each step once, where stderr is no terminal."""
 
     def __init__(self, console: Any) -> None:
         self._console = console

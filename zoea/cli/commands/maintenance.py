@@ -1,4 +1,4 @@
-"""`zoea doctor` and `zoea vacuum`: is the database what it should be, and no larger than it must."""
+"""`zoea doctor` and `zoea vacuum`: check and shrink the database."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MB = 1_000_000
 
 
 def doctor(
-    anew: Annotated[
-        bool, typer.Option("--rebuild", help="Make the search indexes anew; the swarm must not run.")
+    should_rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Rebuild the search indexes first; no swarm may run.")
     ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Check the database: the file, its references, the search indexes, the blobs."""
+    """Check the database file, its references, the search indexes and the blobs. Exit code 4: a problem was found."""
     where = places(workspace)
-    if anew:
+    if should_rebuild:
         rebuild_indexes(where, _say)
     wrong, found = 0, []
-    for finding in check_database(where, lambda what: _say(f"Looking at {what}")):
+    for finding in check_database(where, lambda what: _say(f"Checking {what}")):
         found.append(asdict(finding))
         wrong += bool(finding.problem) and finding.name != "unused files"
         if not as_json:
@@ -42,17 +42,20 @@ def doctor(
 
 
 def vacuum(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Make the database as small as what it holds. The swarm must not run; it takes as much room again meanwhile."""
+    """Shrink the database file to its contents.
+
+    No swarm may run. Needs free disk space of the size of the database while it works.
+    """
     done = give_back(places(workspace), _say)
     if as_json:
         write_json(asdict(done))
         return
     typer.echo(f"{done.before / _MB:,.1f} MB before, {done.after / _MB:,.1f} MB now")
     if done.files:
-        typer.echo(f"{done.files} unused files are gone")
+        typer.echo(f"{done.files} unused files were deleted")
 
 
 def _say(what: str) -> None:
-    """Progress, for a person who watches."""
+    """Write progress to stderr if it is a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"{what}\n")

@@ -1,4 +1,4 @@
-"""`zoea mcp`: Zoea as an MCP server, its tokens, and its entry in other clients' settings."""
+"""`zoea mcp`: serve MCP, manage its tokens, and install it in other clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-token = typer.Typer(help="Tokens of clients that come over HTTP.", no_args_is_help=True)
+token = typer.Typer(help="Manage the tokens of HTTP clients.", no_args_is_help=True)
 app.add_typer(token, name="token")
 
 DEFAULT_NAME = "mcp"
@@ -32,7 +32,9 @@ May = Annotated[
     TokenScope,
     typer.Option(help="read: search, list, read. command: also send and broadcast."),
 ]
-TokenName = Annotated[str, typer.Argument(metavar="NAME", help="The client's name: the sender of what it says.")]
+TokenName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the client, shown as the sender of its messages.")
+]
 
 
 @app.callback()
@@ -40,22 +42,28 @@ def serve(
     context: typer.Context,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP instead of stdin and stdout.")] = False,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="With --http: where to listen; mcp.host if not given.")
+        str, typer.Option(metavar="ADDRESS", help="With --http: address to listen at; mcp.host if not given.")
     ] = "",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, metavar="N", help="With --http: mcp.port if not given; 0 is any.")
+        int | None,
+        typer.Option(
+            min=0, max=65_535, metavar="N", help="With --http: port; mcp.port if not given, 0 chooses a free one."
+        ),
     ] = None,
     name: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Over stdio: the client's name, the sender of what it says.")
+        str,
+        typer.Option(
+            "--as", metavar="NAME", help="Over stdio: name of the client, shown as the sender of its messages."
+        ),
     ] = DEFAULT_NAME,
     scope: Annotated[
-        TokenScope, typer.Option(help="Over stdio: what the client may do. command includes read.")
+        TokenScope, typer.Option(help="Over stdio: rights of the client. command includes read.")
     ] = TokenScope.READ,
     workspace: Workspace = "",
 ) -> None:
-    """Serve one MCP client over stdin and stdout, or any that have a token over HTTP.
+    """Serve one MCP client over stdin and stdout, or several with tokens over HTTP.
 
-    Beside a running swarm clients reach it; without one they search what is stored, and commands
+    Clients command the running swarm. Without one they can search the database, and commands
     are answered with: no running swarm.
     """
     if context.invoked_subcommand is not None:
@@ -74,7 +82,7 @@ def serve(
 
 @token.command("new")
 def new(name: TokenName, scope: May = TokenScope.READ, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Let a client in. Its token is shown now and never again."""
+    """Create a token for a client. It is shown only once. Example: zoea mcp token new editor --scope command"""
     made = _tokens(workspace).new(name, scope, SystemClock().now())
     if as_json:
         write_json({"name": name, "scope": scope, "token": made})
@@ -85,7 +93,7 @@ def new(name: TokenName, scope: May = TokenScope.READ, as_json: AsJson = False, 
 
 @token.command("list")
 def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Who may come in, and what each may do."""
+    """List the clients that have a token, and their rights."""
     rows = _tokens(workspace).rows()
     if as_json:
         write_json(rows)
@@ -99,23 +107,25 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 @token.command("revoke")
 def revoke(name: TokenName, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Let a client in no longer, from its next request on."""
+    """Revoke a token; the client's next request is refused."""
     _tokens(workspace).revoke(name)
     if as_json:
         write_json({"revoked": name})
     else:
-        typer.echo(f"{name} is let in no longer")
+        typer.echo(f"The token of {name} is revoked")
 
 
 @app.command("install")
 def install(
     client: Annotated[str, typer.Option(metavar="CLIENT", help="claude, claude-desktop, codex, cursor, vscode, …")],
-    write: Annotated[bool, typer.Option("--write", help="Write it into the client's file; a copy is kept.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the entry into the client's file; a backup is kept.")
+    ] = False,
     scope: May = TokenScope.READ,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show Zoea's entry for another MCP client, or write it into that client's settings."""
+    """Show Zoea's entry for another MCP client, or write it to that client's settings."""
     from zoea.mcp_server import client_configs as entries
 
     known = entries.client_named(client)
@@ -126,7 +136,7 @@ def install(
             write_json({"client": client, "file": str(known.path(home)), "entry": made})
             return
         typer.echo(entries.text_of(known, made), nl=False)
-        typer.echo(f"This belongs into {known.path(home)}; --write puts it there.", err=True)
+        typer.echo(f"This belongs in {known.path(home)}; --write puts it there.", err=True)
         return
     done = entries.write(known, made, home, time.time())
     if as_json:
@@ -134,7 +144,7 @@ def install(
         return
     typer.echo(f"Written to {done.file}. Restart {known.title} to see Zoea's tools there.")
     if done.backup is not None:
-        typer.echo(f"What stood there before is in {done.backup}.")
+        typer.echo(f"The former contents are in {done.backup}.")
 
 
 def _tokens(workspace: str) -> Tokens:

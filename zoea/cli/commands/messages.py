@@ -1,4 +1,4 @@
-"""Commands on what is said: send, broadcast, receipt, withdraw, log."""
+"""Commands for messages: send, broadcast, receipt, withdraw, log."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from zoea.queries import stored_swarm
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="What to say; - reads it from stdin.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="The message; - reads it from stdin.")]
 Mode = Annotated[
     DeliveryMode,
-    typer.Option(help="queue: after this turn; steer: joins this turn; interrupt: ends this turn."),
+    typer.Option(
+        help="For a running mysis: queue waits for the next turn, steer joins this turn, interrupt ends this turn."
+    ),
 ]
-Key = Annotated[str, typer.Option(metavar="KEY", help="Say it once, however often this is repeated with the same key.")]
+Key = Annotated[
+    str, typer.Option(metavar="KEY", help="Idempotency key: a repeated command with the same key sends nothing again.")
+]
 
 
 def send(
@@ -35,15 +39,15 @@ def send(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Say something to one mysis."""
-    said = _said(text)
-    sent = command(workspace, lambda swarm: swarm.send(name, said, mode=mode, idempotency_key=key))
+    """Send a message to one mysis. Example: zoea send alpha sell the ore first"""
+    content = _content(text)
+    sent = command(workspace, lambda swarm: swarm.send(name, content, mode=mode, idempotency_key=key))
     _write_receipt(sent, as_json)
 
 
 def broadcast(
     text: Words = None,
-    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; as often as you like.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; repeatable.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
     tag: Annotated[str, typer.Option(help="Only to myses with this tag.")] = "",
     state: Annotated[MysisState | None, typer.Option(help="Only to myses in this state.")] = None,
     mode: Mode = DeliveryMode.QUEUE,
@@ -51,33 +55,38 @@ def broadcast(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Say something to all myses, or to some."""
-    said = _said(text)
+    """Send a message to all myses, or to those that the options select. Stopped and errored myses are skipped."""
+    content = _content(text)
     recipients = Recipients(names=tuple(to), tag=tag, state=state)
-    sent = command(workspace, lambda swarm: swarm.broadcast(said, to=recipients, mode=mode, idempotency_key=key))
+    sent = command(workspace, lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key))
     _write_receipt(sent, as_json)
 
 
 def receipt(
     number: Annotated[
         int,
-        typer.Argument(metavar="ID", callback=row_ids, help="Of the message: `zoea send` and `zoea broadcast` say it."),
+        typer.Argument(
+            metavar="ID", callback=row_ids, help="Id of the message, as `zoea send` and `zoea broadcast` show it."
+        ),
     ],
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """What became of a message or broadcast since it was sent."""
+    """Show the present status of a message or broadcast for each recipient."""
     _write_receipt(stored_swarm.read_receipt(database(workspace), number), as_json, is_new=False)
 
 
 def withdraw(
     ids: Annotated[
-        list[int], typer.Argument(metavar="ID...", callback=row_ids, help="Behind the receipt, and in `zoea log NAME`.")
+        list[int],
+        typer.Argument(
+            metavar="ID...", callback=row_ids, help="Delivery ids, as receipts and `zoea log NAME` show them."
+        ),
     ],
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Take back what no turn has taken yet."""
+    """Take back messages that no turn has taken yet."""
 
     async def work(swarm: SwarmApi) -> None:
         for delivery in ids:
@@ -92,15 +101,18 @@ def withdraw(
 
 def log(
     name: MysisRef,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many memories, newest.")] = 100,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="Number of newest memories.")] = 100,
     turn: Annotated[int | None, typer.Option("--turn", min=1, max=LARGEST_ID, help="Only this turn.")] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Whole results, and what the model reasoned.")
+        bool, typer.Option("--verbose", "-v", help="Show whole results and the model's reasoning.")
     ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """The stored conversation of a mysis, oldest first, and what waits for its next turn. JSON is one memory a line."""
+    """Show the stored conversation of a mysis, oldest first, and the messages that wait for its next turn.
+
+    With --json each line is one memory.
+    """
     memories = stored_swarm.read_memories(database(workspace), name, last=last, turn=turn)
     for memory in memories:
         if as_json:
@@ -113,12 +125,12 @@ def log(
 
 
 def database(workspace: str) -> Path:
-    """The database of a workspace."""
+    """Return the path of a workspace's database."""
     return places(workspace).database
 
 
 def memory_text(memory: Memory, *, verbose: bool) -> str:
-    """A memory for reading: who, when, what; long results cut unless `verbose`."""
+    """Format a memory: time, turn, sender, text; long results are cut unless `verbose`."""
     who = {Role.USER: "you", Role.ASSISTANT: "mysis", Role.TOOL: f"⚙ {memory.tool_name}"}.get(memory.role, memory.role)
     if memory.role is Role.USER and memory.label:
         who = memory.label.strip("[]")
@@ -133,7 +145,7 @@ def memory_text(memory: Memory, *, verbose: bool) -> str:
 
 
 def queued_text(delivery: Delivery) -> str:
-    """A message that waits, with the id by which it can be withdrawn."""
+    """Format a waiting message with the delivery id for `zoea withdraw`."""
     who = delivery.label.strip("[]") or "you"
     return strip(f"{moment(delivery.created_at)}  queued ({delivery.id})  {who}\n") + _indented(delivery.content)
 
@@ -146,11 +158,11 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in strip(text).splitlines())
 
 
-def _said(words: list[str] | None) -> str:
+def _content(words: list[str] | None) -> str:
     if words == ["-"]:
         return sys.stdin.read()
     if not words:
-        raise UsageError("there is nothing to say", hint="Give the text, or - to read it from stdin.")
+        raise UsageError("the message is empty", hint="Give the text, or - to read it from stdin.")
     return " ".join(words)
 
 
@@ -161,4 +173,4 @@ def _write_receipt(found: Receipt, as_json: bool, *, is_new: bool = True) -> Non
     for line in found.lines:
         typer.echo(receipt_line(line))
     if is_new:
-        typer.echo(f"what becomes of it: zoea receipt {found.message_id}")
+        typer.echo(f"zoea receipt {found.message_id} shows its status later")

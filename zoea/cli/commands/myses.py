@@ -1,4 +1,4 @@
-"""Commands on myses: new, list, show, start, stop, configure, dismiss, delete, undelete."""
+"""Commands for myses: new, list, show, start, stop, configure, dismiss, delete, undelete."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ def new(
         str | None,
         typer.Argument(metavar="[NAME]", help="1 to 40 letters, digits, - _ . or spaces.", show_default=False),
     ] = None,
-    template: Annotated[str, typer.Option(help="What it is; see `zoea config show`.")] = "",
-    provider: Annotated[str, typer.Option(help="Where its model is.")] = "",
-    model: Annotated[str, typer.Option(help="The model's name.")] = "",
-    tag: Annotated[list[str], typer.Option(help="A tag, as often as you like.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    template: Annotated[
+        str, typer.Option(help="Its template: a file in the templates folder, without .toml; see `zoea config path`.")
+    ] = "",
+    provider: Annotated[str, typer.Option(help="Its provider; see `zoea providers`.")] = "",
+    model: Annotated[str, typer.Option(help="Its model.")] = "",
+    tag: Annotated[list[str], typer.Option(help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Leave out the latest broadcast.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Create a mysis and start it. Without a name Zoea chooses one."""
+    """Create a mysis and start it. Without a name Zoea chooses one. Example: zoea new alpha --template miner"""
     if name is not None and not name.strip():
-        raise UsageError("an empty name names nobody", hint="give a name, or none at all and Zoea chooses one")
+        raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
     made = command(
         workspace,
         lambda swarm: swarm.create(
@@ -56,12 +58,12 @@ def new(
 
 
 def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """All myses and their states, from the running swarm or as stored."""
+    """List all myses and their states, from the running swarm or the database."""
     write_list(as_json, workspace)
 
 
 def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """One mysis in full."""
+    """Show all fields of one mysis."""
     view = ask(workspace, lambda swarm: swarm.mysis(name), lambda where: read_mysis_view(where.database, name))
     if as_json:
         write_json(view)
@@ -71,15 +73,15 @@ def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> 
 
 def start(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names or #ID.")] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="Every idle mysis.")] = False,
+    every_mysis: Annotated[bool, typer.Option("--all", help="Every idle mysis.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Start or relaunch myses."""
-    chosen = _chosen(names, everyone)
+    """Start or relaunch myses; a relaunch clears the last error."""
+    chosen = _chosen(names, every_mysis)
 
     async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
-        if everyone:
+        if every_mysis:
             await swarm.start_all()
             return (await swarm.view()).myses
         return tuple([await swarm.start(ref) for ref in chosen])
@@ -89,20 +91,20 @@ def start(
 
 def stop(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names or #ID.")] = None,
-    everyone: Annotated[bool, typer.Option("--all", help="Every running mysis.")] = False,
-    swarm: Annotated[bool, typer.Option("--swarm", help="End the whole swarm and the process that owns it.")] = False,
+    every_mysis: Annotated[bool, typer.Option("--all", help="Every running mysis.")] = False,
+    swarm: Annotated[bool, typer.Option("--swarm", help="End the swarm and the process that owns it.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Stop myses at once; their partial work stays readable."""
+    """Stop myses at once. Their partial work stays readable."""
     if swarm:
         command(workspace, _end)
-        typer.echo("[]" if as_json else "The swarm is ending; nothing is lost")
+        typer.echo("[]" if as_json else "The swarm is ending; everything stored is kept")
         return
-    chosen = _chosen(names, everyone)
+    chosen = _chosen(names, every_mysis)
 
     async def work(api: SwarmApi) -> tuple[MysisView, ...]:
-        if everyone:
+        if every_mysis:
             await api.stop_all()
             return (await api.view()).myses
         return tuple([await api.stop(ref) for ref in chosen])
@@ -112,18 +114,21 @@ def stop(
 
 def configure(
     name: MysisRef,
-    template: Annotated[str, typer.Option(help="Another template.")] = "",
-    provider: Annotated[str, typer.Option(help="Another provider.")] = "",
-    model: Annotated[str, typer.Option(help="Another model.")] = "",
-    tag: Annotated[list[str] | None, typer.Option(help="Its tags from now on, as often as you like.")] = None,
-    no_tags: Annotated[bool, typer.Option("--no-tags", help="Take all its tags off.")] = False,
+    template: Annotated[str, typer.Option(help="New template.")] = "",
+    provider: Annotated[str, typer.Option(help="New provider.")] = "",
+    model: Annotated[str, typer.Option(help="New model.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="A tag that replaces its tags; repeatable.")] = None,
+    no_tags: Annotated[bool, typer.Option("--no-tags", help="Remove all its tags.")] = False,
     setting: Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting of its own; without a value it goes.")
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting for this mysis only; KEY= removes it.")
     ] = [],  # noqa: B006  # typer reads the default, nobody changes it
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Change what a mysis is, while it does not run. Example: --set budget.mysis=90000."""
+    """Change template, provider, model, tags or settings of a mysis that does not run.
+
+    Example: zoea configure alpha --set budget.mysis=90000
+    """
     tags = () if no_tags else tuple(tag) if tag else None
     gone: dict[str, Any] = {one[:-1]: None for one in setting if one.endswith("=")}
     settings = gone | parse_settings(" ".join(one for one in setting if not one.endswith("=")))
@@ -145,9 +150,9 @@ def delete(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Stop and archive myses: the name is freed, memories stay."""
+    """Stop and archive myses. Their names become free, their memories stay."""
     if not yes and as_json:
-        raise UsageError("deleting asks first, and --json asks nobody", hint="Say so with --yes.")
+        raise UsageError("deleting asks for confirmation, which --json cannot do", hint="Add --yes.")
     if not yes and not typer.confirm(f"Delete {strip(', '.join(names))}? Their memories stay", err=True):
         raise UsageError("nothing was deleted", hint="Answer y, or give --yes.")
 
@@ -163,12 +168,13 @@ def delete(
 
 def undelete(
     refs: Annotated[
-        list[str] | None, typer.Argument(metavar="[#ID...]", help="As `zoea undelete` alone lists them, or a name.")
+        list[str] | None,
+        typer.Argument(metavar="[#ID...]", help="Ids as `zoea undelete` without arguments lists them, or names."),
     ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Bring deleted myses back as they were, or list those that can be."""
+    """Restore deleted myses; without arguments, list them."""
     found = _deleted(places(workspace))
     if not refs:
         _list_deleted(found, as_json)
@@ -182,7 +188,7 @@ def undelete(
 
 
 def dismiss(names: MysisRefs, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Take the error off myses; they stay in the state they are in."""
+    """Clear the error of myses; their state stays."""
 
     async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
         return tuple([await swarm.dismiss(ref) for ref in names])
@@ -204,11 +210,11 @@ def _list_deleted(found: tuple[DeletedMysis, ...], as_json: bool) -> None:
     for one in found:
         typer.echo(strip(f"#{one.id}  {one.name}  deleted {moment(one.deleted_at)}"))
     if not found:
-        typer.echo("There is no deleted mysis")
+        typer.echo("There are no deleted myses")
 
 
 def _meant(ref: str, found: tuple[DeletedMysis, ...]) -> int:
-    """The id of the deleted mysis that is meant: by `#ID` always, by its name where only one is called so."""
+    """Return the id of a deleted mysis, given as `#ID` or as a name that only one of them had."""
     if ref.startswith("#") and ref[1:].isascii() and ref[1:].isdecimal() and int(ref[1:]) <= LARGEST_ID:
         return int(ref[1:])
     named = [one for one in found if one.name.casefold() == ref.casefold()]
@@ -216,7 +222,7 @@ def _meant(ref: str, found: tuple[DeletedMysis, ...]) -> int:
         return named[0].id
     if named:
         which = ", ".join(f"#{one.id}" for one in named)
-        raise UsageError(f"several deleted myses were called {ref!r}", hint=f"Say which: {which}.")
+        raise UsageError(f"several deleted myses had the name {ref!r}", hint=f"Give one of these ids: {which}.")
     raise MysisMissing(f"there is no deleted mysis {ref!r}", hint="`zoea undelete` lists them.")
 
 
@@ -225,8 +231,8 @@ async def _end(swarm: SwarmApi) -> None:
         await swarm.shutdown()
 
 
-def _chosen(names: list[str] | None, everyone: bool) -> list[str]:
-    if bool(names) == everyone:
+def _chosen(names: list[str] | None, every_mysis: bool) -> list[str]:
+    if bool(names) == every_mysis:
         raise UsageError("name the myses, or give --all", hint="`zoea list` shows them.")
     return names or []
 
@@ -235,4 +241,4 @@ def _written(views: tuple[MysisView, ...], as_json: bool) -> None:
     if as_json:
         write_json(views)
     else:
-        typer.echo("\n".join(f"{view.name} is {state_word(view)}" for view in views) or "There is no mysis")
+        typer.echo("\n".join(f"{view.name} is {state_word(view)}" for view in views) or "There are no myses")

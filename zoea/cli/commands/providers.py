@@ -1,4 +1,4 @@
-"""`zoea providers`: which models are within reach, tried with one free request each."""
+"""`zoea providers`: list the providers in reach, each tried with one free request."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MODELS_SHOWN = 3
 def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List the providers found in settings, on local ports and by keys in the environment, and try each.
 
-    Trying is asking for the list of models: no provider charges for that. Keys are
-    never shown, only the names of the variables that hold them.
+    Each is asked for its list of models, which costs nothing. Keys are never shown, only the names
+    of the variables that hold them.
     """
     discovery = build_discovery(load(places(workspace)), PORTS)
     with _waiting():
@@ -40,16 +40,16 @@ def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 
 def _waiting() -> AbstractContextManager[object]:
-    """Something that moves on stderr where a person looks: a provider may take seconds."""
+    """Show a spinner on stderr if it is a terminal, because a provider may take seconds."""
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 
-    return Console(stderr=True).status("Trying what there is")
+    return Console(stderr=True).status("Trying the providers")
 
 
 def text(found: Sequence[Found], choice: Choice) -> str:
-    """The table, what is amiss and what to do about it, and what a run would use."""
+    """Format the table, each problem with its hint, and the provider that a run would use."""
     there = [each for each in found if each.status is not Status.ABSENT]
     rows = [("NAME", "TYPE", "STATUS", "LATENCY", "MODELS", "FOUND"), *map(_row, there)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]

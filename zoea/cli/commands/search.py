@@ -1,4 +1,4 @@
-"""`zoea search`: what was ever said in the swarm, by words, with or without a running swarm."""
+"""`zoea search`: search all stored messages, with or without a running swarm."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from zoea.store.search import (
 from zoea.text.control_characters import strip
 
 SHOWN = 300
-"""Characters around a hit, for reading; JSON has more."""
+"""Characters shown around a hit; `--json` shows `_SHOWN_JSON`."""
 _SHOWN_JSON = 2_000
 _BOLD, _PLAIN = "\x1b[1;7m", "\x1b[0m"
 _WHEN = "2h or 30m ago, 10:30 today, or 2026-01-31."
 
 
-class Part(StrEnum):
-    """Where is looked."""
+class SearchPlace(StrEnum):
+    """Parts of the stored messages that can be searched."""
 
     ALL = "all"
     CONTENT = "content"
@@ -54,16 +54,16 @@ class Part(StrEnum):
     BROADCASTS = "broadcasts"
 
 
-class Said(StrEnum):
-    """Whose words: the roles of a memory."""
+class RoleFilter(StrEnum):
+    """Roles of a memory, as values of `--role`."""
 
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
 
 
-class From(StrEnum):
-    """Where a memory came from."""
+class SourceFilter(StrEnum):
+    """Sources of a memory, as values of `--source`."""
 
     DIRECT = "direct"
     BROADCAST = "broadcast"
@@ -73,28 +73,41 @@ class From(StrEnum):
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="What was said; small letters find any case.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS...", help="Text to find; small letters match both cases.")
+    ],
     mysis: Annotated[
-        list[str], typer.Option("--mysis", "-m", metavar="NAME", help="Only of this mysis; as often as you like.")
+        list[str], typer.Option("--mysis", "-m", metavar="NAME", help="Only messages of this mysis; repeatable.")
     ] = [],  # noqa: B006  # typer reads the default, nobody changes it
-    part: Annotated[Part, typer.Option("--in", help="Where to look.")] = Part.ALL,
-    role: Annotated[Said | None, typer.Option(help="Only prompts, answers or results.")] = None,
-    source: Annotated[From | None, typer.Option(help="Only what came from there.")] = None,
-    since: Annotated[str, typer.Option(metavar="WHEN", help=f"Not before {_WHEN}")] = "",
-    until: Annotated[str, typer.Option(metavar="WHEN", help=f"Before {_WHEN}")] = "",
-    exact: Annotated[bool, typer.Option("--exact", help="Upper and lower case as given.")] = False,
-    ranked: Annotated[bool, typer.Option("--ranked", help="Any of the words in any form, the best first.")] = False,
+    part: Annotated[SearchPlace, typer.Option("--in", help="Part to search.")] = SearchPlace.ALL,
+    role: Annotated[
+        RoleFilter | None, typer.Option(help="Only prompts (user), answers (assistant) or results (tool).")
+    ] = None,
+    source: Annotated[SourceFilter | None, typer.Option(help="Only messages from this source.")] = None,
+    since: Annotated[str, typer.Option(metavar="WHEN", help=f"Only messages since {_WHEN}")] = "",
+    until: Annotated[str, typer.Option(metavar="WHEN", help=f"Only messages before {_WHEN}")] = "",
+    exact: Annotated[bool, typer.Option("--exact", help="Match upper and lower case as given.")] = False,
+    ranked: Annotated[
+        bool, typer.Option("--ranked", help="Match any of the words in any case; best matches first.")
+    ] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=LIMIT_RANGE[0], max=LIMIT_RANGE[1])] = 20,
     before: Annotated[
         int | None,
-        typer.Option("--before", metavar="ID", min=1, max=2**62, help="Only older than this memory: the next page."),
+        typer.Option(
+            "--before", metavar="ID", min=1, max=2**62, help="Only messages older than this id, for the next page."
+        ),
     ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Find what was said, newest first: in messages, tool calls, results and reasoning."""
+    """Search messages, tool calls, results and reasoning, newest first.
+
+    Example: zoea search "iron ore" --mysis alpha --since 2h
+    """
     if exact and ranked:
-        raise UsageError("--exact and --ranked exclude each other", hint="words are ranked whatever their case")
+        raise UsageError(
+            "--exact and --ranked exclude each other", hint="Ranked search ignores case: leave out --exact."
+        )
     database = places(workspace).database
     text = " ".join(words)
     asked: dict[str, Any] = {
@@ -108,13 +121,13 @@ def search(
         "max_chars": _SHOWN_JSON if as_json else SHOWN,
     }
     owners = tuple(read_mysis_view(database, name).id for name in mysis)
-    if part is Part.BROADCASTS:
+    if part is SearchPlace.BROADCASTS:
         if role or source or len(owners) > 1:
-            raise UsageError("broadcasts have no role and no source, and are those of one --mysis at most")
+            raise UsageError("--in broadcasts takes no --role, no --source and at most one --mysis")
         query = BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
         _write(_asked(database, query), as_json)
         return
-    column = SearchColumn.ANY if part is Part.ALL else SearchColumn(part.value)
+    column = SearchColumn.ANY if part is SearchPlace.ALL else SearchColumn(part.value)
     _write(
         _asked(
             database,
@@ -145,7 +158,7 @@ def _moment(option: str, text: str) -> int | None:
         return None
     found = parse_moment(text, time.time_ns() // 1000)
     if found is None:
-        raise UsageError(f"{option} {text} is no time", hint=f"Give {_WHEN}")
+        raise UsageError(f"{option} {text} is not a time", hint=f"Give {_WHEN}")
     return found
 
 
@@ -156,7 +169,7 @@ def _write(page: MemoryHits | BroadcastHits, as_json: bool) -> None:
         return
     bright = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for hit in page.hits:
-        typer.echo(f"{_title(hit)}\n{_indented(_shown(hit.excerpt, bright))}")
+        typer.echo(f"{_title(hit)}\n{_indented(format_excerpt(hit.excerpt, bright))}")
     if not page.hits:
         typer.echo("Nothing was found" + ("" if page.note else "; try fewer words, or --ranked"))
     if page.note:
@@ -182,8 +195,8 @@ def _title(hit: MemoryHit | BroadcastHit) -> str:
     return strip(f"{moment(hit.created_at)}  {hit.mysis}{gone}  turn {hit.turn_number}  {who}  #{hit.memory_id}")
 
 
-def _shown(excerpt: Excerpt, bright: bool) -> str:
-    """The excerpt with its hits made to stand out, where the terminal can do that."""
+def format_excerpt(excerpt: Excerpt, bright: bool) -> str:
+    """Format an excerpt; with `bright`, mark its hits by terminal styles."""
     parts, at = ["… " if excerpt.start else ""], 0
     for start, length in excerpt.marks if bright else ():
         parts += [strip(excerpt.text[at:start]), _BOLD, strip(excerpt.text[start : start + length]), _PLAIN]

@@ -1,44 +1,58 @@
-"""`zoea serve`: the cockpit in any number of browsers, over the one running swarm."""
+"""`zoea serve`: serve the cockpit to browsers, over an own swarm or beside a running one."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+import signal
+import sys
+from collections.abc import Coroutine
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
 from zoea.cli.options import Workspace
-from zoea.model.errors import UsageError
-from zoea.runtime.run_options import RunOptions
-from zoea.settings.paths import places
+from zoea.ipc.remote_swarm import RemoteSwarm
+from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
+from zoea.process.hangup import detach_terminal
+from zoea.process.lock import read_holder
+from zoea.runtime.owner import close_within
+from zoea.runtime.run_options import RunOptions, attach, prepare_own_swarm, prepare_swarm
+from zoea.settings.paths import Places, places
+from zoea.web.browser_server import BrowserServer
 
 cockpit: tuple[str, ...] = ()
-"""The command line of one cockpit, put here by `zoea.__main__`: the two fronts know nothing of each other."""
+"""The command line of one cockpit process. `zoea.__main__` sets it, because `cli` may not import `tui`."""
+
+SUCCESSOR_TIMEOUT_S = 10.0
+"""How long to wait for a new owner after the attached one went away."""
+
+CLOSE_TIMEOUT_S = 3.5
+"""The browser server's share of the ten seconds that a shutdown may take."""
 
 
 def serve(
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; the default reaches this machine alone.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen at; the default is this machine only.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 chooses a free one.")] = 8000,
     myses: Annotated[
         int | None, typer.Option(min=0, max=2000, metavar="N", help="N myses in total; missing ones are created.")
     ] = None,
-    template: Annotated[str, typer.Option(help="What new myses are.")] = "",
-    provider: Annotated[str, typer.Option(help="Where the model of new myses is.")] = "",
-    model: Annotated[str, typer.Option(help="The model of new myses.")] = "",
+    template: Annotated[str, typer.Option(help="Template of new myses.")] = "",
+    provider: Annotated[str, typer.Option(help="Provider of new myses.")] = "",
+    model: Annotated[str, typer.Option(help="Model of new myses.")] = "",
     world: Annotated[str, typer.Option(metavar="reef", help="Run the sandbox world beside the swarm.")] = "",
     start_swarm: Annotated[bool, typer.Option("--start-swarm", help="Start every idle mysis.")] = False,
     workspace: Workspace = "",
 ) -> int:
     """Show the cockpit in browsers.
 
-    Beside a running swarm this attaches to it; where none runs, this owns the swarm, and ctrl+c ends it.
-    The address that is printed holds a token: whoever has it commands the swarm. It is a new one each time.
-    Closing a tab, or q in it, ends that cockpit and never the swarm.
+    Attaches to the running swarm; without one it runs the swarm itself, and ctrl+c ends it.
+    The printed address holds a new token each time: everyone who has the address commands the swarm.
+    Closing a tab, or pressing q in it, ends that cockpit and never the swarm.
+    Example: zoea serve --port 9000
     """
-    from zoea.cli.serve_session import served
-
     if world not in ("", "reef"):
         raise UsageError(f"there is no world {world!r}", hint="The world's name is reef.")
     if not host.strip():
@@ -52,5 +66,101 @@ def serve(
         start_swarm=start_swarm,
         workspace=workspace,
     )
-    asyncio.run(served(options, places(workspace), cockpit=cockpit, host=host, port=port))
+    asyncio.run(serve_browsers(options, places(workspace), cockpit=cockpit, host=host, port=port))
     return 0
+
+
+async def serve_browsers(options: RunOptions, where: Places, *, cockpit: tuple[str, ...], host: str, port: int) -> None:
+    """Serve browsers until a signal arrives or the swarm ends; each browser gets a process of `cockpit`.
+
+    Raises:
+        OwnerError: The address cannot be listened at.
+        ZoeaError: The swarm can be neither opened nor reached.
+    """
+    async with BrowserServer((*cockpit, options.workspace), host=host, port=port) as server:
+        if read_holder(where.data) is None:
+            try:
+                await _serve_own_swarm(server, options, where)
+                return
+            except WorkspaceHeld:
+                if read_holder(where.data) is None:
+                    raise
+        await _serve_running_swarm(server, options, where)
+
+
+async def _serve_own_swarm(server: BrowserServer, options: RunOptions, where: Places) -> None:
+    """Own the workspace without a screen; browsers attach to it as to any other."""
+    from zoea.runtime.compose import SwarmOptions, running_swarm
+    from zoea.runtime.model_discovery import load_run_settings
+    from zoea.runtime.owner import own_workspace
+
+    loaded = await load_run_settings(where, discover=not options.provider)
+    swarm_options = SwarmOptions(world=options.world, loaded=loaded)
+    async with own_workspace(where, partial(running_swarm, options=swarm_options)) as owner:
+        owner.be_the_process(on_hangup=detach_terminal)
+        await prepare_own_swarm(owner.api, options, loaded.settings)
+        announce(server, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
+        await owner.ending.wait()
+        await close_within(CLOSE_TIMEOUT_S, server.close, "the browser server")
+
+
+async def _serve_running_swarm(server: BrowserServer, options: RunOptions, where: Places) -> None:
+    """Attach to the swarm of another process, and to each successor that takes the workspace over."""
+    ending = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ending.set)
+    loop.add_signal_handler(signal.SIGHUP, detach_terminal)
+    if options.world:
+        sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")
+    async with await attach(where) as swarm:
+        await prepare_swarm(swarm, options)
+        announce(server, f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running.")
+        await _wait_for_first(swarm.gone(), ending.wait())
+    while not ending.is_set():
+        _say("The swarm's owner went away; waiting for another one.")
+        successor = await _attach_successor(where, ending)
+        if successor is None:
+            if not ending.is_set():
+                _say("The running swarm has ended.")
+            return
+        await server.end_cockpits()  # they show the swarm that ended; their pages open the new one
+        async with successor:
+            await _wait_for_first(successor.gone(), ending.wait())
+
+
+async def _attach_successor(where: Places, ending: asyncio.Event) -> RemoteSwarm | None:
+    """Attach to the next owner of the workspace; None after `SUCCESSOR_TIMEOUT_S` or when `ending` is set."""
+    deadline = asyncio.get_running_loop().time() + SUCCESSOR_TIMEOUT_S
+    while not ending.is_set() and asyncio.get_running_loop().time() < deadline:
+        try:
+            return await attach(where)
+        except NoRunningSwarm:
+            await _wait_for_first(asyncio.sleep(0.1), ending.wait())
+    return None
+
+
+async def _wait_for_first(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Return when the first of the coroutines has ended; cancel the others."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def announce(server: BrowserServer, consequence: str) -> None:
+    """Print the address, and a warning where other machines can reach it."""
+    _say(f"The cockpit is at {server.address}")
+    _say(f"Everyone who has this address commands the swarm. {consequence}")
+    if not server.is_loopback:
+        sys.stderr.write(
+            "zoea: other machines can reach this address, and the connection is not encrypted; "
+            "`ssh -L 8000:127.0.0.1:8000` to this machine works without --host\n"
+        )
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

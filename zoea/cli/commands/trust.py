@@ -1,4 +1,4 @@
-"""`zoea trust`: show what a project's files would do, and record that the person agrees."""
+"""`zoea trust`: show what a project's files can run and reach, and record the person's consent."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from zoea.settings.trust import Trust, find_active_keys, find_untrusted_keys
 
 def trust(
     path: Annotated[
-        Path | None, typer.Argument(metavar="PATH", help="A project's directory or one file; the nearest zoea.toml.")
+        Path | None,
+        typer.Argument(metavar="PATH", help="A project's directory or one file; the nearest zoea.toml if not given."),
     ] = None,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust it no longer.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the trust.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the trusted files.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON for machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON.")] = False,
 ) -> None:
-    """Let a project's file run commands, reach addresses and use credentials, as it stands now."""
+    """Allow a project's file to run commands, reach addresses and use credentials, until the file changes."""
     record = Trust(places(configured=False).trusted)
     if as_json and not listed:
-        raise UsageError("--json goes with --list alone", hint="Trusting is for a person, who reads what is asked.")
+        raise UsageError("--json needs --list", hint="Trusting needs a person who reads the question.")
     if listed:
         _list(record, as_json)
         return
@@ -45,7 +46,7 @@ def trust(
 
 
 def _meant(path: Path | None) -> list[Path]:
-    """A project's file with its templates, or the one file that was named."""
+    """Return the named file, or the project's file with its templates."""
     if path is not None and not path.is_dir():
         return [path.absolute()]
     folder = (path or Path.cwd()).absolute()
@@ -56,7 +57,7 @@ def _meant(path: Path | None) -> list[Path]:
 
 
 def _trust(record: Trust, file: Path, yes: bool) -> None:
-    """Show, ask, record: the bytes that were shown, whatever the file holds by then."""
+    """Show the file's active settings, ask, and record the trust in exactly the bytes shown."""
     if not file.is_file():
         raise UsageError(f"there is no file {file}")
     is_project = file.name == PROJECT_FILE
@@ -74,7 +75,10 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     for line in wanted:
         typer.echo(f"  {line}")
     if not yes and not _at_a_terminal():
-        raise UsageError("not trusted: nobody can be asked here", hint="Read the above, then say so with --yes.")
+        raise UsageError(
+            "not trusted: stdin is not a terminal, so the question cannot be asked",
+            hint="Read the lines above, then add --yes.",
+        )
     if not yes and not typer.confirm("Trust exactly this?"):
         typer.echo("Not trusted.")
         return
@@ -91,7 +95,7 @@ def _record(record: Trust, file: Path, document: Document) -> None:
 
 
 def _wanted(tree: Mapping[str, Any]) -> Iterator[str]:
-    """What the file would run, reach and use, a line each; what looks like a secret is hidden."""
+    """Yield one line per setting that runs, reaches or uses something; values like secrets are hidden."""
     for path in find_active_keys(tree):
         value = get_value(tree, path)
         if isinstance(value, Mapping):
@@ -117,7 +121,7 @@ def _list(record: Trust, as_json: bool) -> None:
 
 
 def _holds(record: Trust, file: Path) -> bool:
-    """Whether the file still is what was trusted; one that is gone or cannot be read is not."""
+    """Return whether the file is unchanged since it was trusted; False if it cannot be read."""
     try:
         return file.is_file() and record.holds(file, file.read_bytes())
     except OSError:

@@ -1,4 +1,4 @@
-"""`zoea upstream`: bring in, list, test and try the MCP servers whose tools the myses use."""
+"""`zoea upstream`: import, list, test and call MCP servers that offer tools to the myses."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What became of each server. `moved` maps a credential's name to where it was."""
+class ServerImport:
+    """Result of an import, per server. `moved` maps a credential's name to its former place."""
 
     file: Path
     imported: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Outcome:
         }
 
     def lines(self) -> list[str]:
-        """What a person reads."""
+        """Return the result as lines of text."""
         found: list[str] = []
         for name, notes in self.imported.items():
             found.append(f"imported {name}")
@@ -60,17 +60,17 @@ class Outcome:
         return found
 
 
-def take_over(text: str, where: Places, *, replace: bool) -> Outcome:
-    """Write the servers of a client's JSON into the user's settings; comments there are kept.
+def import_servers(text: str, where: Places, *, replace: bool) -> ServerImport:
+    """Write the servers of a client's JSON to the user's settings, and keep the comments there.
 
     Credentials are stored before the settings that refer to them, so that a crash
-    between leaves nothing that refers to what is not there.
+    in between leaves no reference without a value.
 
     Raises:
-        SettingsError: The JSON names no servers, or the settings file is no TOML.
+        SettingsError: The JSON names no servers, or the settings file is not valid TOML.
     """
     found = read_servers(text)
-    outcome = Outcome(where.config_file, left_out=dict(found.refused))
+    outcome = ServerImport(where.config_file, left_out=dict(found.refused))
     where.make_config()
     with lock_file(where.config_file):
         document = _read(where.config_file)
@@ -86,10 +86,12 @@ def take_over(text: str, where: Places, *, replace: bool) -> Outcome:
     return outcome
 
 
-def _add(server: ImportedServer, upstreams: Any, outcome: Outcome, secrets: dict[str, str], *, replace: bool) -> None:
+def _add(
+    server: ImportedServer, upstreams: Any, outcome: ServerImport, secrets: dict[str, str], *, replace: bool
+) -> None:
     name = server.config.name
     if name in upstreams and not replace:
-        outcome.left_out[name] = "there is an upstream of this name already; --replace overwrites it"
+        outcome.left_out[name] = "an upstream of this name exists already; --replace overwrites it"
         return
     mine: dict[str, tuple[str, str]] = {}
     table = _table(server.config, mine)
@@ -105,7 +107,7 @@ def _add(server: ImportedServer, upstreams: Any, outcome: Outcome, secrets: dict
 
 
 def _table(config: UpstreamConfig, secrets: dict[str, tuple[str, str]]) -> Table:
-    """The upstream's TOML table; values that look secret become references, their values go to `secrets`."""
+    """Build the upstream's TOML table; values that look secret go to `secrets` and become references."""
     table = tomlkit.table()
     if config.command:
         table["command"] = config.command
@@ -151,7 +153,7 @@ def _credential(upstream: str, key: str) -> str:
 
 
 def _wrong(name: str, table: Mapping[str, Any]) -> str:
-    """Why the settings would refuse it; empty where they take it. Repeats no value."""
+    """Return why the settings would refuse the table, without repeating a value; empty if they accept it."""
     try:
         Settings.model_validate({"upstream": {name: tomlkit.item(table).unwrap()}})
     except ValidationError as error:
@@ -172,7 +174,7 @@ def _read(file: Path) -> tomlkit.TOMLDocument:
 
 app = typer.Typer(
     name="upstream",
-    help="MCP servers whose tools the myses use.",
+    help="Import, list, test and call the MCP servers that offer tools to the myses.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -187,19 +189,20 @@ T = TypeVar("T")
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Another client's JSON with mcpServers or servers.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON file of another MCP client, with mcpServers or servers.")
+    ],
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite upstreams of the same name.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Take over the servers of another MCP client. Secrets go to the credentials file."""
-
+    """Import the servers of another MCP client. Secrets go to the credentials file."""
     try:
         text = file.expanduser().read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"cannot read {file}: {why}") from None
-    outcome = take_over(text, places(workspace), replace=replace)
+    outcome = import_servers(text, places(workspace), replace=replace)
     if as_json:
         write_json(outcome.as_dict())
     else:
@@ -211,7 +214,7 @@ def import_(
 
 @app.command("list")
 def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """The configured upstreams. Nothing is opened."""
+    """List the configured upstreams without opening them."""
     from zoea.settings import load
 
     found = load(places(workspace)).settings.upstream
@@ -219,7 +222,7 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
         {
             "name": name,
             "transport": "stdio" if one.command else "http",
-            # Arguments may hold secrets, so the command stands alone; an address is shown without its query.
+            # Arguments and queries of addresses may hold secrets, so neither is shown.
             "where": one.command or one.url.partition("?")[0],
             "session": one.session,
             "required": one.required,
@@ -244,7 +247,7 @@ def try_out(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Open an upstream, list its tools, measure how long it takes."""
+    """Open an upstream, list its tools, and measure opening time and latency."""
 
     async def work(box: Any) -> dict[str, Any]:
         upstream = await _opened(box, name)
@@ -276,11 +279,13 @@ def call(
     name: UpstreamName,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name, as `zoea upstream test` shows it.")],
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments, a JSON object.")] = "{}",
-    mysis: Annotated[str, typer.Option("--as", metavar="MYSIS", help="Whose account to use.")] = "",
+    mysis: Annotated[
+        str, typer.Option("--as", metavar="MYSIS", help="Mysis that the call is made for, with its account.")
+    ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Call one tool and print what it answers."""
+    """Call one tool and print its result. Example: zoea upstream call files read_file '{"path": "a.txt"}'"""
     from zoea.model.request import AnswerCall, CallMeta
     from zoea.queries.stored_swarm import read_uid
 
@@ -289,7 +294,7 @@ def call(
     async def work(box: Any) -> Any:
         upstream = await _opened(box, name)
         if upstream.config.inject and not mysis:
-            raise UsageError(f"{name} wants an account", hint="Say whose: --as MYSIS")
+            raise UsageError(f"{name} needs the account of a mysis", hint="Name one: --as MYSIS")
         session = box.session(0, mysis or CALLER, "", uid=uid)
         await session.catalogue()
         meta = CallMeta(mysis_id=0, mysis=mysis or CALLER, turn_id=0, call_id=0, deadline_s=CALL_S)
@@ -306,11 +311,11 @@ def call(
 
 
 async def _opened(box: Any, name: str) -> Any:
-    """The upstream, open. Raises ToolError saying why it is not."""
+    """Return the upstream once it is open. Raises ToolError with the cause if it does not open."""
     upstream = box.upstream(name)
     if not await upstream.settled():
         status = upstream.status()
-        hint = f"Its own words are in {status.log}." if status.log else ""
+        hint = f"Its log is {status.log}." if status.log else ""
         raise ToolError(f"{name} did not open: {status.last_error or 'no answer in time'}", hint=hint)
     return upstream
 
@@ -328,7 +333,7 @@ def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *,
         known = ", ".join(loaded.settings.upstream) or "none"
         raise UsageError(f"no upstream {name}", hint=f"Configured: {known}.")
     credentials = Credentials(loaded.places.credentials)
-    # Another upstream's missing credential is none of this one's business.
+    # Only this upstream: a missing credential of another one must not fail here.
     alone = loaded.settings.model_copy(update={"upstream": {name: given}})
     configs = build_upstreams(alone, credentials)
 

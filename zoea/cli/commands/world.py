@@ -1,4 +1,4 @@
-"""`zoea world`: serve Reef to any MCP client, or show how its captains did."""
+"""`zoea world`: serve Reef to any MCP client, or show the score of its players."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 
-DataDir = Annotated[str, typer.Option("--data", metavar="DIR", help="Where reef.db is; the workspace's if not given.")]
+DataDir = Annotated[
+    str, typer.Option("--data", metavar="DIR", help="Folder of reef.db; the workspace's data folder if not given.")
+]
 
 
 @app.callback()
@@ -27,12 +29,16 @@ def serve(
     context: typer.Context,
     http: Annotated[str, typer.Option(metavar="ADDR", help="Serve streamable HTTP at HOST:PORT, not stdio.")] = "",
     data: DataDir = "",
-    seed: Annotated[int | None, typer.Option(help="Of a new world.")] = None,
-    systems: Annotated[int | None, typer.Option(metavar="N", help="Size of a new world (40).")] = None,
-    tick: Annotated[float, typer.Option(metavar="S", help="Seconds of a tick.")] = 2.0,
-    turbo: Annotated[bool, typer.Option(help="Ticks pass as fast as the players act.")] = False,
-    faults: Annotated[str, typer.Option(help="For tests, such as latency=0.1:0.5,error=0.05,restart=0.001.")] = "",
-    fault_seed: Annotated[int, typer.Option(help="Of the faults' dice.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Random seed of a new world.")] = None,
+    systems: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of systems of a new world, 10 to 1000; 40 if not given.")
+    ] = None,
+    tick: Annotated[float, typer.Option(metavar="S", help="Seconds per tick, 0.01 to 3600.")] = 2.0,
+    turbo: Annotated[bool, typer.Option(help="Advance ticks as fast as the players act.")] = False,
+    faults: Annotated[
+        str, typer.Option(help="Faults for tests, such as latency=0.1:0.5,error=0.05,restart=0.001.")
+    ] = "",
+    fault_seed: Annotated[int, typer.Option(help="Random seed of the faults.")] = 0,
     workspace: Workspace = "",
 ) -> None:
     """Serve Reef over MCP (stdio, or --http), or show its score."""
@@ -57,7 +63,7 @@ def serve(
 
 @app.command("score")
 def score(as_json: AsJson = False, data: DataDir = "", workspace: Workspace = "") -> None:
-    """Credits, ore, distance, tokens and credits per 1,000 tokens of each player."""
+    """Show credits, ore, distance, tokens and credits per 1,000 tokens of each player."""
     from pathlib import Path
 
     from zoea.runtime.world_scores import read_scores
@@ -69,7 +75,7 @@ def score(as_json: AsJson = False, data: DataDir = "", workspace: Workspace = ""
         write_json(rows)
         return
     if not rows:
-        typer.echo("Nobody has played here yet.")
+        typer.echo("There are no players in this world yet.")
         return
     for line in _table(rows):
         typer.echo(line)
@@ -94,6 +100,6 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _line(texts: list[str], widths: list[int]) -> str:
-    """Names to the left, figures to the right."""
+    """Join the cells of a row: the name left-aligned, numbers right-aligned."""
     name, *figures = zip(texts, widths, strict=True)
     return "  ".join([name[0].ljust(name[1]), *(text.rjust(width) for text, width in figures)])
