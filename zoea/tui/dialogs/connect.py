@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from zoea.llm.discovery import Found, Status
 from zoea.model.errors import SettingsError
-from zoea.runtime.model_connection import ModelConnection, probe_connection, save_connection
+from zoea.runtime.model_discovery import ModelConnection, probe_connection, save_connection
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.tui.dialogs.modal import CockpitModal
 from zoea.tui.state.deferred_worker import Beside

@@ -212,7 +212,7 @@ class Welcome(CockpitScreen[None]):
         self._connect(None)
 
     def _connect_key(self, variable: str) -> None:
-        from zoea.runtime.model_connection import ModelConnection
+        from zoea.runtime.model_discovery import ModelConnection
 
         key = next(key for key in self._keys() if key.variable == variable)
         self._connect(ModelConnection(_slug(key.title), key.type, key.base_url, "", f"env:{variable}"))
@@ -221,7 +221,7 @@ class Welcome(CockpitScreen[None]):
         return self._around.keys if self._around is not None else ()
 
     def _connect_server(self, server: Found) -> None:
-        from zoea.runtime.model_connection import ModelConnection
+        from zoea.runtime.model_discovery import ModelConnection
 
         model = next((model.name for model in server.models or ()), "")
         self._connect(ModelConnection(_slug(server.name), server.type, server.address, model))

@@ -10,8 +10,13 @@ import pytest
 from tests.fakes.ollama_server import Model, OllamaServer
 from zoea.llm.discovery import Port, Status
 from zoea.model.errors import SettingsError
-from zoea.runtime.model_connection import ModelConnection, probe_connection, save_connection
-from zoea.runtime.model_discovery import find_servers, read_model_sources
+from zoea.runtime.model_discovery import (
+    ModelConnection,
+    find_servers,
+    probe_connection,
+    read_model_sources,
+    save_connection,
+)
 from zoea.settings import Credentials, load, places
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.paths import Places
