@@ -32,7 +32,7 @@ SQL_TO_MOVE = {
 }
 """Modules that hold SQL and are not allowed to: take a name out when its queries have moved."""
 
-HEAVY = {"pydantic", "mcp", "httpx", "httpx2", "aiosqlite", "textual", "rich", "starlette", "anyio"}
+HEAVY = {"pydantic", "mcp", "httpx", "httpx2", "aiohttp", "aiosqlite", "textual", "rich", "starlette", "anyio"}
 CORE = (
     "zoea.model.ports",
     "zoea.context",
@@ -42,8 +42,8 @@ CORE = (
     "zoea.runtime.owner",
 )
 
-LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard", "cbor2"}
-LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "prometheus_client", "stamina", "watchfiles"}
+LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard"}
+LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "httpx_aiohttp"}
 """What no first paint of the cockpit needs."""
 AT_FIRST_PAINT = """
 import os, sys
@@ -183,6 +183,7 @@ class TestContracts:
             ("typer-in-cli", {"cli", "tui"}),
             ("mcp-at-the-edges", {"tools", "mcp_server", "world", "tui"}),
             ("httpx-at-the-edges", {"llm", "mcp_server", "runtime", "tui"}),
+            ("aiohttp-at-the-edges", {"llm", "web"}),
             ("browsers-in-web", {"web"}),
         ],
     )

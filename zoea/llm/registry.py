@@ -15,7 +15,7 @@ from zoea.model.errors import SettingsError
 from zoea.model.ports import Clock, Provider
 
 if TYPE_CHECKING:
-    from zoea.llm.transport.http_client import Http
+    from zoea.llm.transport.http_client import HttpClient
 
 Maker = Callable[[str, ProviderConfig, Clock], Provider]
 
@@ -63,10 +63,10 @@ def make_ollama(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     return OllamaProvider(name, config, gate_of(config, clock), _way_out(name, config, base, headers(config)), clock)
 
 
-def _way_out(name: str, config: ProviderConfig, base_url: str, headers: Mapping[str, str]) -> Http:
-    from zoea.llm.transport.http_client import Http
+def _way_out(name: str, config: ProviderConfig, base_url: str, headers: Mapping[str, str]) -> HttpClient:
+    from zoea.llm.transport.http_client import HttpClient
 
-    return Http(base_url, name=name, headers=headers, timeouts=config.timeouts)
+    return HttpClient(base_url, name=name, headers=headers, timeouts=config.timeouts)
 
 
 def gate_of(config: ProviderConfig, clock: Clock) -> Gate:

@@ -18,7 +18,7 @@ from zoea.llm.local.model_files import LocalModel, LocalModels
 from zoea.llm.provider_config import ProviderConfig, ToolMode
 from zoea.llm.registry import make_openai
 from zoea.llm.transport.cached_json import fetch
-from zoea.llm.transport.http_client import Http
+from zoea.llm.transport.http_client import HttpClient
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.ports import Clock, Provider
@@ -174,7 +174,7 @@ class EmbeddedProvider:
 
     async def _props(self, server: LlamaServer) -> dict[str, Any]:
         key = {"authorization": f"Bearer {server.key}"}
-        http = Http(server.address, name=self.name, headers=key, timeouts=self._config.timeouts)
+        http = HttpClient(server.address, name=self.name, headers=key, timeouts=self._config.timeouts)
         try:
             props = await fetch(http, "GET", "/props", provider=self.name, clock=self._clock, secrets=(server.key,))
         finally:

@@ -14,7 +14,7 @@ from zoea.llm.providers.http_provider import Fold, HttpProvider
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import Gate
 from zoea.llm.transport.cached_json import UNLISTED_FOR_US, Remembered, fetch, is_absent
-from zoea.llm.transport.http_client import Http
+from zoea.llm.transport.http_client import HttpClient
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
@@ -28,7 +28,7 @@ class AnthropicProvider(HttpProvider):
     kind = "anthropic"
     path = "/v1/messages"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
         self._listed = Remembered(clock, self._list, absent_us=UNLISTED_FOR_US)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.transport.admission_gate import Gate, Place
-from zoea.llm.transport.http_client import Http, Reply
+from zoea.llm.transport.http_client import HttpClient, HttpReply
 from zoea.llm.transport.provider_errors import failure, from_status, said
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
@@ -59,7 +59,7 @@ class HttpProvider:
     path = ""
     stream_type = "text/event-stream"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
         self.name = name
         self.label = config.label or name
         self.metered = config.metered
@@ -93,7 +93,7 @@ class HttpProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """See `Provider.stream`. Closing it closes the connection."""
         place = self._gate.arrive()
-        reply: Reply | None = None
+        reply: HttpReply | None = None
         try:
             has_waited = False
             while not place.is_in:
@@ -106,7 +106,7 @@ class HttpProvider:
             reply = await self._open(request, place)
             fold = self._fold(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
-                fold.whole(await reply.body(16 * 1024 * 1024))
+                fold.whole(await reply.read_all(16 * 1024 * 1024))
             else:
                 bound = _Bound(self.name, self._silence)
                 while (data := await self._next(reply, fold)) is not None:
@@ -131,7 +131,7 @@ class HttpProvider:
                 await reply.close()
             place.leave()
 
-    async def _next(self, reply: Reply, fold: Fold) -> bytes | None:
+    async def _next(self, reply: HttpReply, fold: Fold) -> bytes | None:
         try:
             return await reply.read()
         except ProviderError:
@@ -139,7 +139,7 @@ class HttpProvider:
                 return None
             raise
 
-    async def _open(self, request: ModelRequest, place: Place) -> Reply:
+    async def _open(self, request: ModelRequest, place: Place) -> HttpReply:
         plain = False
         for _ in range(MAX_FORMS):
             reply = await self._http.open("POST", self.path, self._form(request, plain))
@@ -147,7 +147,7 @@ class HttpProvider:
                 place.answered()
                 return reply
             try:
-                body = await reply.body()
+                body = await reply.read_all()
             finally:
                 await reply.close()
             error = from_status(

@@ -13,7 +13,7 @@ from zoea.llm.providers.ollama_format import WINDOW, LineFold, body_of, uses_sch
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import Gate
 from zoea.llm.transport.cached_json import Remembered, fetch
-from zoea.llm.transport.http_client import Http
+from zoea.llm.transport.http_client import HttpClient
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
 
@@ -25,7 +25,7 @@ class OllamaProvider(HttpProvider):
     path = "/api/chat"
     stream_type = "application/x-ndjson"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._without_tools: set[str] = set()
         self._without_thinking: set[str] = set()

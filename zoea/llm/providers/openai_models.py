@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.cached_json import fetch
-from zoea.llm.transport.http_client import Http
+from zoea.llm.transport.http_client import HttpClient
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo
@@ -39,7 +39,7 @@ class Listed:
         return self.only is not None and self.only.tools is False
 
 
-async def list_models(http: Http, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> Listed:
+async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> Listed:
     """`/models`, and `/props` where it is llama.cpp that answers. Raises ProviderError where there is no list."""
     told = await fetch(http, "GET", "/models", provider=provider, clock=clock, secrets=secrets)
     entries = told.get("data") if isinstance(told, dict) else told
@@ -81,6 +81,6 @@ def _with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
     )
 
 
-def _root(http: Http) -> str:
+def _root(http: HttpClient) -> str:
     parts = urlsplit(http.base_url)
     return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/v1')}"

@@ -18,7 +18,7 @@ from zoea.llm.providers.openai_request import Quirk, Quirks, body_of, quirk_in, 
 from zoea.llm.providers.openai_stream import ChatFold
 from zoea.llm.transport.admission_gate import Gate
 from zoea.llm.transport.cached_json import UNLISTED_FOR_US, Remembered, is_absent
-from zoea.llm.transport.http_client import Http
+from zoea.llm.transport.http_client import HttpClient
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
@@ -31,7 +31,7 @@ class OpenAIProvider(HttpProvider):
     kind = "openai"
     path = "/chat/completions"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: Http, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
         self._listed = Remembered(clock, self._list, absent_us=UNLISTED_FOR_US)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from zoea.llm.transport.http_client import Http
+from zoea.llm.transport.http_client import HttpClient
 from zoea.llm.transport.json_safety import parse
 from zoea.llm.transport.provider_errors import failure, from_status, said
 from zoea.model.enums import ErrorClass
@@ -71,7 +71,7 @@ def is_absent(error: ProviderError) -> bool:
 
 
 async def fetch(
-    http: Http,
+    http: HttpClient,
     method: str,
     path: str,
     content: bytes | None = None,
@@ -83,7 +83,7 @@ async def fetch(
     """The document at `path`. Raises ProviderError where it is not there, no JSON, or not whole within 30 s."""
     try:
         async with asyncio.timeout(DOCUMENT_S):
-            status, headers, body = await http.document(method, path, content)
+            status, headers, body = await http.read_document(method, path, content)
     except TimeoutError:
         what = f"{provider} did not send {path} within {DOCUMENT_S:g} s"
         raise failure(ErrorClass.TRANSIENT, what, title="The provider fell silent") from None

@@ -1,44 +1,54 @@
-"""The one place that knows the HTTP library.
+"""HTTP client of one provider: httpx's values over aiohttp's connections (`httpx-aiohttp`).
 
-A client per provider over *lanes*: connections of our own that are handed out
-last-in first-out. httpx's own pool looks at every connection twice for every
-request (2.9 ms of CPU a request at 32 connections, and the square of it at 500);
-the gate already bounds how many there are.
-
-Deadlines are kept here, per read: to the first byte of the body, then between
-bytes, whatever the bytes are (a keep-alive comment is a sign of life).
+aiohttp parses, pools, encrypts and goes through proxies. On top of it are the limits of this package: deadlines per
+read, bounded decompression, one TLS context per process, and a `ProviderError` for every failure. aiohttp bounds
+lines and headers (8,190 bytes, 128 headers); `HttpProvider` bounds the whole answer. Redirects are never followed:
+the request carries a key.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from functools import cache, partial
-from typing import Any
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from contextvars import ContextVar
+from functools import cache
+from ssl import SSLContext
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
+import aiohttp
 import httpx
+from aiohttp.connector import Connection
+from httpx_aiohttp import AiohttpTransport
 
 from zoea.llm.provider_config import Timeouts
-from zoea.llm.transport.connection import Connection, connect, head_of
-from zoea.llm.transport.inflating import inflated
+from zoea.llm.transport.connection_errors import FAILURES, connection_error, protocol_error, silence_error
 from zoea.llm.transport.provider_errors import failure
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+MAX_PIECE_BYTES = 256 * 1024
+"""The most that is decompressed, or handed to the socket, at once."""
+LARGE_REQUEST_BYTES = 2**20
+"""aiohttp warns of larger bodies in one piece, because writing them holds up the event loop."""
+KEEP_ALIVE_S = 60.0
 DRAIN_S = 0.25
 WATCH_AGAIN_S = 0.05
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+_is_reused: ContextVar[bool] = ContextVar("is_reused", default=False)
+"""True in a request's context once it has got a connection that carried another request before."""
+
+T = TypeVar("T")
 
 
 @cache
-def _trusting() -> ssl.SSLContext:
-    """The certificates of the system; reading them takes 75–90 ms, once, and only for https."""
+def trusted_certificates() -> SSLContext:
+    """Return the TLS context of this process. Reading the certificates takes 75-90 ms."""
     return httpx.create_ssl_context()
 
 
@@ -48,188 +58,232 @@ def is_loopback(url: str) -> bool:
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for this address; none for this machine itself."""
+    """Return the proxy that the environment names for this address; None for loopback."""
     parts = urlsplit(url)
     if is_loopback(url) or proxy_bypass(parts.hostname or ""):
         return None
     proxies = getproxies()
-    found = proxies.get(parts.scheme) or proxies.get("all")
-    return f"http://{found}" if found and "://" not in found else found
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
-Origin = tuple[str, bytes]
-"""The scheme and the server that a connection leads to."""
+class HttpClient:
+    """Sends requests to one provider. Opens neither sockets nor certificates before the first request.
 
-
-class Target:
-    """An address, and the head of a request to it as it goes over the wire, made once."""
-
-    def __init__(self, url: httpx.URL, headers: httpx.Headers) -> None:
-        self.url = url
-        self.origin: Origin = (url.scheme, url.netloc)
-        self._headers = headers
-        self._json_headers = httpx.Headers({**headers, "content-type": "application/json"})
-        self._heads: dict[tuple[str, bool], bytes] = {}
-
-    def headers(self, content: bytes | None) -> httpx.Headers:
-        return self._headers if content is None else self._json_headers
-
-    def head(self, method: str, content: bytes | None) -> bytes:
-        """The request's line and headers, with the empty line. Raises httpx.LocalProtocolError for a broken header."""
-        head = self._heads.get((method, content is None))
-        if head is None:
-            head = self._heads[method, content is None] = head_of(method, self.url, self.headers(content))
-        return head + (b"\r\n" if content is None else b"content-length: %d\r\n\r\n" % len(content))
-
-
-class _Body(httpx.AsyncByteStream):
-    """A response's body that gives its connection back when it is closed."""
-
-    def __init__(self, connection: Connection, release: Callable[[Connection], None]) -> None:
-        self._connection: Connection | None = connection
-        self._release = release
-
-    @property
-    def is_whole(self) -> bool:
-        """True where all of it has arrived, read or not."""
-        return self._connection is None or self._connection.is_whole
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        data = await self._connection.read() if self._connection is not None else b""
-        if not data:
-            raise StopAsyncIteration
-        return data
-
-    async def aclose(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._release(connection)
-
-    def abort(self) -> None:
-        """Break the connection off: a read that waits ends as broken."""
-        if self._connection is not None:
-            self._connection.abort()
-
-
-class Lanes:
-    """The way to a server over connections of our own, the most recently used first.
-
-    A server may close a connection it said it would keep (llama.cpp does so after each
-    stream) in the instant in which the next request leaves. When not one byte of an
-    answer has come on a connection that was used before, the request goes out once
-    more, on a new one.
+    Args:
+        base_url: Where paths are appended.
+        name: The provider's name, for errors.
+        headers: Sent with every request.
     """
 
-    def __init__(self) -> None:
-        self._idle: list[tuple[Origin, Connection]] = []
-        self._closed = False
+    def __init__(
+        self, base_url: str, *, name: str, headers: Mapping[str, str] | None = None, timeouts: Timeouts | None = None
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self.name = name
+        self.timeouts = timeouts or Timeouts()
+        # A body is compressed only by servers and proxies that ignore this: streams come faster plain.
+        default = {"user-agent": "zoea", "accept": "*/*", "accept-encoding": "identity"}
+        self._headers = httpx.Headers({**default, **(headers or {})})
+        connect = self.timeouts.connect
+        self._extensions = {"timeout": {"connect": connect, "pool": connect}}
+        self._pool: _ConnectionPool | None = None
+        self._urls: dict[str, httpx.URL] = {}
 
-    async def ask(self, target: Target, method: str, content: bytes | None, patience: Timeouts) -> httpx.Response:
-        """Send a request and wait for the head of its answer. Raises httpx.HTTPError."""
-        request = target.head(method, content) + (content or b"")
-        used = self._rested(target.origin)
-        if used is not None:
-            before = used.received
-            try:
-                return await self._ask(used, target.origin, request)
-            except (httpx.ReadError, httpx.RemoteProtocolError):
-                if used.received > before:
-                    raise
-        scheme = target.origin[0]
-        if scheme not in ("http", "https"):
-            raise httpx.UnsupportedProtocol(f"{scheme or 'an address without scheme'} is not http or https")
-        opened = await connect(target.url, _trusting() if scheme == "https" else None, patience.connect)
-        return await self._ask(opened, target.origin, request)
+    async def open(self, method: str, path: str, content: bytes | None = None) -> HttpReply:
+        """Send a request and wait for the head of its answer.
 
-    async def _ask(self, connection: Connection, origin: Origin, request: bytes) -> httpx.Response:
+        `path` is appended to the base address, or a whole address. The caller closes the reply.
+        Raises ProviderError: transient where no answer came, bad_request for a wrong address or header.
+        """
+        url = self._url(path)
+        pool = self._pool = self._pool or _ConnectionPool(
+            self._headers, self._proxy(), is_encrypted=url.scheme == "https"
+        )
+        pool.enter()
         try:
-            await connection.ask(request)
+            return await self._open(pool, method, url, content)
         except BaseException:
-            connection.abort()
+            await pool.leave()
             raise
-        body = _Body(connection, partial(self._release, origin))
-        return httpx.Response(connection.status, headers=connection.headers, stream=body)
 
-    def _rested(self, origin: Origin) -> Connection | None:
-        """The newest idle connection to this server; what cannot be used any more is closed on the way."""
-        for place in range(len(self._idle) - 1, -1, -1):
-            at, connection = self._idle[place]
-            if not connection.is_usable:
-                connection.abort()
-                del self._idle[place]
-            elif at == origin:
-                del self._idle[place]
-                return connection
-        return None
-
-    def _release(self, origin: Origin, connection: Connection) -> None:
-        if self._closed or not connection.is_usable:
-            connection.abort()
-        else:
-            self._idle.append((origin, connection))
+    async def read_document(
+        self, method: str, path: str, content: bytes | None = None
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request and read its whole answer: status, headers, body."""
+        reply = await self.open(method, path, content)
+        try:
+            return reply.status, reply.headers, await reply.read_all(MAX_DOCUMENT_BYTES)
+        finally:
+            await reply.close()
 
     async def close(self) -> None:
-        """Close what is idle now, and what is under way when it ends."""
-        self._closed = True
-        idle, self._idle = self._idle, []
-        for _, connection in idle:
-            connection.abort()
-        await asyncio.sleep(0)  # the loop closes the sockets in its next round
+        """Close the connections when the last open reply is closed. A later request opens new ones."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def _open(self, pool: _ConnectionPool, method: str, url: httpx.URL, content: bytes | None) -> HttpReply:
+        deadline = _time() + self.timeouts.first
+        try:
+            async with asyncio.timeout_at(deadline):
+                response = await self._send(pool.transport, method, url, content)
+        except TimeoutError:
+            raise silence_error(self.name, self.timeouts.first, has_begun=False) from None
+        except FAILURES as error:
+            raise connection_error(error, self.name) from error
+        if response.status_code == httpx.codes.SWITCHING_PROTOCOLS:
+            await response.aclose()
+            raise protocol_error(self.name)
+        return HttpReply(response, pool, self.name, deadline, self.timeouts.between)
+
+    async def _send(
+        self, transport: AiohttpTransport, method: str, url: httpx.URL, content: bytes | None
+    ) -> httpx.Response:
+        """Send the request, and send it again where its pooled connection turns out to be closed.
+
+        A server may close a connection it said it would keep (llama.cpp does after each stream) just when the next
+        request leaves. Such a request is repeated only if not one byte of an answer came.
+        """
+        while True:
+            request = self._request(method, url, content)
+            _is_reused.set(False)
+            try:
+                return await transport.handle_async_request(request)
+            except httpx.TransportError as error:
+                if not (_is_reused.get() and _is_unanswered(error.__cause__)):
+                    raise
+
+    def _request(self, method: str, url: httpx.URL, content: bytes | None) -> httpx.Request:
+        """Build a request without the shared headers: aiohttp's session adds them at less cost."""
+        headers: dict[str, str] = {}
+        body: bytes | AsyncIterator[bytes] | None = content
+        if content is not None:
+            headers["content-type"] = "application/json"
+            if len(content) > LARGE_REQUEST_BYTES:
+                headers["content-length"] = str(len(content))
+                body = _pieces(content)
+        return httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
+
+    def _url(self, path: str) -> httpx.URL:
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = self._read_url(path if "://" in path else self.base_url + path)
+        return url
+
+    def _read_url(self, address: str) -> httpx.URL:
+        """Check the address and the headers, once for each path. Credentials in the address are left out."""
+        try:
+            urlsplit(address)
+            url = httpx.URL(address).copy_with(userinfo=b"")
+        except (httpx.InvalidURL, ValueError) as error:
+            raise self._refusal(f"the address of {self.name} cannot be read: {error}") from error
+        if url.scheme not in ("http", "https"):
+            raise self._refusal(
+                f"the address of {self.name} cannot be used: "
+                f"{url.scheme or 'an address without scheme'} is not http or https",
+                "Give base_url with http:// or https:// in the settings.",
+            )
+        for name, value in self._headers.raw:
+            if any(byte in value for byte in b"\r\n\0"):
+                raise failure(
+                    ErrorClass.BAD_REQUEST,
+                    f"the header {name.decode('ascii', 'replace')} for {self.name} has a line break in its value",
+                    title="The provider's key or a header is wrong",
+                    hint="Correct the provider's api_key or headers in the settings.",
+                )
+        return url
+
+    def _refusal(self, what: str, hint: str = "Correct the provider's base_url in the settings.") -> ProviderError:
+        return failure(ErrorClass.BAD_REQUEST, what, title="The provider's address is wrong", hint=hint)
+
+    def _proxy(self) -> str | None:
+        proxy = proxy_for(self.base_url)
+        if proxy is not None and urlsplit(proxy).scheme not in ("http", "https"):
+            raise failure(
+                ErrorClass.BAD_REQUEST,
+                f"the proxy for {self.name} cannot be used: {urlsplit(proxy).scheme} is not http or https",
+                title="The proxy cannot be used",
+                hint="Name an HTTP proxy in the environment (https_proxy, http_proxy, all_proxy).",
+            )
+        return proxy
 
 
-class Proxied:
-    """The way to a server behind a proxy: httpx's own."""
+class _ConnectionPool:
+    """The connections of one client, and the headers that it sends. The gate bounds how many there are.
 
-    def __init__(self, proxy: str) -> None:
-        self._transport = httpx.AsyncHTTPTransport(verify=_trusting(), trust_env=False, proxy=proxy)
-
-    async def ask(self, target: Target, method: str, content: bytes | None, patience: Timeouts) -> httpx.Response:
-        """Send a request and wait for the head of its answer. Raises httpx.HTTPError."""
-        seconds = {"connect": patience.connect, "read": None, "write": patience.first, "pool": None}
-        headers = target.headers(content)
-        request = httpx.Request(method, target.url, headers=headers, content=content, extensions={"timeout": seconds})
-        return await self._transport.handle_async_request(request)
-
-    async def close(self) -> None:
-        await self._transport.aclose()
-
-
-class Reply:
-    """An answer whose head has come. `read` gives the body's bytes as they arrive.
-
-    One timer watches the whole answer and is set again only when it fires: a read
-    costs no timer of its own. When it finds silence it shuts the socket down, which
-    ends the read that waits.
+    Certificates are read for https only; plain addresses keep aiohttp's own context, which is then not used.
     """
 
-    __slots__ = (
-        "_between",
-        "_body",
-        "_expired",
-        "_heard",
-        "_name",
-        "_reading",
-        "_response",
-        "_timer",
-        "_until",
-        "headers",
-        "status",
-    )
+    def __init__(self, headers: httpx.Headers, proxy: str | None, *, is_encrypted: bool) -> None:
+        context = trusted_certificates() if is_encrypted or urlsplit(proxy or "").scheme == "https" else None
+        session = aiohttp.ClientSession(
+            connector=_Connector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE_S),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=proxy,
+        )
+        self.transport = AiohttpTransport(verify=context or False, client=session)
+        self._users = 0
+        self._is_closing = False
 
-    def __init__(self, response: httpx.Response, name: str, until: float, between: float) -> None:
-        self._response = response
-        self._name = name
+    def enter(self) -> None:
+        """Count a request in; `leave` counts it out when its reply is closed."""
+        self._users += 1
+
+    async def leave(self) -> None:
+        self._users -= 1
+        if self._is_closing and not self._users:
+            await self.transport.aclose()
+
+    async def close(self) -> None:
+        """Close the connections now, or when the last request that is under way has left."""
+        self._is_closing = True
+        if not self._users:
+            await self.transport.aclose()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """A pool that tells a request whether its connection is a used one, and drops connections that spoke unasked.
+
+    aiohttp would take an unasked answer that came meanwhile for the answer of the next request.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._used: WeakSet[object] = WeakSet()
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            protocol = connection.protocol
+            assert protocol is not None
+            if not protocol.should_close:
+                break
+            connection.close()
+        _is_reused.set(protocol in self._used)
+        self._used.add(protocol)
+        return connection
+
+
+class HttpReply:
+    """An answer whose head has come. `read` gives the body's bytes as they arrive."""
+
+    __slots__ = ("_between", "_body", "_deadline", "_has_begun", "_name", "_pool", "_stream", "headers", "status")
+
+    def __init__(
+        self, response: httpx.Response, pool: _ConnectionPool, name: str, deadline: float, between: float
+    ) -> None:
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        self._body = inflated(response.stream.__aiter__(), response.headers.get("content-encoding", ""))
+        self._stream = response.stream
+        self._body = _decompress(self._stream.__aiter__(), response.headers.get("content-encoding", ""))
+        self._pool: _ConnectionPool | None = pool
+        self._name = name
         self._between = between
-        self._until = until
-        self._heard = False
-        self._reading = False
-        self._expired = False
-        self._timer: asyncio.TimerHandle | None = asyncio.get_running_loop().call_at(until, self._watch)
+        self._deadline = _ReadDeadline(deadline)
+        self._has_begun = False
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
 
@@ -237,44 +291,23 @@ class Reply:
     def content_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._until or not self._reading:
-            self._timer = loop.call_at(max(self._until, loop.time() + WATCH_AGAIN_S), self._watch)
-            return
-        self._timer = None
-        self._expired = True
-        if isinstance(self._response.stream, _Body):
-            self._response.stream.abort()
-            return
-        with contextlib.suppress(OSError):  # it may have been closed from the other side just now
-            self._response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-
     async def read(self) -> bytes | None:
-        """The next bytes, or None at the end. Raises ProviderError (transient) when they do not come."""
-        if self._heard:
-            self._until = _time() + self._between
-        self._reading = True
+        """Return the next bytes, or None at the end. Raises ProviderError (transient) when they do not come in time."""
+        if self._has_begun:
+            self._deadline.at = _time() + self._between
         try:
-            piece = await anext(self._body, None)
-        except httpx.HTTPError as error:
-            if self._expired:
-                raise _silent(self._name, self._heard, self._between) from None
-            raise broken(error, self._name) from error
-        finally:
-            self._reading = False
-        if self._expired and piece is None:
-            raise _silent(self._name, self._heard, self._between)
-        if not self._heard:
-            self._heard = True
-            self._until = _time() + self._between
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = asyncio.get_running_loop().call_at(self._until, self._watch)
+            piece = await self._deadline.wait_for(anext(self._body, None))
+        except TimeoutError:
+            raise silence_error(self._name, self._between, has_begun=self._has_begun) from None
+        except FAILURES as error:
+            raise connection_error(error, self._name) from error
+        if not self._has_begun:
+            self._has_begun = True
+            self._deadline.restart(_time() + self._between)
         return piece
 
-    async def body(self, limit: int = MAX_ERROR_BYTES) -> bytes:
-        """The whole body, cut at `limit` bytes."""
+    async def read_all(self, limit: int = MAX_ERROR_BYTES) -> bytes:
+        """Return the whole body, cut at `limit` bytes."""
         parts: list[bytes] = []
         size = 0
         while size < limit and (piece := await self.read()) is not None:
@@ -283,156 +316,122 @@ class Reply:
         return b"".join(parts)[:limit]
 
     async def drain(self) -> None:
-        """Read what little may follow the last event, so that the connection can be used again."""
-        if isinstance(self._response.stream, _Body) and self._response.stream.is_whole:
-            return
+        """Read the little that may follow the last event, so that the connection can be used again."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 while await anext(self._body, None) is not None:
                     pass
-        except (TimeoutError, httpx.HTTPError):
+        except (TimeoutError, *FAILURES):
             return  # then it is closed instead
 
     async def close(self) -> None:
-        """Give the connection back if the body was read to its end, else close it at once."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        await self._response.aclose()
+        """Return the connection to the pool if the body was read to its end, else close it at once."""
+        self._deadline.cancel()
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            await _close(self._body)
+            await self._stream.aclose()
+        finally:
+            await pool.leave()
+
+
+class _ReadDeadline:
+    """Ends a read that waits too long. One timer serves all reads of an answer and is set again only when it fires.
+
+    As `asyncio.Timeout` does, it cancels the task that reads; a cancellation from elsewhere passes through.
+    """
+
+    __slots__ = ("_has_expired", "_loop", "_reader", "_timer", "at")
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self._loop = asyncio.get_running_loop()
+        self._reader: asyncio.Task[Any] | None = None
+        self._has_expired = False
+        self._timer = self._loop.call_at(at, self._check)
+
+    async def wait_for(self, read: Awaitable[T]) -> T:
+        """Await the read. Raises TimeoutError when the deadline passes first."""
+        reader = asyncio.current_task()
+        assert reader is not None
+        cancelling = reader.cancelling()
+        self._reader = reader
+        try:
+            return await read
+        except asyncio.CancelledError:
+            if self._has_expired and reader.uncancel() <= cancelling:
+                raise TimeoutError from None
+            raise
+        finally:
+            self._reader = None
+
+    def restart(self, at: float) -> None:
+        """Move the deadline to an earlier time; a later one is seen when the timer fires."""
+        self.at = at
+        self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._check)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _check(self) -> None:
+        now = self._loop.time()
+        if self._reader is None or now < self.at:
+            self._timer = self._loop.call_at(max(self.at, now + WATCH_AGAIN_S), self._check)
+            return
+        self._has_expired = True
+        self._reader.cancel()
 
 
 def _time() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Http:
-    """One provider's way out. Made lazily: neither socket nor certificates before the first request."""
+def _is_unanswered(error: BaseException | None) -> bool:
+    """True where the connection ended before any byte of an answer came.
 
-    def __init__(
-        self, base_url: str, *, name: str, headers: Mapping[str, str] | None = None, timeouts: Timeouts | None = None
-    ) -> None:
-        self.base_url = base_url.rstrip("/")
-        self.name = name
-        self.timeouts = timeouts or Timeouts()
-        self._headers = httpx.Headers(
-            {"user-agent": "zoea", "accept": "*/*", "accept-encoding": "identity", **(headers or {})}
-        )
-        self._way: Lanes | Proxied | None = None
-        self._targets: dict[str, Target] = {}
-
-    def _target(self, path: str) -> Target:
-        target = self._targets.get(path)
-        if target is None:
-            try:
-                urlsplit(self.base_url)
-                url = httpx.URL(path if "://" in path else self.base_url + path)
-            except (httpx.InvalidURL, ValueError) as error:
-                raise failure(
-                    ErrorClass.BAD_REQUEST,
-                    f"the address of {self.name} cannot be read: {error}",
-                    title="The provider's address is wrong",
-                    hint="Correct the provider's base_url in the settings.",
-                ) from error
-            target = self._targets[path] = Target(url, self._headers)
-        return target
-
-    async def open(self, method: str, path: str, content: bytes | None = None) -> Reply:
-        """Send a request and wait for the head of its answer.
-
-        `path` is appended to the base address, or a whole address. The caller
-        closes the reply. Raises ProviderError (transient) where no answer came.
-        """
-        target = self._target(path)
-        if self._way is None:
-            proxy = proxy_for(self.base_url)
-            self._way = Lanes() if proxy is None else Proxied(proxy)
-        until = _time() + self.timeouts.first
-        try:
-            async with asyncio.timeout_at(until):
-                response = await self._way.ask(target, method, content, self.timeouts)
-        except TimeoutError:
-            raise _silent(self.name, False, self.timeouts.first) from None
-        except httpx.HTTPError as error:
-            raise broken(error, self.name) from error
-        return Reply(response, self.name, until, self.timeouts.between)
-
-    async def document(
-        self, method: str, path: str, content: bytes | None = None
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a request and read its whole answer: status, headers, body."""
-        reply = await self.open(method, path, content)
-        try:
-            return reply.status, reply.headers, await reply.body(MAX_DOCUMENT_BYTES)
-        finally:
-            await reply.close()
-
-    async def close(self) -> None:
-        way, self._way = self._way, None
-        if way is not None:
-            await way.close()
+    The message of `ServerDisconnectedError` is the part of the head that came, or a text where none did.
+    """
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return isinstance(error.message, str)
+    return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
 
 
-def _silent(name: str, began: bool, seconds: float) -> ProviderError:
-    what = f"{name} sent nothing for {seconds:g} s in mid-answer" if began else f"{name} sent nothing in time"
-    return failure(ErrorClass.TRANSIENT, what, title="The provider fell silent")
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), MAX_PIECE_BYTES):
+        yield content[start : start + MAX_PIECE_BYTES]
 
 
-def broken(error: httpx.HTTPError, name: str) -> ProviderError:
-    """A connection that could not be made, or broke."""
-    said: Any = str(error) or type(error).__name__
-    match error:
-        case httpx.ConnectTimeout():
-            what, title = f"{name} could not be reached in time", "The provider cannot be reached"
-        case httpx.UnsupportedProtocol():
-            return failure(
-                ErrorClass.BAD_REQUEST,
-                f"the address of {name} cannot be used: {said}",
-                title="The provider's address is wrong",
-                hint="Give base_url with http:// or https:// in the settings.",
-            )
-        case httpx.DecodingError():
-            return failure(
-                ErrorClass.BAD_REQUEST,
-                f"the answer of {name} cannot be unpacked: {said}",
-                title="The provider sent no answer",
-                hint="Check the provider's base_url, and what stands between it and Zoea.",
-            )
-        case httpx.ConnectError() if _distrusts(error):
-            return failure(
-                ErrorClass.BAD_REQUEST,
-                f"the certificate of {name} is not trusted: {said}",
-                title="The provider's certificate is not trusted",
-                hint="Install the authority's certificate on this system, or correct the provider's base_url.",
-            )
-        case httpx.ConnectError():
-            return failure(
-                ErrorClass.TRANSIENT,
-                f"{name} could not be reached: {_why_unreachable(error) or said}",
-                title="The provider cannot be reached",
-                hint="Check that it runs and that base_url is right; Zoea tries again by itself.",
-            )
-        case _:
-            what, title = f"the connection to {name} broke: {said}", "The connection to the provider broke"
-    return failure(ErrorClass.TRANSIENT, what, title=title)
+def _decompress(body: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """Return the body's bytes without their compression; `encoding` is the header's value."""
+    encoding = encoding.strip().lower()
+    return body if encoding in ("", "identity") else _inflate(body, encoding)
 
 
-def _why_unreachable(error: BaseException) -> str:
-    """The two usual reasons in words; empty for others, which the system's own words tell best."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, ConnectionRefusedError):
-            return "nothing listens at its address"
-        if isinstance(seen, socket.gaierror):
-            return "the host in its address is not known"
-        seen = seen.__cause__ or seen.__context__
-    return ""
+async def _inflate(body: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """Decompress in pieces of bounded size: a small body may hold a thousand times its length."""
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise httpx.DecodingError(f"it is packed as {encoding[:40]!r}, which was not asked for")
+    inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+    try:
+        async for packed in body:
+            rest = packed
+            while rest and not inflater.eof:
+                try:
+                    piece = inflater.decompress(rest, MAX_PIECE_BYTES)
+                except zlib.error as error:
+                    raise httpx.DecodingError(f"it is not packed as its header says: {error}") from error
+                rest = inflater.unconsumed_tail
+                if piece:
+                    yield piece
+                if rest:
+                    await asyncio.sleep(0)  # lets other tasks run: one small piece may take seconds
+    finally:
+        await _close(body)
 
 
-def _distrusts(error: BaseException) -> bool:
-    """True where a certificate was the reason, however deep the libraries have wrapped it."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, ssl.SSLCertVerificationError):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
+async def _close(body: AsyncIterator[bytes]) -> None:
+    if isinstance(body, AsyncGenerator):
+        await body.aclose()

@@ -1,0 +1,91 @@
+"""Errors of connections: from what httpx and aiohttp raise to a `ProviderError` for people."""
+
+from __future__ import annotations
+
+import socket
+
+import aiohttp
+import httpx
+
+from zoea.llm.transport.provider_errors import failure, shorten
+from zoea.model.enums import ErrorClass
+from zoea.model.errors import ProviderError
+
+FAILURES = (httpx.HTTPError, aiohttp.ClientError, RuntimeError, ValueError)
+"""All that sending and reading raise.
+
+httpx-aiohttp leaves `ClientResponseError` (a head that is not HTTP) as it is; aiohttp raises RuntimeError for a
+connection that was closed on this side, and ValueError for headers that contradict each other.
+"""
+
+
+def silence_error(name: str, seconds: float, *, has_begun: bool) -> ProviderError:
+    """Build the error of an answer that does not come, or stops for `seconds`."""
+    what = f"{name} sent nothing for {seconds:g} s in mid-answer" if has_begun else f"{name} sent nothing in time"
+    return failure(ErrorClass.TRANSIENT, what, title="The provider fell silent")
+
+
+def protocol_error(name: str) -> ProviderError:
+    """Build the error of a server that answers with a switch to another protocol."""
+    what = f"the connection to {name} broke: the server wants to speak another protocol"
+    return failure(ErrorClass.TRANSIENT, what, title="The connection to the provider broke")
+
+
+def connection_error(error: Exception, name: str) -> ProviderError:
+    """Build the error of a connection that could not be made, broke, or carried something else than HTTP.
+
+    `httpx-aiohttp` maps several of aiohttp's errors to one of httpx's (a refused connection becomes a
+    `ConnectTimeout`), so that the cause decides.
+    """
+    cause = error.__cause__ if isinstance(error, httpx.TransportError) and error.__cause__ is not None else error
+    said = shorten(str(cause) or type(cause).__name__)
+    match cause:
+        case aiohttp.ServerTimeoutError():
+            return failure(
+                ErrorClass.TRANSIENT, f"{name} could not be reached in time", title="The provider cannot be reached"
+            )
+        case aiohttp.InvalidURL():
+            return failure(
+                ErrorClass.BAD_REQUEST,
+                f"the address of {name} cannot be used: {said}",
+                title="The provider's address is wrong",
+                hint="Correct the provider's base_url in the settings.",
+            )
+        case httpx.DecodingError():
+            return failure(
+                ErrorClass.BAD_REQUEST,
+                f"the answer of {name} cannot be unpacked: {said}",
+                title="The provider sent no answer",
+                hint="Check the provider's base_url, and what stands between it and Zoea.",
+            )
+        case aiohttp.ClientConnectorCertificateError():
+            return failure(
+                ErrorClass.BAD_REQUEST,
+                f"the certificate of {name} is not trusted: {said}",
+                title="The provider's certificate is not trusted",
+                hint="Install the authority's certificate on this system, or correct the provider's base_url.",
+            )
+        case aiohttp.ClientConnectorError():
+            return failure(
+                ErrorClass.TRANSIENT,
+                f"{name} could not be reached: {_unreachable_reason(cause.os_error)}",
+                title="The provider cannot be reached",
+                hint="Check that it runs and that base_url is right; Zoea tries again by itself.",
+            )
+        case aiohttp.ClientResponseError():
+            said = f"the server's answer is not HTTP: {shorten(cause.message)}"
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+            said = "the server closed the connection before its answer was whole"
+    return failure(
+        ErrorClass.TRANSIENT, f"the connection to {name} broke: {said}", title="The connection to the provider broke"
+    )
+
+
+def _unreachable_reason(error: OSError) -> str:
+    """Return the two usual reasons in words, and the system's own words for others."""
+    match error:
+        case ConnectionRefusedError():
+            return "nothing listens at its address"
+        case socket.gaierror():
+            return "the host in its address is not known"
+    return shorten(str(error) or type(error).__name__)
