@@ -224,7 +224,7 @@ async def rig(
             await store.close()  # its threads would keep the process
             raise
         if tools is not None:
-            tools.serve(commander.desk)
+            tools.serve(commander.builtin_backend)
             tools.open()
         listener = Listener(commander)
         try:

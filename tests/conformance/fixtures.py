@@ -14,7 +14,8 @@ import mcp_types as types
 from mcp.server import Server
 from mcp.shared.message import ServerMessageMetadata
 
-from zoea.mcp_server.factory import Context, MissingResource, ServerTool
+from zoea.mcp_server.factory import Context, ServerTool
+from zoea.mcp_server.resources import MissingResource
 from zoea.mcp_server.tokens import McpClient
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

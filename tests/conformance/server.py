@@ -10,14 +10,14 @@ import sys
 
 from tests.conformance.fixtures import Shelf, add_the_rest, tools
 from zoea.mcp_server.address import listen, url_of
-from zoea.mcp_server.factory import build
+from zoea.mcp_server.factory import build_server
 from zoea.mcp_server.http_transport import client_of, guarded, serving
 from zoea.mcp_server.tokens import McpClient, TokenScope
 
 
 async def main(token: str) -> None:
     """Serve the client that has the token."""
-    server = build(tools(), Shelf(), client_of, name="conformance")
+    server = build_server(tools(), Shelf(), client_of, name="conformance")
     add_the_rest(server)
     suite = McpClient("suite", TokenScope.COMMAND)
     app = guarded(server, lambda given: suite if given == token else None)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoea.tools.builtin.schemas import CLIENT_TOOLS
+from zoea.tools.builtin.definitions import CLIENT_TOOLS
 
 METHODS = ("initialize", "ping", "tools/list", "tools/call", "resources/read", "resources/list", "nonsense", "")
 TEXTS = ("", " ", "\x00", "\ud800", "😀" * 50, "%_'\"*", "a" * 3_000, "../../etc/passwd", "zoea://myses/%00/transcript")
@@ -96,6 +96,6 @@ def _request(source: random.Random, params: Any, method: str = "") -> dict[str, 
 def _call(source: random.Random) -> dict[str, Any]:
     """A call with arguments that no tool takes: an unknown one is always among them."""
     tool = source.choice(CLIENT_TOOLS)
-    arguments = {name: _junk(source) for name in tool.properties if source.random() < 0.7}
+    arguments = {name: _junk(source) for name in tool.input_schema["properties"] if source.random() < 0.7}
     name = source.choice([tool.name, tool.name, tool.name.upper(), source.choice(TEXTS)])
     return {"name": name, "arguments": {**arguments, "unknown": _junk(source, 0) or "x"}}

@@ -1,4 +1,4 @@
-"""What the tests of the toolbox share: its peers as configurations, and a desk that remembers."""
+"""Fakes for tests of the toolbox: configurations of faulty servers, and a swarm that records calls."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zoea.model.enums import Activity, MysisState
-from zoea.model.errors import MysisMissing, UsageError
+from zoea.model.enums import Activity, MysisState, Role, SenderKind, Source
+from zoea.model.errors import MysisMissing
 from zoea.model.request import AnswerCall, CallMeta
-from zoea.model.values import DeskFound, DeskSearch, MysisView, Receipt, ReceiptLine
+from zoea.model.values import MysisView, Receipt, ReceiptLine
+from zoea.store.memory_reader import MemoryPart
+from zoea.store.search import (
+    BroadcastHit,
+    BroadcastHits,
+    BroadcastQuery,
+    Excerpt,
+    HitPlace,
+    MemoryHit,
+    MemoryHits,
+    MemoryQuery,
+)
 from zoea.tools import UpstreamConfig
 
 FAULTY = Path(__file__).with_name("mcp_faulty.py")
@@ -53,71 +64,105 @@ class Faulty:
         return [one for one in entries if one["what"] == what and all(one.get(k) == v for k, v in match.items())]
 
 
-class Desk:
-    """A `SwarmDesk` that remembers what it was asked and answers from what it was given."""
+class FakeBackend:
+    """A `BuiltinBackend` that records its calls and answers from its attributes."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
-        self.rows: list[dict[str, Any]] = []
-        self.said = "what was said"
-        self.found: DeskFound | None = None
-        self.myses: tuple[MysisView, ...] = ()
+        self.calls: list[tuple[Any, ...]] = []
+        self.memories = FakeMemories(self.calls)
+        self.myses: tuple[MysisView, ...] = (BETA,)
 
-    async def desk_send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
-        self.asked.append(("send", mysis_id, hop, to, text))
-        if to == "nobody":
-            raise MysisMissing("there is no mysis nobody", hint="Use zoea_list_myses")
+    async def send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
+        self.calls.append(("send", mysis_id, hop, to, text))
+        if to == "missing":
+            raise MysisMissing("there is no mysis missing", hint="Use zoea_list_myses")
         return Receipt(1, (ReceiptLine(to, "delivered"),))
 
-    async def desk_broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt:
-        self.asked.append(("broadcast", mysis_id, hop, text))
+    async def broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt:
+        self.calls.append(("broadcast", mysis_id, hop, text))
         names = [f"mysis-{number}" for number in range(30)]
         lines = [ReceiptLine(name, "delivered") for name in names]
         return Receipt(1, (*lines, ReceiptLine("last", "skipped", "stopped")))
 
-    async def desk_list(self, mysis_id: int) -> tuple[MysisView, ...]:
-        self.asked.append(("list", mysis_id))
-        return self.myses or (
-            MysisView(
-                id=2,
-                name="beta",
-                template="t",
-                provider="p",
-                model="m",
-                state=MysisState.RUNNING,
-                state_reason="",
-                state_at=0,
-                activity=Activity.LLM,
-                failure=None,
-                retry_at=None,
-                held=False,
-                tags=("scout",),
-            ),
-        )
-
-    async def desk_answer(self, mysis_id: int, call_id: int) -> str:
-        self.asked.append(("answer", mysis_id, call_id))
+    async def read_answer(self, mysis_id: int, call_id: int) -> str:
+        self.calls.append(("answer", mysis_id, call_id))
         return "" if call_id == 404 else "Sell at Halcyon"
 
-    async def desk_read(
-        self,
-        mysis_id: int,
-        memory_id: int,
-        offset: int,
-        max_chars: int,
-        *,
-        part: str = "content",
-        position: int = 0,
-        everyone: bool = False,
-    ) -> dict[str, Any]:
-        self.asked.append(("read", mysis_id, memory_id, offset, max_chars, part, position, everyone))
-        if memory_id == 404:
-            raise UsageError("memory 404 is not yours")
-        return {"id": memory_id, part: self.said[offset : offset + max_chars], "offset": offset, "next_offset": None}
+    def list_myses(self) -> tuple[MysisView, ...]:
+        return self.myses
 
-    async def desk_search(self, mysis_id: int, search: DeskSearch) -> DeskFound:
-        self.asked.append(("search", mysis_id, search))
-        if self.found is not None:
-            return self.found
-        page = self.rows[: search.limit]
-        return DeskFound(tuple(page), page[-1]["id"] if len(page) < len(self.rows) else None)
+
+class FakeMemories:
+    """A `MemorySource` that finds what a test gave it. Its memory 404 is missing."""
+
+    def __init__(self, calls: list[tuple[Any, ...]]) -> None:
+        self.calls = calls
+        self.texts: dict[int, str] = {}
+        """The content of each memory and broadcast, by id, newest first."""
+        self.page: MemoryHits | None = None
+        self.text = "what was said"
+
+    async def search_memories(self, query: MemoryQuery) -> MemoryHits:
+        self.calls.append(("search", query))
+        if self.page is not None:
+            return self.page
+        ids = list(self.texts)
+        hits = tuple(hit(number, self.texts[number]) for number in ids[: query.limit])
+        return MemoryHits(hits, hits[-1].memory_id if len(hits) < len(ids) else None)
+
+    async def search_broadcasts(self, query: BroadcastQuery) -> BroadcastHits:
+        self.calls.append(("search", query))
+        ids = list(self.texts)
+        hits = tuple(
+            BroadcastHit(number, SenderKind.COMMANDER, None, "", 0, whole(self.texts[number]))
+            for number in ids[: query.limit]
+        )
+        return BroadcastHits(hits, hits[-1].message_id if len(hits) < len(ids) else None)
+
+    async def read_part(
+        self, memory_id: int, part: str, *, position: int, offset: int, max_chars: int, owner: int | None
+    ) -> MemoryPart | None:
+        self.calls.append(("read", memory_id, part, position, offset, max_chars, owner))
+        if memory_id == 404:
+            return None
+        text = self.text[offset : offset + max_chars]
+        return MemoryPart(memory_id, 1, "alpha", "user", "direct", 0, text, len(self.text))
+
+
+BETA = MysisView(
+    id=2,
+    name="beta",
+    template="t",
+    provider="p",
+    model="m",
+    state=MysisState.RUNNING,
+    state_reason="",
+    state_at=0,
+    activity=Activity.LLM,
+    failure=None,
+    retry_at=None,
+    held=False,
+    tags=("scout",),
+)
+
+
+def whole(text: str) -> Excerpt:
+    return Excerpt(text, 0, len(text))
+
+
+def hit(memory_id: int, text: str) -> MemoryHit:
+    """A hit in the content of an answer of mysis 1."""
+    return MemoryHit(
+        memory_id=memory_id,
+        mysis_id=1,
+        mysis="alpha",
+        is_deleted=False,
+        turn_id=1,
+        turn_number=1,
+        role=Role.ASSISTANT,
+        source=Source.LLM,
+        created_at=0,
+        spot=HitPlace.CONTENT,
+        excerpt=whole(text),
+        content=whole(text),
+    )

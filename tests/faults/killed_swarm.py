@@ -272,7 +272,7 @@ async def main(path: Path, seed: int, mode: str) -> None:
         tools=toolbox,
         on_shutdown=lambda: None,
     )
-    toolbox.serve(commander.desk)
+    toolbox.serve(commander.builtin_backend)
     await asyncio.to_thread(database_checker.after_start, path)
     await as_it_was(commander, store)
     say(ack="open")

@@ -178,7 +178,7 @@ async def _house(
         on_shutdown=lambda: None,
     )
     swarm.append(commander)
-    toolbox.serve(commander.desk)
+    toolbox.serve(commander.builtin_backend)
     try:
         yield commander, store
     finally:

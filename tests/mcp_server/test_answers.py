@@ -16,15 +16,16 @@ from tests.fakes.mcp_client import LocalSwarmClient
 from tests.fakes.swarm import FakeSwarm
 from tests.store.sample_memories import broadcast, database, remember
 from zoea.mcp_server.client_tools import ClientTools
-from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.factory import open_memories
 from zoea.mcp_server.swarm_client import SocketSwarmClient
 from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import UsageError
 from zoea.settings.paths import Places
-from zoea.tools.builtin.schemas import CLIENT_TOOLS, MAX_ANSWER
+from zoea.tools.builtin.answer_size import MAX_ANSWER
+from zoea.tools.builtin.definitions import CLIENT_TOOLS
 
 CLIENT = McpClient("codex", TokenScope.COMMAND)
-SCHEMAS = {tool.name: Draft202012Validator(tool.output) for tool in CLIENT_TOOLS}
+SCHEMAS = {tool.name: Draft202012Validator(tool.output_schema) for tool in CLIENT_TOOLS}
 HEAVY = {
     "quotes": '"' * 12_000,
     "newlines": "\n" * 12_000,
@@ -49,8 +50,8 @@ def places(tmp_path: Path, runtime: Path) -> Places:
 @pytest.fixture
 async def ask(places: Places) -> AsyncIterator[Asking]:
     """Ask a tool: an answer as short as promised and of the schema that stands in the list of tools."""
-    readers, reach = MemoryReaders(places.database), SocketSwarmClient(places)
-    tools = ClientTools(reach, readers)
+    memories, swarm_client = open_memories(places.database), SocketSwarmClient(places)
+    tools = ClientTools(swarm_client, memories)
 
     async def ask(name: str, /, **arguments: Any) -> dict[str, Any]:
         answer = await tools.call(name, arguments, CLIENT)
@@ -59,8 +60,8 @@ async def ask(places: Places) -> AsyncIterator[Asking]:
         return answer
 
     yield ask
-    await reach.close()
-    readers.close()
+    await swarm_client.close()
+    await memories.close()
 
 
 def stored(places: Places, text: str, **more: Any) -> int:
@@ -176,15 +177,15 @@ async def test_every_mysis_is_listed_page_by_page_and_found_by_its_name(ask: Ask
 
 
 async def test_what_was_waited_for_is_a_short_answer_and_read_on(places: Places) -> None:
-    memory, swarm, readers = stored(places, HEAVY["both and words"]), FakeSwarm(), MemoryReaders(places.database)
+    memory, swarm, memories = stored(places, HEAVY["both and words"]), FakeSwarm(), open_memories(places.database)
     await swarm.create("m1")
-    answer = await ClientTools(LocalSwarmClient(swarm), readers).call("zoea_wait", {"mysis": "m1"}, CLIENT)
+    answer = await ClientTools(LocalSwarmClient(swarm), memories).call("zoea_wait", {"mysis": "m1"}, CLIENT)
     SCHEMAS["zoea_wait"].validate(answer)
     assert len(json.dumps(answer, ensure_ascii=False)) <= MAX_ANSWER
     assert len(answer["answer"]) > 8_000
     assert HEAVY["both and words"].startswith(answer["answer"])
     assert answer["answer_id"] == memory
-    readers.close()
+    await memories.close()
 
 
 async def test_a_search_that_has_not_looked_everywhere_says_how_to_look_further(
@@ -195,7 +196,7 @@ async def test_a_search_that_has_not_looked_everywhere_says_how_to_look_further(
         stored(places, text)
     page = await ask("zoea_search_messages", query="xy")
     assert (page["results"], page["next_before_id"]) == ([], 3)
-    assert page["hint"] == "looked through the newest 1 memories only. To look further, use before_id 3"
+    assert page["hint"] == "looked through the newest 1 memories only; more, use before_id 3"
     page = await ask("zoea_search_messages", query="xy", before_id=3)
     assert page["next_before_id"] == 2
     (found,) = (await ask("zoea_search_messages", query="xy", before_id=2))["results"]

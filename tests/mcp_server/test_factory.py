@@ -22,10 +22,10 @@ from tests.fakes.mcp_noise import malformed
 from zoea.mcp_server import http_transport
 from zoea.mcp_server import http_transport as doors
 from zoea.mcp_server.client_tools import ClientTools
-from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.factory import open_memories
 from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import UsageError
-from zoea.tools.builtin.schemas import CLIENT_TOOLS, COMMANDS
+from zoea.tools.builtin.definitions import CLIENT_TOOLS, COMMANDS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -137,14 +137,14 @@ async def test_an_answer_stays_short_and_says_how_to_go_on(served: Served) -> No
     await served.swarm.wait("beta", timeout_s=30)
     page = await ask(served, "zoea_search_messages", query="long long", role="user")
     assert len(json.dumps(page, ensure_ascii=False)) <= 12_000
-    assert "did not fit" in page["hint"]
+    assert " more, use before_id" in page["hint"]
     assert page["next_before_id"] == page["results"][-1]["id"]
     rest = await ask(
         served, "zoea_search_messages", query="long long", role="user", before_id=page["next_before_id"], max_chars=100
     )
     assert len(page["results"]) + len(rest["results"]) == 8
     ranked = await ask(served, "zoea_search_messages", query="long", match="ranked", role="user")
-    assert "smaller max_chars" in ranked["hint"]
+    assert "smaller limit or max_chars" in ranked["hint"]
 
 
 async def test_a_search_is_narrowed_and_paged(served: Served) -> None:
@@ -195,7 +195,7 @@ async def test_what_a_client_says_has_its_name(served: Served) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [
-        ("zoea_search_messages", {}, "query cannot be empty"),
+        ("zoea_search_messages", {}, "query is missing"),
         ("zoea_search_messages", {"query": 5}, "query must be text"),
         ("zoea_search_messages", {"query": "q" * 1001}, "query must have at most 1000 characters, not 1001"),
         ("zoea_search_messages", {"query": "q", "limit": 101}, "limit must be from 1 to 100, not 101"),
@@ -205,7 +205,7 @@ async def test_what_a_client_says_has_its_name(served: Served) -> None:
         ("zoea_search_messages", {"query": "q", "regex": True}, "regex is not an argument of this tool"),
         ("zoea_search_broadcasts", {"query": "q", "mysis_id": 1}, "mysis_id is not an argument of this tool"),
         ("zoea_read_memory", {}, "id is missing"),
-        ("zoea_read_memory", {"id": 10**15}, "id: there is no memory"),
+        ("zoea_read_memory", {"id": 10**15}, "there is no memory"),
         ("zoea_send_message", {"to": "alpha"}, "text is missing"),
         ("zoea_send_message", {"to": "nobody", "text": "x"}, "nobody"),
         (
@@ -289,12 +289,12 @@ async def test_a_reader_sees_no_commands_and_cannot_give_any(served: Served, htt
 async def test_a_reader_in_a_session_is_refused_by_the_tool_as_well(served: Served) -> None:
     """The door reads only what is plainly a call; the tool itself decides."""
 
-    readers = MemoryReaders(served.where.database)
-    tools = ClientTools(LocalSwarmClient(served.swarm), readers)
+    memories = open_memories(served.where.database)
+    tools = ClientTools(LocalSwarmClient(served.swarm), memories)
     for name in COMMANDS:
         with pytest.raises(UsageError, match="may only read"):
             await tools.call(name, {"to": "alpha", "text": "x"}, McpClient("reader"))
-    readers.close()
+    await memories.close()
 
 
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer wrong", "Basic dTpw", "zoea", "bearer zoea_\u00fc"])

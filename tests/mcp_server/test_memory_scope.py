@@ -14,7 +14,7 @@ from tests.fakes.mcp_client import answering_swarm
 from zoea.model.request import AnswerCall, CallMeta
 from zoea.swarm import Commander
 from zoea.tools import Toolbox
-from zoea.tools.builtin.handlers import desk_tools
+from zoea.tools.builtin.definitions import mysis_tools
 from zoea.tools.policy import SearchScope, ToolPolicy
 from zoea.tools.toolbox import ToolboxSession
 
@@ -41,7 +41,7 @@ async def called(session: ToolboxSession, mysis: int, name: str, arguments: dict
 
 
 async def test_nothing_in_the_arguments_opens_anothers_memory(swarm: Commander, tmp_path: Path) -> None:
-    toolbox = Toolbox([], logs=tmp_path, desk=swarm.desk)
+    toolbox = Toolbox([], logs=tmp_path, backend=swarm.builtin_backend)
     alpha, beta = (await swarm.mysis("alpha")).id, (await swarm.mysis("beta")).id
     session = toolbox.session(alpha, "alpha", "")
     own = await called(session, alpha, "zoea_search_messages", {"query": "silver"})
@@ -50,8 +50,8 @@ async def test_nothing_in_the_arguments_opens_anothers_memory(swarm: Commander, 
     whose = [beta, str(beta), float(beta), f"#{beta}", "beta", [beta], {"id": beta}, None, -beta, f"{beta} OR 1=1"]
     queries = ["beryllium", "b", "%", "' OR 1=1 --", "*", "keeps", 'beryllium" OR "e', ""]
     extra = ["mysis", "owner", "mysis_id", "session_id", "scope", "search", "_meta", "before_id"]
-    for tool in desk_tools(ToolPolicy()):
-        if not tool.read_only:
+    for tool in mysis_tools(ToolPolicy()):
+        if not tool.reads:
             continue
         for _ in range(TRIES // 5):
             arguments: dict[str, Any] = {name: source.choice(whose) for name in tool.input_schema["properties"]}
@@ -69,7 +69,9 @@ async def test_nothing_in_the_arguments_opens_anothers_memory(swarm: Commander, 
 
 async def test_a_template_that_searches_the_swarm_finds_it(swarm: Commander, tmp_path: Path) -> None:
     """So the wall above is the policy's, and no accident."""
-    toolbox = Toolbox([], logs=tmp_path, desk=swarm.desk, policies=lambda _: ToolPolicy(search=SearchScope.SWARM))
+    toolbox = Toolbox(
+        [], logs=tmp_path, backend=swarm.builtin_backend, policies=lambda _: ToolPolicy(search=SearchScope.SWARM)
+    )
     alpha, beta = (await swarm.mysis("alpha")).id, (await swarm.mysis("beta")).id
     session = toolbox.session(alpha, "alpha", "")
     assert SECRET in await called(session, alpha, "zoea_search_messages", {"query": "beryllium", "mysis_id": beta})

@@ -225,7 +225,7 @@ async def swarm(
         tools=toolbox,
         on_shutdown=lambda: None,
     )
-    toolbox.serve(commander.desk)
+    toolbox.serve(commander.builtin_backend)
     try:
         yield Swarm(commander, store, clock, model, peer, path)
     finally:

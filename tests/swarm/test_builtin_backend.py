@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import DeliveryMode
-from zoea.model.errors import MysisMissing, RateExceeded, UsageError
+from zoea.model.errors import MysisMissing, RateExceeded, StoreError, UsageError
 from zoea.model.request import Answer
-from zoea.model.values import DeskSearch
 from zoea.settings import Layer, Settings, Templates
 from zoea.settings.template_library import Level
-from zoea.tools.builtin.schemas import PARTS, ROOM
+from zoea.store.memory_reader import MemoryReader
+from zoea.store.search import SearchColumn
+from zoea.store.search_pool import SearchPool
+from zoea.tools.builtin.answer_size import ROOM
+from zoea.tools.builtin.arguments import PARTS, MemorySearchArguments, ReadArguments, SearchArguments
+from zoea.tools.builtin.memory_tools import MemoryTools, MysisRows
 
 
 @pytest.fixture
@@ -34,9 +39,28 @@ async def told(tmp_path: Path) -> AsyncIterator[Swarm]:
         yield s
 
 
+def memory_tools(s: Swarm, owner: int | None) -> MemoryTools:
+    return MemoryTools(s.commander.builtin_backend.memories, MysisRows(with_names=owner is None), owner)
+
+
+async def search(
+    s: Swarm, query: str, column: str = "content", *, mysis: int | None = 1, **arguments: Any
+) -> dict[str, Any]:
+    """The answer to a search by a mysis that may search its own memories, or everyone's where `mysis` is None."""
+    if column == "broadcasts":
+        return await memory_tools(s, mysis).search_broadcasts(SearchArguments(query=query, **arguments))
+    return await memory_tools(s, mysis).search(SearchColumn(column), MemorySearchArguments(query=query, **arguments))
+
+
+async def read(
+    s: Swarm, memory: int, offset: int = 0, max_chars: int = 100, *, mysis: int | None = 1, **arguments: Any
+) -> dict[str, Any]:
+    return await memory_tools(s, mysis).read(ReadArguments(id=memory, offset=offset, **arguments), max_chars)
+
+
 async def contents(s: Swarm, query: str, column: str = "content", *, mysis: int = 1, limit: int = 20) -> list[str]:
-    found = await s.commander.desk.desk_search(mysis, DeskSearch(column, query, mysis, limit=limit))
-    return [row["content"] for row in found.rows]
+    found = await search(s, query, column, mysis=mysis, limit=limit)
+    return [row["content"] for row in found["results"]]
 
 
 class TestSearch:
@@ -55,7 +79,7 @@ class TestSearch:
     async def test_calls_are_found_by_name_and_arguments_and_results_by_their_text(self, told: Swarm) -> None:
         assert await contents(told, 'act({"text": "a|b:c"})') == ["100% of Iron_Ore 'found'*"]
         assert await contents(told, "act did a|b:c") == ["act did a|b:c"]
-        [row] = (await told.commander.desk.desk_search(1, DeskSearch("content", '"a|b', 1))).rows
+        [row] = (await search(told, '"a|b'))["results"]
         assert row["call"] == 'act({"text": "a|b:c"})'
 
     async def test_a_long_text_is_cut_around_the_hit_and_says_where_that_is(self, told: Swarm) -> None:
@@ -63,52 +87,54 @@ class TestSearch:
         await told.commander.send("alpha", "a" * 5000 + "needle" + "z" * 5000)
         await told.commander.hold(False)
         await told.settled("alpha")
-        [row] = (await told.commander.desk.desk_search(1, DeskSearch("content", "needle", 1))).rows
+        [row] = (await search(told, "needle"))["results"]
         assert len(row["content"]) == 2000
         assert row["total_chars"] == 10_006
-        part = await told.commander.desk.desk_read(1, row["id"], row["from_char"], 2000)
+        part = await read(told, row["id"], row["from_char"], 2000)
         assert part["content"] == row["content"]
 
     @pytest.mark.parametrize("heavy", ['"\n', "矿石", "\x01"])
     async def test_a_row_fits_into_an_answer_whatever_characters_it_has(self, told: Swarm, heavy: str) -> None:
         await told.commander.send("alpha", f"{heavy * 4000}the needle{heavy * 4000}")
         await told.settled("alpha")
-        found = await told.commander.desk.desk_search(1, DeskSearch("content", "needle", 1, max_chars=10_000))
-        (row,) = found.rows
+        found = await search(told, "needle", "content", max_chars=10_000)
+        (row,) = found["results"]
         assert len(json.dumps(row, ensure_ascii=False)) <= ROOM
         assert "needle" in row["content"]
-        read = await told.commander.desk.desk_read(1, row["id"], row["from_char"], len(row["content"]))
-        assert read["content"] == row["content"]
+        part = await read(told, row["id"], row["from_char"], len(row["content"]))
+        assert part["content"]
+        assert row["content"].startswith(part["content"])
         await told.commander.broadcast(f"{heavy * 4000}to all{heavy * 4000}")
-        found = await told.commander.desk.desk_search(1, DeskSearch("broadcasts", "to all", 1, max_chars=10_000))
-        (row,) = found.rows
+        found = await search(told, "to all", "broadcasts", max_chars=10_000)
+        (row,) = found["results"]
         assert len(json.dumps(row, ensure_ascii=False)) <= ROOM
         assert "to all" in row["content"]
 
     async def test_with_the_whole_swarm_in_view_hits_say_whose_they_are(self, told: Swarm) -> None:
-        desk = told.commander.desk
-        [row] = (await desk.desk_search(1, DeskSearch("content", "beta's secret", None))).rows
+        [row] = (await search(told, "beta's secret", mysis=None))["results"]
         assert row["mysis"] == "beta"
-        assert (await desk.desk_read(1, row["id"], 0, 100, everyone=True))["content"] == "beta's secret"
+        assert (await read(told, row["id"], 0, 100, mysis=None))["content"] == "beta's secret"
         with pytest.raises(UsageError, match="there is no memory 999"):
-            await desk.desk_read(1, 999, 0, 100, everyone=True)
+            await read(told, 999, 0, 100, mysis=None)
 
     async def test_ranked_search_finds_words_in_any_case_and_pages_have_ends(self, told: Swarm) -> None:
-        found = await told.commander.desk.desk_search(1, DeskSearch("content", "IRON_ORE found", 1, ranked=True))
-        assert [row["content"] for row in found.rows] == ["100% of Iron_Ore 'found'*"]
-        first = await told.commander.desk.desk_search(1, DeskSearch("content", "o", 1, limit=2))
-        assert first.before_id == first.rows[-1]["id"]
-        rest = await told.commander.desk.desk_search(1, DeskSearch("content", "o", 1, before_id=first.before_id))
-        assert [row["content"] for row in rest.rows] == ["order for alpha"]
-        assert rest.before_id is None
+        found = await search(told, "IRON_ORE found", "content", match="ranked")
+        assert [row["content"] for row in found["results"]] == ["100% of Iron_Ore 'found'*"]
+        first = await search(told, "o", "content", limit=2)
+        assert first["next_before_id"] == first["results"][-1]["id"]
+        rest = await search(told, "o", "content", before_id=first["next_before_id"])
+        assert [row["content"] for row in rest["results"]] == ["order for alpha"]
+        assert "next_before_id" not in rest
 
-    async def test_a_search_that_takes_too_long_is_ended(self, told: Swarm, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("zoea.swarm.builtin_backend.SEARCH_S", 0.0)
-        with pytest.raises(UsageError, match="took too long"):
-            await contents(told, "o")
+    async def test_a_search_that_takes_too_long_is_ended(self, told: Swarm) -> None:
+        reader = MemoryReader(SearchPool(told.store.path, 1), deadline_s=0.0)
+        tools = MemoryTools(reader, MysisRows(with_names=False), 1)
+        with pytest.raises(StoreError, match="took longer than 0 s"):
+            await tools.search(SearchColumn.CONTENT, MemorySearchArguments(query="o"))
+        await reader.close()
 
     async def test_reasoning_is_searched_apart(self, told: Swarm) -> None:
-        [row] = (await told.commander.desk.desk_search(1, DeskSearch("reasoning", "漢字", 1))).rows
+        [row] = (await search(told, "漢字", "reasoning"))["results"]
         assert (row["reasoning"], row["role"], row["source"]) == ("think: 漢字 é", "assistant", "llm")
         assert row["created_at"] == "2023-11-14T22:13:20+00:00"
         assert await contents(told, "漢字") == []
@@ -128,7 +154,7 @@ class TestSearch:
         assert await contents(s, "iron, all", "broadcasts") == ["mine iron, all"]
         assert await contents(s, "iron, all", "broadcasts", mysis=2) == []
         await s.commander.start("beta")
-        await s.commander.desk.desk_broadcast(1, 0, "I found iron, all")
+        await s.commander.builtin_backend.broadcast(1, 0, "I found iron, all")
         assert await contents(s, "iron, all", "broadcasts") == ["I found iron, all", "mine iron, all"]
         assert await contents(s, "iron, all", "broadcasts", mysis=2) == ["I found iron, all"]
         assert await contents(s, "order for", "broadcasts") == []
@@ -136,8 +162,7 @@ class TestSearch:
 
 class TestRead:
     async def test_a_long_memory_is_read_in_pieces(self, told: Swarm) -> None:
-        desk = told.commander.desk
-        first = await desk.desk_read(1, 1, 0, 5)
+        first = await read(told, 1, 0, 5)
         assert first == {
             "id": 1,
             "role": "user",
@@ -148,68 +173,67 @@ class TestRead:
             "content": "order",
             "next_offset": 5,
         }
-        assert (await desk.desk_read(1, 1, 10, 5))["next_offset"] is None
-        assert (await desk.desk_read(1, 1, 99, 5))["content"] == ""
+        assert (await read(told, 1, 10, 5))["next_offset"] is None
+        assert (await read(told, 1, 99, 5))["content"] == ""
 
     async def test_the_reasoning_of_a_memory_is_read_as_well(self, told: Swarm) -> None:
-        thought = await told.commander.desk.desk_read(1, 2, 0, 100, part="reasoning")
+        thought = await read(told, 2, 0, 100, part="reasoning")
         assert thought["reasoning"] == "think: 漢字 é"
 
     async def test_the_calls_of_an_answer_are_listed_and_read(self, told: Swarm) -> None:
-        desk = told.commander.desk
-        [row] = (await desk.desk_search(1, DeskSearch("content", '"a|b', 1))).rows
+        [row] = (await search(told, '"a|b'))["results"]
         assert row["position"] == 0
-        whole = await desk.desk_read(1, row["id"], 0, 100)
+        whole = await read(told, row["id"], 0, 100)
         assert whole["calls"] == [
             {"position": 0, "name": "act", "arguments": '{"text": "a|b:c"}', "total_chars": len(row["call"])}
         ]
-        part = await desk.desk_read(1, row["id"], 4, 6, part="call", position=0)
+        part = await read(told, row["id"], 4, 6, part="call", position=0)
         assert (part["call"], part["position"], part["next_offset"]) == ('{"text', 0, 10)
         with pytest.raises(UsageError, match="has no call 1"):
-            await desk.desk_read(1, row["id"], 0, 100, part="call", position=1)
+            await read(told, row["id"], 0, 100, part="call", position=1)
 
     async def test_a_memory_of_another_mysis_is_refused(self, told: Swarm) -> None:
         other = await told.value("SELECT id FROM memory WHERE mysis_id = 2")
         for part in PARTS:
             with pytest.raises(UsageError, match=f"you have no memory {other}"):
-                await told.commander.desk.desk_read(1, other, 0, 100, part=part)
+                await read(told, other, 0, 100, part=part)
 
     async def test_the_list_shows_every_mysis(self, told: Swarm) -> None:
-        assert [view.name for view in await told.commander.desk.desk_list(1)] == ["alpha", "beta"]
+        assert [view.name for view in told.commander.builtin_backend.list_myses()] == ["alpha", "beta"]
 
 
 class TestWriting:
     async def test_a_message_from_a_turn_has_its_hop_plus_one(self, told: Swarm) -> None:
-        receipt = await told.commander.desk.desk_send(1, 1, "Beta", "hello")
+        receipt = await told.commander.builtin_backend.send(1, 1, "Beta", "hello")
         rows = await told.rows("SELECT hop, sender_name FROM message WHERE id = ?", receipt.message_id)
         assert rows == [{"hop": 2, "sender_name": "alpha"}]
 
     async def test_a_message_to_nobody_names_who_is_there(self, told: Swarm) -> None:
         with pytest.raises(MysisMissing) as refused:
-            await told.commander.desk.desk_send(1, 0, "gamma", "hello")
+            await told.commander.builtin_backend.send(1, 0, "gamma", "hello")
         assert refused.value.hint == "there are: alpha, beta"
 
     async def test_twenty_messages_an_hour_then_it_says_when_again(self, told: Swarm) -> None:
-        s, desk = told, told.commander.desk
+        s, backend = told, told.commander.builtin_backend
         await s.commander.hold(True)
         for number in range(20):
-            await desk.desk_send(1, 0, "beta", f"{number}")
+            await backend.send(1, 0, "beta", f"{number}")
             s.clock.by(60)
         with pytest.raises(RateExceeded, match="you have sent 20 messages within an hour; try again in 2400 seconds"):
-            await desk.desk_send(1, 0, "beta", "one more")
-        await desk.desk_send(2, 0, "alpha", "who else writes is free to")
+            await backend.send(1, 0, "beta", "one more")
+        await backend.send(2, 0, "alpha", "who else writes is free to")
         await s.commander.send("beta", "and so is the commander")
         s.clock.by(2400)
-        await desk.desk_send(1, 0, "beta", "again")
+        await backend.send(1, 0, "beta", "again")
 
     async def test_four_broadcasts_an_hour(self, told: Swarm) -> None:
-        s, desk = told, told.commander.desk
+        s, backend = told, told.commander.builtin_backend
         await s.commander.hold(True)
         for number in range(4):
-            await desk.desk_broadcast(1, 0, f"{number}")
+            await backend.broadcast(1, 0, f"{number}")
         with pytest.raises(RateExceeded, match="4 broadcasts within an hour; try again in 3600 seconds"):
-            await desk.desk_broadcast(1, 0, "one more")
-        await desk.desk_send(1, 0, "beta", "messages are counted apart")
+            await backend.broadcast(1, 0, "one more")
+        await backend.send(1, 0, "beta", "messages are counted apart")
 
     async def test_settings_may_let_no_mysis_write_at_all(self, tmp_path: Path) -> None:
         settings = Settings.model_validate({"swarm": {"messages_per_hour": 0, "broadcasts_per_hour": 0}})
@@ -217,24 +241,24 @@ class TestWriting:
             for name in ("alpha", "beta"):
                 await s.commander.create(name, start=False)
             with pytest.raises(RateExceeded, match="no mysis send messages"):
-                await s.commander.desk.desk_send(1, 0, "beta", "hello")
+                await s.commander.builtin_backend.send(1, 0, "beta", "hello")
             with pytest.raises(RateExceeded, match="no mysis send broadcasts"):
-                await s.commander.desk.desk_broadcast(1, 0, "hello")
+                await s.commander.builtin_backend.broadcast(1, 0, "hello")
 
     async def test_a_broadcast_never_goes_to_its_sender(self, told: Swarm) -> None:
         await told.commander.hold(True)
-        receipt = await told.commander.desk.desk_broadcast(1, 0, "all hands")
+        receipt = await told.commander.builtin_backend.broadcast(1, 0, "all hands")
         assert [line.mysis for line in receipt.lines] == ["beta"]
 
     async def test_a_template_may_not_let_its_myses_write(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, templates=templates(tmp_path, quiet='send = "none"')) as s:
             await s.commander.create("alpha", template="quiet", start=False)
             with pytest.raises(UsageError, match="your template does not let you write"):
-                await s.commander.desk.desk_broadcast(1, 0, "hello")
+                await s.commander.builtin_backend.broadcast(1, 0, "hello")
 
     async def test_messages_of_myses_are_queued_not_steered(self, told: Swarm) -> None:
         await told.commander.hold(True)
-        receipt = await told.commander.desk.desk_send(1, 0, "beta", "hello")
+        receipt = await told.commander.builtin_backend.send(1, 0, "beta", "hello")
         mode = await told.value("SELECT mode FROM delivery WHERE message_id = ?", receipt.message_id)
         assert mode == DeliveryMode.QUEUE
 

@@ -268,7 +268,7 @@ class TestReceipts:
         async with swarm(tmp_path) as s:
             for name in ("alpha", "beta"):
                 await s.commander.create(name, start=False)
-            receipt = await s.commander.desk.desk_send(1, 2, "beta", "far away")
+            receipt = await s.commander.builtin_backend.send(1, 2, "beta", "far away")
             assert receipt.lines[0].status == "waiting"
             assert s.state("beta") is MysisState.IDLE
 

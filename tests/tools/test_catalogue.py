@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.request import ToolSpec
-from zoea.tools.builtin.handlers import desk_tools
+from zoea.tools.builtin.definitions import mysis_tools
 from zoea.tools.catalogue import MAX_NAME, RemoteTool, build_catalogue, remove_properties, safe_name, to_tool_spec
 from zoea.tools.policy import ToolPolicy, matches
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -34,7 +34,9 @@ def test_a_name_is_prefixed_only_on_a_clash() -> None:
 
 
 def test_zoeas_own_tools_keep_their_names() -> None:
-    catalogue = build_catalogue(desk_tools(ToolPolicy()), [[_spec("a", "zoea_wait")]], ToolPolicy())
+    catalogue = build_catalogue(
+        [tool.to_spec() for tool in mysis_tools(ToolPolicy())], [[_spec("a", "zoea_wait")]], ToolPolicy()
+    )
     assert [tool.name for tool in catalogue.tools][-1] == "a__zoea_wait"
     own = catalogue.find("zoea_wait")
     assert own is not None

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from mcp.server import Server
@@ -37,12 +38,18 @@ from pydantic import ValidationError
 
 from zoea import __version__
 from zoea.mcp_server.client_tools import ClientTools
+from zoea.mcp_server.resources import MissingResource, SwarmResources
+from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.tools.builtin.schemas import CLIENT_TOOLS, OwnTool
+from zoea.store.memory_reader import MemoryReader
+from zoea.store.search_pool import SearchPool
+from zoea.tools.builtin.definitions import CLIENT_TOOLS, BuiltinTool
 
 log = logging.getLogger(__name__)
 
+CLIENT_SEARCHES = 4
+"""Searches of clients at once."""
 RESOURCE_MISSING = -32002
 """Protocols up to 2025-11-25 say so of a resource that is not there; later ones say INVALID_PARAMS."""
 INSTRUCTIONS = (
@@ -53,12 +60,6 @@ INSTRUCTIONS = (
 
 Context = ServerRequestContext[Any, Any]
 ClientOf = Callable[[Context], McpClient]
-
-
-class MissingResource(ZoeaError):
-    """There is no such resource."""
-
-    title = "No such resource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class ResourceProvider(Protocol):
         ...
 
 
-def build(
+def build_server(
     offered: Sequence[ServerTool], shelf: ResourceProvider, client_of: ClientOf, *, name: str = "zoea"
 ) -> Server[Any]:
     """An MCP server over what is offered; `client_of` says who sent a request."""
@@ -130,12 +131,18 @@ def build(
     return server
 
 
-def zoea_tools(tools: ClientTools) -> list[ServerTool]:
-    """Zoea's own tools as they are offered to clients."""
-    return [_offered(own, tools) for own in CLIENT_TOOLS]
+def open_memories(database: Path) -> MemoryReader:
+    """Make a reader of the stored swarm for the searches of clients; the database may be created later."""
+    return MemoryReader(SearchPool(database, CLIENT_SEARCHES))
 
 
-def _offered(own: OwnTool, tools: ClientTools) -> ServerTool:
+def build_zoea_server(swarm_client: SwarmClient, memories: MemoryReader, client_of: ClientOf) -> Server[Any]:
+    """Build Zoea's own MCP server: its tools and resources over a swarm and its memory."""
+    tools = ClientTools(swarm_client, memories)
+    return build_server([_server_tool(own, tools) for own in CLIENT_TOOLS], SwarmResources(tools, memories), client_of)
+
+
+def _server_tool(own: BuiltinTool, tools: ClientTools) -> ServerTool:
     async def call(_: Context, client: McpClient, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
             answer = await tools.call(own.name, arguments, client)
@@ -149,7 +156,7 @@ def _offered(own: OwnTool, tools: ClientTools) -> ServerTool:
         title=own.title,
         description=own.description,
         input_schema=own.input_schema,
-        output_schema=own.output,
+        output_schema=own.output_schema,
         annotations=ToolAnnotations(
             title=own.title,
             read_only_hint=own.reads,

@@ -16,17 +16,17 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from zoea.mcp_server.client_rows import iso
 from zoea.mcp_server.client_tools import ClientTools
-from zoea.mcp_server.factory import MissingResource
-from zoea.mcp_server.memory_readers import MemoryReaders
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.enums import SenderKind
-from zoea.model.errors import MysisMissing, StoreMissing, UsageError
+from zoea.model.errors import MysisMissing, StoreMissing, UsageError, ZoeaError
 from zoea.queries.conversation import read_newest
 from zoea.queries.stored_swarm import read_mysis_view
+from zoea.store.memory_reader import MemoryReader
 from zoea.text.control_characters import strip
 from zoea.tools.builtin.answer_size import within
+from zoea.tools.builtin.arguments import COMMANDER
+from zoea.tools.builtin.memory_tools import iso_time
 from zoea.transfer.export import markdown_turn
 
 BROADCASTS = "zoea://broadcasts"
@@ -42,12 +42,18 @@ WHERE kind = 'broadcast' ORDER BY id DESC LIMIT ?
 """
 
 
+class MissingResource(ZoeaError):
+    """There is no such resource."""
+
+    title = "No such resource"
+
+
 class SwarmResources:
     """The resources of a swarm. A body of `zoea.mcp_server.factory.ResourceProvider`."""
 
-    def __init__(self, tools: ClientTools, readers: MemoryReaders) -> None:
+    def __init__(self, tools: ClientTools, memories: MemoryReader) -> None:
         self._tools = tools
-        self._readers = readers
+        self._memories = memories
 
     async def listed(self, client: McpClient, cursor: str) -> ListResourcesResult:
         if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
@@ -91,12 +97,12 @@ class SwarmResources:
 
     async def _broadcasts_text(self) -> str:
         try:
-            return await self._readers.ask(_broadcasts_text)
+            return await self._memories.run(_broadcasts_text)
         except StoreMissing:
             return "[]"
 
     async def _transcript_text(self, name: str, uri: str) -> str:
-        database = self._readers.database
+        database = self._memories.database
 
         def read(_: sqlite3.Connection) -> str:
             mysis = read_mysis_view(database, name)
@@ -114,7 +120,7 @@ class SwarmResources:
             return f"# {strip(mysis.name)}\n\n{older if has_older else ''}{''.join(turns)}"
 
         try:
-            return await self._readers.ask(read)
+            return await self._memories.run(read)
         except (MysisMissing, StoreMissing):
             raise MissingResource(f"Resource not found: {uri[:200]}") from None
 
@@ -143,8 +149,8 @@ def _broadcasts_text(reader: sqlite3.Connection) -> str:
     rows: list[dict[str, Any]] = [
         {
             "id": row["id"],
-            "sender": "commander" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
-            "created_at": iso(row["created_at"]),
+            "sender": COMMANDER if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
+            "created_at": iso_time(row["created_at"]),
             "content": row["content"],
         }
         for row in reader.execute(_BROADCASTS, (SHOWN_BROADCASTS,))

@@ -16,16 +16,15 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 
 from zoea.mcp_server.address import Address, ServerOptions, listen, url_of
+from zoea.mcp_server.factory import build_zoea_server, open_memories
 from zoea.mcp_server.http_transport import client_of, guarded, serving
-from zoea.mcp_server.memory_readers import MemoryReaders
 from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
 from zoea.mcp_server.tokens import Tokens
-from zoea.mcp_server.zoea_server import server_of
 from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
 from zoea.settings import Credentials, load
 from zoea.settings.paths import Places
-from zoea.tools.builtin.schemas import COMMANDS
+from zoea.tools.builtin.definitions import COMMANDS
 
 
 @asynccontextmanager
@@ -40,15 +39,17 @@ async def serve_clients(
     Raises:
         OwnerError: where it does not come up.
     """
-    readers = MemoryReaders(places.database)
+    memories = open_memories(places.database)
     try:
         tokens = Tokens(Credentials(places.credentials))
-        app = guarded(server_of(swarm_client, readers, client_of), tokens.client_of, hosts=names, commands=COMMANDS)
+        app = guarded(
+            build_zoea_server(swarm_client, memories, client_of), tokens.client_of, hosts=names, commands=COMMANDS
+        )
         with tuned_gc():
             async with serving(app, listener):
                 yield
     finally:
-        readers.close()
+        await memories.close()
 
 
 async def serve_http(places: Places, *, host: str, port: int | None, say: Callable[[str], None]) -> None:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from mcp.server.stdio import stdio_server
 
-from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.factory import build_zoea_server, open_memories
 from zoea.mcp_server.swarm_client import SocketSwarmClient
 from zoea.mcp_server.tokens import McpClient
-from zoea.mcp_server.zoea_server import server_of
 from zoea.process.logs import logging_to
 from zoea.settings.paths import Places
 
@@ -27,15 +26,15 @@ async def serve_stdio(places: Places, client: McpClient, *, level: str = "info")
     """Serve until the client closes our stdin."""
     log = places.mcp_log
     swarm_client = SocketSwarmClient(places)
-    readers = MemoryReaders(places.database)
+    memories = open_memories(places.database)
     try:
         with logging_to(log, level), _stderr_to(log):
-            server = server_of(swarm_client, readers, lambda _: client)
+            server = build_zoea_server(swarm_client, memories, lambda _: client)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
     finally:
         await swarm_client.close()
-        readers.close()
+        await memories.close()
 
 
 @contextmanager

@@ -7,10 +7,9 @@ names the errors of `zoea.model.errors` it raises.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ModelInfo, ModelRequest, StreamItem, ToolResult
-from zoea.model.values import DeskFound, DeskSearch, MysisView, Receipt
 
 
 class Timer(Protocol):
@@ -104,49 +103,4 @@ class ToolFactory(Protocol):
 
     def forget(self, uid: str) -> None:
         """The mysis is deleted: what is known of it here goes; what is kept of its accounts stays kept."""
-        ...
-
-
-class SwarmDesk(Protocol):
-    """What Zoea's own tools may do on behalf of the mysis that calls them.
-
-    Every method takes the caller's `mysis_id`; a tool never reads it from its arguments.
-    """
-
-    async def desk_send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
-        """Raises SwarmError (missing, state, rate) and UsageError (empty text)."""
-        ...
-
-    async def desk_broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt: ...
-
-    async def desk_answer(self, mysis_id: int, call_id: int) -> str:
-        """What the commander answered to a question that this call asked; empty where nothing was said."""
-        ...
-
-    async def desk_list(self, mysis_id: int) -> tuple[MysisView, ...]: ...
-
-    async def desk_read(
-        self,
-        mysis_id: int,
-        memory_id: int,
-        offset: int,
-        max_chars: int,
-        *,
-        part: str = "content",
-        position: int = 0,
-        everyone: bool = False,
-    ) -> dict[str, Any]:
-        """One memory of this mysis, or of anyone's where `everyone`, cut.
-
-        `part` is content, reasoning or call, and is the name of the text in the answer;
-        `position` says which call. Raises UsageError where it is not its own, or has no
-        such call.
-        """
-        ...
-
-    async def desk_search(self, mysis_id: int, search: DeskSearch) -> DeskFound:
-        """Newest first and case-sensitive, or ranked.
-
-        Raises UsageError where the query is empty, or takes too long.
-        """
         ...

@@ -100,7 +100,7 @@ async def running_swarm(
             on_shutdown=on_shutdown,
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
-        toolbox.serve(commander.desk)
+        toolbox.serve(commander.builtin_backend)
         toolbox.open()
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:

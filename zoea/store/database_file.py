@@ -72,7 +72,7 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
     return version
 
 
-def open_reader(path: Path) -> sqlite3.Connection:
+def open_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
     """Open a read-only connection with `sqlite3.Row` rows; the caller closes it.
 
     Works beside a live writer and sees its committed data.
@@ -86,7 +86,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreMissing(f"{path} does not exist.", hint="Run `zoea run` to start a swarm here.")
     with translate_errors():
-        connection = connect_reader(path)
+        connection = connect_reader(path, any_thread=any_thread)
         try:
             version = read_version(connection, path, newest=newest)
             if version < newest:

@@ -57,7 +57,9 @@ def inspect_database(
     if whole:
         wrong = fts_index.find_damaged(connection)
         yield IntegrityFinding(
-            "search", f"differ from the stored rows: {', '.join(wrong)}" if wrong else "", "Run `zoea doctor --rebuild`."
+            "search",
+            f"differ from the stored rows: {', '.join(wrong)}" if wrong else "",
+            "Run `zoea doctor --rebuild`.",
         )
     else:
         missing = fts_index.count_missing(connection, SAMPLE, seed=SAMPLE)

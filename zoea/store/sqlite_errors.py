@@ -50,7 +50,9 @@ def _convert(error: Exception) -> StoreError:
         case sqlite3.SQLITE_NOTADB:
             return StoreForeign(what, hint="Name another data directory.")
         case sqlite3.SQLITE_CORRUPT:
-            return StoreError(what, hint="The file is damaged. Restore a backup, or move it away to start with a new one.")
+            return StoreError(
+                what, hint="The file is damaged. Restore a backup, or move it away to start with a new one."
+            )
         case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_READONLY:
             return StoreError(what, hint="Check that the data directory exists and belongs to you.")
         case _:

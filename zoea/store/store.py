@@ -15,9 +15,11 @@ from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
 from zoea.store import blobs
 from zoea.store.database_file import BUSY_SECONDS, newest_version, open_reader, read_version, require_sqlite
+from zoea.store.memory_reader import MemoryReader
 from zoea.store.migrate import migrate
-from zoea.store.readers import ReaderPool, SearchReader
+from zoea.store.readers import ReaderPool
 from zoea.store.search.fts_index import catch_up, index_pending
+from zoea.store.search_pool import SearchReader
 from zoea.store.sqlite_errors import translate_errors
 from zoea.store.writer import Writer, WriterStats
 from zoea.store.writer_connection import WriterConnection
@@ -117,8 +119,12 @@ class Store:
         """Lend a connection for long queries, which end when their caller is cancelled."""
         if self._closed:
             raise StoreClosed("nothing can be searched any more")
-        async with self._readers.searcher() as reader:
+        async with self._readers.search_pool.reader() as reader:
             yield reader
+
+    def memory_reader(self) -> MemoryReader:
+        """Make a reader of memories on the connections for long queries."""
+        return MemoryReader(self._readers.search_pool)
 
     async def blob(self, blob_id: int) -> bytes:
         """Return the bytes of a blob; see `zoea.store.blobs`."""

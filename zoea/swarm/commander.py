@@ -35,7 +35,7 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm import configuration
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalDesk
-from zoea.swarm.builtin_backend import Desk
+from zoea.swarm.builtin_backend import SwarmBackend
 from zoea.swarm.event_hub import EventHub
 from zoea.swarm.hold_switch import HoldSwitch
 from zoea.swarm.live_view import LiveView
@@ -55,7 +55,7 @@ CLOSE_WITHIN_S = 8.0
 
 
 class Commander:
-    """Owns the myses. Made by `open`, ended by `close`; `desk` is for Zoea's own tools."""
+    """Owns the myses. Made by `open`, ended by `close`; `builtin_backend` is for Zoea's own tools."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Commander:
             hold_swarm=self._hold_for,
             tell_hold=self._hold_changed,
         )
-        self.desk = Desk(store, self._view, self._say_for_mysis)
+        self.builtin_backend = SwarmBackend(store, self._view, self._say_for_mysis)
 
     @classmethod
     async def open(

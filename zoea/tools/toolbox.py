@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
-from zoea.model.ports import SwarmDesk
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
-from zoea.tools.builtin.handlers import DeskTools, desk_tools
+from zoea.tools.builtin.definitions import mysis_tools
+from zoea.tools.builtin.mysis_tools import BuiltinBackend, MysisTools
 from zoea.tools.call_arguments import parse
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import ToolPolicy
@@ -45,7 +45,7 @@ class Toolbox:
         upstreams: What to open; names are unique.
         policies: Template name -> its policy.
         logs: The folder for the children's stderr.
-        desk: The swarm, for Zoea's own tools; without one there are none. May come later, by `serve`.
+        backend: The swarm, for Zoea's own tools; without one there are none. May come later, by `serve`.
         accounts: Where accounts are kept.
         changed: Told on the loop when an upstream's state or tools changed.
     """
@@ -56,13 +56,13 @@ class Toolbox:
         *,
         policies: Callable[[str], ToolPolicy] = lambda template: ToolPolicy(),
         logs: Path,
-        desk: SwarmDesk | None = None,
+        backend: BuiltinBackend | None = None,
         accounts: AccountKeeper | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._pool = HttpPool()
         self._policies = policies
-        self._desk = DeskTools(desk) if desk is not None else None
+        self._builtin = MysisTools(backend) if backend is not None else None
         self._upstreams = {
             config.name: Upstream(config, logs=logs, pool=self._pool, changed=changed) for config in upstreams
         }
@@ -79,9 +79,9 @@ class Toolbox:
         for upstream in self._upstreams.values():
             upstream.open()
 
-    def serve(self, desk: SwarmDesk) -> None:
-        """Give the swarm whose desk Zoea's own tools sit at."""
-        self._desk = DeskTools(desk)
+    def serve(self, backend: BuiltinBackend) -> None:
+        """Set the swarm for Zoea's own tools."""
+        self._builtin = MysisTools(backend)
         self._shelves.clear()
 
     async def settled(self) -> None:
@@ -121,7 +121,7 @@ class Toolbox:
         kept = self._shelves.get(policy)
         if kept is not None and kept.version == version:
             return kept
-        own = desk_tools(policy) if self._desk is not None else ()
+        own = [tool.to_spec() for tool in mysis_tools(policy)] if self._builtin is not None else []
         catalogue = build_catalogue(own, [_offered(upstream) for upstream in self._upstreams.values()], policy)
         made = _PolicyCatalogue(version, catalogue, {tool.name: tool for tool in catalogue.tools})
         self._shelves[policy] = made
@@ -161,9 +161,9 @@ class Toolbox:
     ) -> ToolResult:
         """Carry out one call of a tool that the caller's policy allows."""
         if not spec.upstream:
-            if self._desk is None:
+            if self._builtin is None:
                 return error_result(f"{spec.name} is not available")
-            return await self._desk.call(spec.origin, arguments, meta, policy)
+            return await self._builtin.call(spec.origin, arguments, meta, policy)
         upstream, identity = self._upstreams[spec.upstream], self._identities.get(spec.upstream)
         try:
             if identity is None:

@@ -24,6 +24,10 @@ SELECT a.id, a.mysis_id, y.name AS mysis, coalesce(c.name, 'go on beyond the bud
 FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id
 JOIN mysis y ON y.id = a.mysis_id JOIN template p ON p.hash = y.template_hash
 """
+SENTENCE_OF_CALL = (
+    "SELECT sentence FROM approval WHERE tool_call_id = ? AND mysis_id = ? AND answer = 'once' ORDER BY id DESC LIMIT 1"
+)
+"""What the commander answered to the question of a call."""
 OPEN = f"{ANY}WHERE a.answer IS NULL\n"
 
 

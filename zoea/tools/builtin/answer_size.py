@@ -1,7 +1,6 @@
-"""What fits into an answer of Zoea's own tools, for a mysis and for a client of the MCP server alike. Pure.
+"""Bounds on the answers of Zoea's own tools, in characters of JSON. Pure.
 
-Sizes are characters of JSON, where a quote or a newline counts two and a control
-character six: only so counted is a bound on an answer one.
+A quote or a newline counts two there and a control character six, so only JSON can be bounded.
 """
 
 from __future__ import annotations
@@ -11,27 +10,31 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from zoea.store.memory_reader import CallExcerpt
 from zoea.text.shorten import head
 
-CALLS_ROOM = 2_000
-"""For the list of an answer's calls, beside its text."""
+MAX_ANSWER = 12_000
+"""Characters of one answer."""
+ROOM = MAX_ANSWER - 600
+"""Of them those for rows or a text; the others are for the fields beside."""
+_CALLS_ROOM = 2_000
 _ARGUMENTS_ROOM = 500
 _NAME_CHARS = 100
 _TAGS, _TAG_CHARS = 20, 40
 
 
 def size(value: Any) -> int:
-    """How long it is as JSON."""
+    """Count the characters of a value as JSON."""
     return len(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def start_of(text: str, room: int) -> str:
-    """The longest beginning of a text that takes at most so much, its two quotes included."""
+    """Return the longest beginning of a text that takes at most `room`, its two quotes included."""
     return text[: max(0, bisect_right(range(len(text) + 1), room, key=lambda end: size(text[:end])) - 1)]
 
 
 def within(rows: Iterable[Mapping[str, Any]], room: int) -> list[dict[str, Any]]:
-    """The first rows, as many as fit side by side."""
+    """Return the first rows, as many as fit together."""
     kept: list[dict[str, Any]] = []
     for row in rows:
         room -= size(row) + 2
@@ -41,28 +44,28 @@ def within(rows: Iterable[Mapping[str, Any]], room: int) -> list[dict[str, Any]]
     return kept
 
 
-def call_rows(calls: Sequence[tuple[int, str, str, int]]) -> list[dict[str, Any]]:
-    """The calls of an answer (position, name, the beginning of the arguments, how long they are): those that fit.
+def call_rows(calls: Iterable[CallExcerpt]) -> list[dict[str, Any]]:
+    """Make rows of the calls of an answer, as many as fit.
 
-    `total_chars` is that of the whole call, as `part="call"` of `zoea_read_memory` shows it.
+    `total_chars` counts the whole call, as `part="call"` of `zoea_read_memory` shows it.
     """
     rows = (
         {
-            "position": position,
-            "name": called(name),
-            "arguments": start_of(arguments, _ARGUMENTS_ROOM),
-            "total_chars": len(name) + total + 2,
+            "position": call.position,
+            "name": shorten_name(call.name),
+            "arguments": start_of(call.arguments, _ARGUMENTS_ROOM),
+            "total_chars": len(call.name) + call.arguments_chars + 2,
         }
-        for position, name, arguments, total in calls
+        for call in calls
     )
-    return within(rows, CALLS_ROOM)
+    return within(rows, _CALLS_ROOM)
 
 
-def shown_tags(tags: Sequence[str]) -> list[str]:
-    """The tags of a mysis as a list shows them."""
+def shorten_tags(tags: Sequence[str]) -> list[str]:
+    """Return the tags of a mysis as lists show them."""
     return [head(tag, _TAG_CHARS) for tag in tags[:_TAGS]]
 
 
-def called(name: str) -> str:
-    """The name of a called tool, which a model may have made up at any length."""
+def shorten_name(name: str) -> str:
+    """Shorten the name of a called tool, because a model may make up one of any length."""
     return head(name, _NAME_CHARS)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from zoea.mcp_server.memory_readers import READERS, MemoryReaders
 from zoea.model.errors import StoreError, StoreMissing
 from zoea.store import Store
+from zoea.store.memory_reader import MemoryReader
+from zoea.store.search_pool import SearchPool
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 PATIENCE_S = 20.0
+CONNECTIONS = 4
 
 
 @pytest.fixture
@@ -22,6 +24,10 @@ async def database(tmp_path: Path) -> Path:
     store = await Store.open(tmp_path / "zoea.db", clock_now=lambda: 1)
     await store.close()
     return store.path
+
+
+def reader_of(database: Path, *, deadline_s: float = 10.0) -> MemoryReader:
+    return MemoryReader(SearchPool(database, CONNECTIONS), deadline_s=deadline_s)
 
 
 def endless(reader: sqlite3.Connection) -> None:
@@ -33,68 +39,68 @@ def version(reader: sqlite3.Connection) -> bool:
 
 
 async def test_a_question_that_takes_too_long_is_ended_and_the_reader_goes_on(database: Path) -> None:
-    readers = MemoryReaders(database, deadline_s=0.05)
-    for _ in range(READERS + 1):
+    reader = reader_of(database, deadline_s=0.05)
+    for _ in range(CONNECTIONS + 1):
         with pytest.raises(StoreError, match="took longer than"):
-            await readers.ask(endless)
-    patient = MemoryReaders(database)
-    assert await patient.ask(version)
-    readers.close()
-    patient.close()
+            await reader.run(endless)
+    patient = reader_of(database)
+    assert await patient.run(version)
+    await reader.close()
+    await patient.close()
 
 
 async def test_a_client_that_gives_up_ends_its_question(database: Path) -> None:
-    readers = MemoryReaders(database)
+    reader = reader_of(database)
     begun = threading.Event()
 
     def work(reader: sqlite3.Connection) -> None:
         begun.set()
         endless(reader)
 
-    asking = asyncio.create_task(readers.ask(work))
+    asking = asyncio.create_task(reader.run(work))
     assert await asyncio.to_thread(begun.wait, PATIENCE_S)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(PATIENCE_S):
             await asking
-    assert await readers.ask(version)
-    readers.close()
+    assert await reader.run(version)
+    await reader.close()
 
 
 async def test_more_questions_than_readers_wait_for_their_turn(database: Path) -> None:
-    readers = MemoryReaders(database)
-    assert all(await asyncio.gather(*(readers.ask(version) for _ in range(READERS * 5))))
-    readers.close()
+    reader = reader_of(database)
+    assert all(await asyncio.gather(*(reader.run(version) for _ in range(CONNECTIONS * 5))))
+    await reader.close()
 
 
 async def test_nothing_can_be_written(database: Path) -> None:
-    readers = MemoryReaders(database)
+    reader = reader_of(database)
     with pytest.raises(StoreError):
-        await readers.ask(lambda reader: reader.execute("DELETE FROM mysis"))
-    readers.close()
+        await reader.run(lambda reader: reader.execute("DELETE FROM mysis"))
+    await reader.close()
 
 
 async def test_a_database_that_comes_later_is_read_then(tmp_path: Path) -> None:
-    readers = MemoryReaders(tmp_path / "zoea.db")
+    reader = reader_of(tmp_path / "zoea.db")
     with pytest.raises(StoreMissing):
-        await readers.ask(version)
+        await reader.run(version)
     store = await Store.open(tmp_path / "zoea.db", clock_now=lambda: 1)
-    assert await readers.ask(version)
+    assert await reader.run(version)
     await store.close()
-    readers.close()
+    await reader.close()
 
 
 async def test_closing_ends_what_still_runs(database: Path) -> None:
-    readers = MemoryReaders(database)
+    reader = reader_of(database)
     begun = threading.Event()
 
     def work(reader: sqlite3.Connection) -> None:
         begun.set()
         endless(reader)
 
-    asking = asyncio.create_task(readers.ask(work))
+    asking = asyncio.create_task(reader.run(work))
     assert await asyncio.to_thread(begun.wait, PATIENCE_S)
-    readers.close()
+    await reader.close()
     with pytest.raises(StoreError):
         async with asyncio.timeout(PATIENCE_S):
             await asking

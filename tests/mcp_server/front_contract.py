@@ -1,4 +1,4 @@
-"""What every door of a swarm gives who lists, sends, broadcasts, waits, searches and reads.
+"""What every front of a swarm gives who lists, sends, broadcasts, waits, searches and reads.
 
 `test_speaking.py` runs it against each.
 """
@@ -15,7 +15,7 @@ from zoea.model.values import MysisView, Receipt
 
 
 class Refused(Exception):
-    """A door said no, in these words."""
+    """A front said no, in these words."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Heard:
         return cls(receipt.delivered, {line.mysis: line.status for line in receipt.lines})
 
 
-class Door(Protocol):
-    """The surface that the doors share. A refusal is `Refused` with its words."""
+class Front(Protocol):
+    """The surface that the fronts share. A refusal is `Refused` with its words."""
 
     async def states(self) -> dict[str, str]: ...
 
@@ -46,7 +46,7 @@ class Door(Protocol):
 
 @dataclass(frozen=True)
 class Found:
-    """What a search or a reading gave, in what all doors say of it."""
+    """What a search or a reading gave, in what all fronts say of it."""
 
     rows: tuple[dict[str, Any], ...] = ()
     text: str = ""
@@ -55,8 +55,8 @@ class Found:
     has_hint: bool = False
 
 
-class ReadingDoor(Protocol):
-    """A door to everyone's memory. A refusal is `Refused` with its words."""
+class ReadingFront(Protocol):
+    """A front to everyone's memory. A refusal is `Refused` with its words."""
 
     async def find(self, tool: str, /, **arguments: Any) -> Found: ...
 
@@ -68,62 +68,62 @@ def state_of(view: MysisView) -> str:
 
 
 class SpeakingContract:
-    """`swarm` prepares what the door, `door`, then meets."""
+    """`swarm` prepares what the front, `front`, then meets."""
 
-    async def test_everybody_is_listed_with_their_state(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_everybody_is_listed_with_their_state(self, swarm: SwarmApi, front: Front) -> None:
         await swarm.create("alpha", start=False)
         await swarm.create("beta", start=False)
         await swarm.stop("beta")
-        assert await door.states() == {"alpha": "idle", "beta": "stopped"}
+        assert await front.states() == {"alpha": "idle", "beta": "stopped"}
 
-    async def test_a_message_has_a_receipt(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_a_message_has_a_receipt(self, swarm: SwarmApi, front: Front) -> None:
         await swarm.create("alpha", start=False)
-        heard = await door.send("ALPHA", "Mine the belt")
+        heard = await front.send("ALPHA", "Mine the belt")
         assert (heard.delivered, list(heard.statuses)) == (1, ["alpha"])
 
-    async def test_an_empty_message_is_refused(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_an_empty_message_is_refused(self, swarm: SwarmApi, front: Front) -> None:
         await swarm.create("alpha", start=False)
         with pytest.raises(Refused):
-            await door.send("alpha", "  ")
+            await front.send("alpha", "  ")
         with pytest.raises(Refused):
-            await door.broadcast("")
+            await front.broadcast("")
 
-    async def test_a_mysis_that_is_not_there_is_named(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_a_mysis_that_is_not_there_is_named(self, swarm: SwarmApi, front: Front) -> None:
         with pytest.raises(Refused, match="nobody"):
-            await door.send("nobody", "Mine")
+            await front.send("nobody", "Mine")
         with pytest.raises(Refused, match="nobody"):
-            await door.wait("nobody", 1.0)
+            await front.wait("nobody", 1.0)
 
-    async def test_a_stopped_mysis_refuses_a_message(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_a_stopped_mysis_refuses_a_message(self, swarm: SwarmApi, front: Front) -> None:
         await swarm.create("alpha", start=False)
         await swarm.stop("alpha")
         with pytest.raises(Refused, match="mysis stopped"):
-            await door.send("alpha", "Mine")
+            await front.send("alpha", "Mine")
 
-    async def test_a_broadcast_says_who_was_skipped(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_a_broadcast_says_who_was_skipped(self, swarm: SwarmApi, front: Front) -> None:
         for name in ("alpha", "beta"):
             await swarm.create(name, start=False)
         await swarm.stop("beta")
-        heard = await door.broadcast("Meet at the station")
+        heard = await front.broadcast("Meet at the station")
         assert (heard.delivered, heard.statuses["beta"]) == (1, "skipped")
 
-    async def test_a_broadcast_that_nobody_can_hear_is_refused(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_a_broadcast_that_nobody_can_hear_is_refused(self, swarm: SwarmApi, front: Front) -> None:
         with pytest.raises(Refused, match="all stopped or errored"):
-            await door.broadcast("Anybody there")
+            await front.broadcast("Anybody there")
 
-    async def test_waiting_ends_once_there_is_nothing_to_do(self, swarm: SwarmApi, door: Door) -> None:
+    async def test_waiting_ends_once_there_is_nothing_to_do(self, swarm: SwarmApi, front: Front) -> None:
         await swarm.create("alpha")
-        await door.send("alpha", "Mine the belt")
-        assert await door.wait("alpha", 30.0) == "running"
+        await front.send("alpha", "Mine the belt")
+        assert await front.wait("alpha", 30.0) == "running"
 
 
 LONG = "".join(f"[{number:06}]" for number in range(1_500))
 
 
 class ReadingContract:
-    """`swarm` prepares what the door, `reading`, then finds."""
+    """`swarm` prepares what the front, `reading`, then finds."""
 
-    async def test_what_is_found_is_the_same_at_every_door(self, swarm: SwarmApi, reading: ReadingDoor) -> None:
+    async def test_what_is_found_is_the_same_at_every_front(self, swarm: SwarmApi, reading: ReadingFront) -> None:
         await self._told(swarm)
         found = await reading.find("zoea_search_messages", query="beryllium", role="user")
         assert [row["content"] for row in found.rows] == ["More Beryllium, beryllium!", "The vein of beryllium"]
@@ -148,7 +148,7 @@ class ReadingContract:
         assert (len(cut["content"]), "[001400]" in cut["content"]) == (100, True)
         assert LONG[cut["from_char"] :].startswith(cut["content"])
 
-    async def test_what_is_read_is_the_same_at_every_door(self, swarm: SwarmApi, reading: ReadingDoor) -> None:
+    async def test_what_is_read_is_the_same_at_every_front(self, swarm: SwarmApi, reading: ReadingFront) -> None:
         await self._told(swarm)
         (long,) = (await reading.find("zoea_search_messages", query="[001400]", role="user")).rows
         first = await reading.read(id=long["id"])
@@ -162,7 +162,7 @@ class ReadingContract:
         (thought, *_) = (await reading.find("zoea_search_reasoning", query="wants it so")).rows
         assert (await reading.read(id=thought["id"], part="reasoning")).text == "The commander wants it so."
 
-    async def test_what_cannot_be_found_or_read_is_refused_alike(self, swarm: SwarmApi, reading: ReadingDoor) -> None:
+    async def test_what_cannot_be_found_or_read_is_refused_alike(self, swarm: SwarmApi, reading: ReadingFront) -> None:
         await swarm.create("alpha", start=False)
         for arguments, why in (
             ({"query": ""}, "query cannot be empty"),

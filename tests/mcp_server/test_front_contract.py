@@ -1,13 +1,13 @@
-"""One contract for all doors: the Commander, the socket, MCP in process and MCP over the socket.
+"""One contract for all fronts: the Commander, the socket, MCP in process and MCP over the socket.
 
-Another for the doors to everyone's memory: a mysis's own tools where its template
+Another for the fronts to everyone's memory: a mysis's own tools where its template
 opens them, MCP in process and over the socket.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +18,37 @@ from mcp.server import Server
 from tests.fakes.mcp_client import LocalSwarmClient, answering_swarm, said
 from tests.fakes.swarm import FakeSwarm
 from tests.fakes.toolboxes import meta
-from tests.mcp_server.door_contract import (
-    Door,
+from tests.mcp_server.front_contract import (
     Found,
+    Front,
     Heard,
     ReadingContract,
-    ReadingDoor,
+    ReadingFront,
     Refused,
     SpeakingContract,
     state_of,
 )
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
-from zoea.mcp_server.memory_readers import MemoryReaders
+from zoea.mcp_server.factory import build_zoea_server, open_memories
 from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
 from zoea.mcp_server.tokens import McpClient, TokenScope
-from zoea.mcp_server.zoea_server import server_of
 from zoea.model.errors import ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import OwnerLock
 from zoea.runtime.running_swarm import RunningSwarm
 from zoea.settings.paths import Places
+from zoea.store.memory_reader import MemoryReader
 from zoea.swarm import Commander
 from zoea.tools import SearchScope, ToolPolicy
-from zoea.tools.builtin.handlers import DeskTools
+from zoea.tools.builtin.mysis_tools import MysisTools
 
 CLIENT = McpClient("codex", TokenScope.COMMAND)
 
 Opened = Callable[[SwarmClient, Path], Server[Any]]
 
 
-class ApiDoor:
+class ApiFront:
     """`SwarmApi` itself."""
 
     def __init__(self, api: SwarmApi) -> None:
@@ -73,7 +73,7 @@ class ApiDoor:
             raise Refused(error.what) from error
 
 
-class McpServerSupervisor:
+class McpFront:
     """The tools of the MCP server, through the SDK's own client."""
 
     def __init__(self, server: Server[Any]) -> None:
@@ -109,11 +109,11 @@ class McpServerSupervisor:
         return result.structured_content
 
 
-class DeskDoor:
+class MysisToolsFront:
     """The tools of a mysis whose template lets it search the swarm."""
 
     def __init__(self, swarm: Commander) -> None:
-        self._tools = DeskTools(swarm.desk)
+        self._tools = MysisTools(swarm.builtin_backend)
 
     async def find(self, tool: str, /, **arguments: Any) -> Found:
         return _page(await self._call(tool, **arguments))
@@ -142,17 +142,17 @@ def _heard(answer: dict[str, Any]) -> Heard:
 
 
 @pytest.fixture
-def opened() -> Iterator[Opened]:
-    """Makes servers, and closes what they read with."""
-    libraries: list[MemoryReaders] = []
+async def opened() -> AsyncIterator[Opened]:
+    """Makes servers, and closes their memory readers."""
+    readers: list[MemoryReader] = []
 
-    def make(reach: SwarmClient, database: Path) -> Server[Any]:
-        libraries.append(MemoryReaders(database))
-        return server_of(reach, libraries[-1], lambda _: CLIENT)
+    def make(swarm_client: SwarmClient, database: Path) -> Server[Any]:
+        readers.append(open_memories(database))
+        return build_zoea_server(swarm_client, readers[-1], lambda _: CLIENT)
 
     yield make
-    for readers in libraries:
-        readers.close()
+    for reader in readers:
+        await reader.close()
 
 
 class TestCommander(SpeakingContract):
@@ -162,58 +162,56 @@ class TestCommander(SpeakingContract):
             yield swarm
 
     @pytest.fixture
-    def door(self, swarm: SwarmApi) -> Door:
-        return ApiDoor(swarm)
+    def front(self, swarm: SwarmApi) -> Front:
+        return ApiFront(swarm)
 
 
 class TestSocket(TestCommander):
     @pytest.fixture
-    async def door(self, swarm: SwarmApi, runtime: Path) -> AsyncIterator[Door]:
+    async def front(self, swarm: SwarmApi, runtime: Path) -> AsyncIterator[Front]:
         server = SocketServer(swarm, runtime / "s.sock")
         await server.open()
         async with await RemoteSwarm.connect(server.path) as remote:
-            yield ApiDoor(remote)
+            yield ApiFront(remote)
         await server.close()
 
 
-class TestDesk(ReadingContract):
+class TestMysisTools(ReadingContract):
     @pytest.fixture
     async def swarm(self, runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
         async with answering_swarm(runtime, tmp_path) as swarm:
             yield swarm
 
     @pytest.fixture
-    def reading(self, swarm: SwarmApi) -> ReadingDoor:
+    def reading(self, swarm: SwarmApi) -> ReadingFront:
         assert isinstance(swarm, RunningSwarm)
-        return DeskDoor(swarm.commander)
+        return MysisToolsFront(swarm.commander)
 
 
 class TestMcp(TestCommander, ReadingContract):
     @pytest.fixture
-    def door(self, swarm: SwarmApi, opened: Opened, tmp_path: Path) -> McpServerSupervisor:
-        return McpServerSupervisor(opened(LocalSwarmClient(swarm), tmp_path / "data" / "zoea.db"))
+    def front(self, swarm: SwarmApi, opened: Opened, tmp_path: Path) -> McpFront:
+        return McpFront(opened(LocalSwarmClient(swarm), tmp_path / "data" / "zoea.db"))
 
     @pytest.fixture
-    def reading(self, door: McpServerSupervisor) -> ReadingDoor:
-        return door
+    def reading(self, front: McpFront) -> ReadingFront:
+        return front
 
 
 class TestMcpOverTheSocket(TestCommander, ReadingContract):
     @pytest.fixture
-    def reading(self, door: McpServerSupervisor) -> ReadingDoor:
-        return door
+    def reading(self, front: McpFront) -> ReadingFront:
+        return front
 
     @pytest.fixture
-    async def door(
-        self, swarm: SwarmApi, opened: Opened, runtime: Path, tmp_path: Path
-    ) -> AsyncIterator[McpServerSupervisor]:
+    async def front(self, swarm: SwarmApi, opened: Opened, runtime: Path, tmp_path: Path) -> AsyncIterator[McpFront]:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
         server = SocketServer(swarm, where.socket)
         await server.open()
-        reach = SocketSwarmClient(where)
+        swarm_client = SocketSwarmClient(where)
         with OwnerLock(where.data, where.socket):
-            yield McpServerSupervisor(opened(reach, where.database))
-            await reach.close()
+            yield McpFront(opened(swarm_client, where.database))
+            await swarm_client.close()
         await server.close()
 
 
@@ -229,9 +227,9 @@ class TestWithoutAnOwner:
         return Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
 
     async def test_the_memory_answers_and_commands_do_not(self, where: Places, opened: Opened) -> None:
-        door = McpServerSupervisor(opened(SocketSwarmClient(where), where.database))
-        assert await door.states() == {"alpha": "idle"}
-        found = await door._call("zoea_search_messages", query="beryllium", role="user")
+        front = McpFront(opened(SocketSwarmClient(where), where.database))
+        assert await front.states() == {"alpha": "idle"}
+        found = await front._call("zoea_search_messages", query="beryllium", role="user")
         assert [row["mysis"] for row in found["results"]] == ["alpha"]
         for name, arguments in {
             "zoea_send_message": {"to": "alpha", "text": "x"},
@@ -239,15 +237,15 @@ class TestWithoutAnOwner:
             "zoea_wait": {"mysis": "alpha"},
         }.items():
             with pytest.raises(Refused, match="no running swarm"):
-                await door._call(name, **arguments)
+                await front._call(name, **arguments)
 
     async def test_nothing_stored_is_nothing_found(self, opened: Opened, tmp_path: Path, runtime: Path) -> None:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
         where.make_data()
         server = opened(SocketSwarmClient(where), where.database)
-        assert await McpServerSupervisor(server).states() == {}
+        assert await McpFront(server).states() == {}
         with pytest.raises(Refused, match="zoea run"):
-            await McpServerSupervisor(server)._call("zoea_search_messages", query="x")
+            await McpFront(server)._call("zoea_search_messages", query="x")
         async with SdkClient(server) as client:
             assert [str(one.uri) for one in (await client.list_resources()).resources] == ["zoea://broadcasts"]
             (contents,) = (await client.read_resource("zoea://broadcasts")).contents
@@ -256,15 +254,15 @@ class TestWithoutAnOwner:
     async def test_a_swarm_that_ends_and_starts_again_is_found_again(self, tmp_path: Path, runtime: Path) -> None:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
         where.make_data()
-        reach = SocketSwarmClient(where)
+        swarm_client = SocketSwarmClient(where)
         for times in (1, 2):
             swarm = FakeSwarm()
             await swarm.create("alpha")
             server = SocketServer(swarm, where.socket)
             await server.open()
             with OwnerLock(where.data, where.socket):
-                api = await reach.swarm(CLIENT)
+                api = await swarm_client.swarm(CLIENT)
                 await api.send("alpha", f"for the {times}. time", sender=CLIENT.sender)
             assert swarm.said == [(CLIENT.sender, "alpha", f"for the {times}. time")]
             await server.close()
-        await reach.close()
+        await swarm_client.close()

@@ -1,0 +1,226 @@
+"""Zoea's own tools as a mysis sees them in its toolbox and a client in the MCP server: names, texts, schemas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from zoea.model.enums import ASK_TOOL
+from zoea.model.request import ToolSpec
+from zoea.tools.builtin import answers
+from zoea.tools.builtin.arguments import (
+    Arguments,
+    AskArguments,
+    BroadcastArguments,
+    ClientReadArguments,
+    ListArguments,
+    MemorySearchArguments,
+    OwnMemorySearchArguments,
+    ReadArguments,
+    SearchArguments,
+    SendArguments,
+    SendToCommanderArguments,
+    WaitArguments,
+    WaitForMysisArguments,
+    schema_of,
+)
+from zoea.tools.catalogue import digest
+from zoea.tools.policy import SearchScope, Send, ToolPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinTool:
+    """One of Zoea's own tools. `answer` is the model of a client's answer; `reads` means it changes nothing."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    answer: type[BaseModel] | None = None
+    reads: bool = True
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        schema = schema_of(self.arguments)
+        return {"type": "object", **schema}
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        assert self.answer is not None, "only the tools of clients have one"
+        return schema_of(self.answer)
+
+    def to_spec(self) -> ToolSpec:
+        """Make the catalogue entry for a mysis."""
+        schema = self.input_schema
+        return ToolSpec(
+            name=self.name,
+            description=self.description,
+            input_schema=schema,
+            origin=self.name,
+            read_only=self.reads,
+            idempotent=self.reads,
+            asks=self.name == ASK_TOOL,
+            schema_hash=digest([self.name, self.description, schema]),
+        )
+
+
+# The tools of a mysis.
+
+_SEND = BuiltinTool(
+    "zoea_send_message",
+    "Send a message",
+    "Send a message to one other mysis of your swarm. It reads it in its next turn; its answer, if any, comes to "
+    "you as a message. Use zoea_list_myses to see the names.",
+    SendArguments,
+    reads=False,
+)
+_SEND_TO_COMMANDER = BuiltinTool(
+    "zoea_send_message",
+    "Send a message",
+    "Send a message to the commander, the person in charge.",
+    SendToCommanderArguments,
+    reads=False,
+)
+_BROADCAST = BuiltinTool(
+    "zoea_broadcast",
+    "Broadcast",
+    "Send one message to all other myses of your swarm. Use it for what concerns everybody; you may do so only a "
+    "few times an hour.",
+    BroadcastArguments,
+    reads=False,
+)
+_ASK = BuiltinTool(
+    ASK_TOOL,
+    "Ask",
+    "Ask the commander, the person in charge, and wait for the answer, 30 minutes at most. Only for what you "
+    "cannot decide or find out yourself.",
+    AskArguments,
+    reads=False,
+)
+_LIST = BuiltinTool(
+    "zoea_list_myses",
+    "List myses",
+    "List the myses of your swarm: name, id, state, what they do now.",
+    ListArguments,
+)
+_WAIT = BuiltinTool(
+    "zoea_wait",
+    "Wait",
+    "End your turn and sleep, for some seconds or until a tick of the world. Use it when nothing useful can be "
+    "done now, for instance while travelling. A message wakes you earlier. Give seconds or until_tick, not both.",
+    WaitArguments,
+    reads=False,
+)
+_SEARCHES = {
+    "zoea_search_messages": (
+        "your stored messages, tool calls, tool results and the broadcasts you received",
+        "what was said to all myses of your swarm, by them, and by their tools",
+    ),
+    "zoea_search_broadcasts": ("the broadcasts you sent or received", "all broadcasts of your swarm"),
+    "zoea_search_reasoning": ("your own stored reasoning", "the stored reasoning of all myses of your swarm"),
+}
+"""What each searches: for a mysis that may read its own memories, and for one that may read everyone's."""
+
+
+def mysis_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
+    """List Zoea's own tools for a template's policy, before allow and deny."""
+    reads_swarm = policy.search is SearchScope.SWARM
+    tools = {
+        Send.NONE: (),
+        Send.COMMANDER: (_SEND_TO_COMMANDER, _ASK),
+        Send.SWARM: (_SEND, _BROADCAST, _ASK),
+    }[policy.send]
+    searches = (_search(name, texts[reads_swarm], reads_swarm) for name, texts in _SEARCHES.items())
+    return (*tools, _LIST, _WAIT, *searches, _read(reads_swarm))
+
+
+def _search(name: str, texts: str, reads_swarm: bool) -> BuiltinTool:
+    arguments: type[SearchArguments] = MemorySearchArguments if reads_swarm else OwnMemorySearchArguments
+    return BuiltinTool(
+        name,
+        "Search",
+        f"Search {texts}, newest first. Use it for anything older than what you see. Give only query at first: a short "
+        "part of what was said, as it was written.",
+        SearchArguments if name == "zoea_search_broadcasts" else arguments,
+    )
+
+
+def _read(reads_swarm: bool) -> BuiltinTool:
+    memory = "any stored memory of your swarm" if reads_swarm else "one of your stored memories"
+    return BuiltinTool(
+        "zoea_read_memory",
+        "Read a memory",
+        f"Read {memory} in full, by the id that a search or a note about left-out characters shows. Long ones come in "
+        "parts: give offset to read on.",
+        ReadArguments,
+    )
+
+
+CLIENT_TOOLS: tuple[BuiltinTool, ...] = (
+    BuiltinTool(
+        "zoea_search_messages",
+        "Search messages",
+        "Search everything that was said to the myses of a Zoea swarm, by them, and by their tools, newest first. "
+        "Broadcasts are found under each mysis that read them.",
+        MemorySearchArguments,
+        answers.SearchAnswer,
+    ),
+    BuiltinTool(
+        "zoea_search_broadcasts",
+        "Search broadcasts",
+        "Search the messages that were sent to the whole swarm, newest first, each once.",
+        SearchArguments,
+        answers.BroadcastSearchAnswer,
+    ),
+    BuiltinTool(
+        "zoea_search_reasoning",
+        "Search reasoning",
+        "Search what the myses' models thought before they answered, newest first.",
+        MemorySearchArguments,
+        answers.ReasoningSearchAnswer,
+    ),
+    BuiltinTool(
+        "zoea_read_memory",
+        "Read a memory",
+        "Read one stored memory in full, by the id that a search shows. Long ones come in parts: give offset to read "
+        "on from next_offset.",
+        ClientReadArguments,
+        answers.ReadAnswer,
+    ),
+    BuiltinTool(
+        "zoea_list_myses",
+        "List myses",
+        "List the myses of the swarm: name, id, state, what they do now, what they said last.",
+        ListArguments,
+        answers.ListAnswer,
+    ),
+    BuiltinTool(
+        "zoea_send_message",
+        "Send a message",
+        "Send a message to one mysis. It reads it in its next turn. To see what it answers, call zoea_wait.",
+        SendArguments,
+        answers.ReceiptAnswer,
+        reads=False,
+    ),
+    BuiltinTool(
+        "zoea_broadcast",
+        "Broadcast",
+        "Send one message to all myses of the swarm that are idle or running.",
+        BroadcastArguments,
+        answers.ReceiptAnswer,
+        reads=False,
+    ),
+    BuiltinTool(
+        "zoea_wait",
+        "Wait for a mysis",
+        "Wait until a mysis has read everything and finished its turn, and get its last answer. Comes back early with "
+        "is_done false when the seconds are over: then call it again.",
+        WaitForMysisArguments,
+        answers.WaitAnswer,
+    ),
+)
+
+COMMANDS = frozenset(tool.name for tool in CLIENT_TOOLS if not tool.reads)
+"""The client's tools that change something."""

@@ -1,0 +1,159 @@
+"""Zoea's own tools for a mysis: write to others, wait, ask the commander, search and read memories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from zoea.model.enums import ASK_TOOL
+from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.request import CallMeta, ToolResult, Wait
+from zoea.model.values import MysisView, Receipt
+from zoea.store.search import SearchColumn
+from zoea.tools.builtin.answer_size import ROOM, shorten_tags, within
+from zoea.tools.builtin.arguments import (
+    COMMANDER,
+    READ_CHARS,
+    AskArguments,
+    BroadcastArguments,
+    ListArguments,
+    MemorySearchArguments,
+    ReadArguments,
+    SearchArguments,
+    SendArguments,
+    SendToCommanderArguments,
+    WaitArguments,
+)
+from zoea.tools.builtin.memory_tools import MemorySource, MemoryTools, MysisRows
+from zoea.tools.policy import SearchScope, Send, ToolPolicy
+from zoea.tools.results import error_result
+
+_LISTED_RECIPIENTS = 20
+
+Handler = Callable[[Mapping[str, Any], CallMeta, ToolPolicy], Awaitable[ToolResult]]
+
+
+class BuiltinBackend(Protocol):
+    """The swarm as Zoea's own tools use it on behalf of the mysis that calls them.
+
+    `mysis_id` is always the caller; a tool never reads it from its arguments.
+    """
+
+    @property
+    def memories(self) -> MemorySource:
+        """The stored memories."""
+        ...
+
+    async def send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
+        """Send a message. Raises SwarmError (missing, state, rate) and UsageError (empty text)."""
+        ...
+
+    async def broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt:
+        """Send a message to all other myses. Raises as `send`."""
+        ...
+
+    async def read_answer(self, mysis_id: int, call_id: int) -> str:
+        """Read what the commander answered to the question of this call; empty where there is no answer."""
+        ...
+
+    def list_myses(self) -> tuple[MysisView, ...]:
+        """List all myses of the swarm."""
+        ...
+
+
+class MysisTools:
+    """Carries out Zoea's own tools for the myses of a swarm."""
+
+    def __init__(self, backend: BuiltinBackend) -> None:
+        self._backend = backend
+        self._handlers: dict[str, Handler] = {
+            "zoea_send_message": self._send,
+            "zoea_broadcast": self._broadcast,
+            "zoea_list_myses": self._list,
+            "zoea_wait": self._wait,
+            ASK_TOOL: self._ask,
+            "zoea_search_messages": self._search_messages,
+            "zoea_search_broadcasts": self._search_broadcasts,
+            "zoea_search_reasoning": self._search_reasoning,
+            "zoea_read_memory": self._read,
+        }
+
+    async def call(self, name: str, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        """Carry out one call. Errors of the swarm and of the arguments become error results that say what to do."""
+        try:
+            return await self._handlers[name](arguments, meta, policy)
+        except ZoeaError as error:
+            return error_result(f"{error.what}. {error.hint}" if error.hint else error.what)
+
+    async def _send(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        if policy.send is Send.SWARM:
+            message = SendArguments.parse(arguments)
+            return _receipt(await self._backend.send(meta.mysis_id, meta.hop, message.to, message.text))
+        text = SendToCommanderArguments.parse(arguments).text
+        return _receipt(await self._backend.send(meta.mysis_id, meta.hop, COMMANDER, text))
+
+    async def _broadcast(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        text = BroadcastArguments.parse(arguments).text
+        return _receipt(await self._backend.broadcast(meta.mysis_id, meta.hop, text))
+
+    async def _list(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        myses = ListArguments.parse(arguments).select(self._backend.list_myses())
+        rows = within(map(_mysis_row, myses), ROOM)
+        answer: dict[str, Any] = {"you": meta.mysis, "myses": rows}
+        if left := len(myses) - len(rows):
+            answer |= {"next_after_id": rows[-1]["id"], "hint": f"{left} more, use after_id {rows[-1]['id']}"}
+        return _result(answer)
+
+    async def _wait(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        wait = WaitArguments.parse(arguments)
+        limit = f"for {wait.seconds:g} seconds" if wait.seconds is not None else f"until tick {wait.until_tick}"
+        return ToolResult(
+            content=f"You wait {limit}. Your turn ends now; a message wakes you earlier.",
+            wait=Wait(seconds=wait.seconds, until_tick=wait.until_tick, reason=wait.reason),
+        )
+
+    async def _ask(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        """Return the commander's answer: the call has waited for it, as one that needs an approval does."""
+        AskArguments.parse(arguments)
+        answer = await self._backend.read_answer(meta.mysis_id, meta.call_id)
+        if not answer:
+            raise UsageError("the commander gave no answer")
+        return ToolResult(content=f"The commander answers: {answer}")
+
+    async def _search_messages(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        search = MemorySearchArguments.parse(arguments)
+        return _result(await self._memory_tools(meta, policy, search).search(SearchColumn.CONTENT, search))
+
+    async def _search_reasoning(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        search = MemorySearchArguments.parse(arguments)
+        return _result(await self._memory_tools(meta, policy, search).search(SearchColumn.REASONING, search))
+
+    async def _search_broadcasts(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        return _result(await self._memory_tools(meta, policy).search_broadcasts(SearchArguments.parse(arguments)))
+
+    async def _read(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        return _result(await self._memory_tools(meta, policy).read(ReadArguments.parse(arguments), READ_CHARS))
+
+    def _memory_tools(
+        self, meta: CallMeta, policy: ToolPolicy, search: MemorySearchArguments | None = None
+    ) -> MemoryTools:
+        owner = None if policy.search is SearchScope.SWARM else meta.mysis_id
+        names = owner is None and (search is None or search.mysis_id is None)
+        return MemoryTools(self._backend.memories, MysisRows(with_names=names), owner)
+
+
+def _result(answer: dict[str, Any]) -> ToolResult:
+    return ToolResult(content=json.dumps(answer, ensure_ascii=False))
+
+
+def _receipt(receipt: Receipt) -> ToolResult:
+    lines = [f"{line.mysis}: {line.status}" + (f" ({line.reason})" if line.reason else "") for line in receipt.lines]
+    more = len(lines) - _LISTED_RECIPIENTS
+    shown = lines[:_LISTED_RECIPIENTS] + ([f"and {more} more"] if more > 0 else [])
+    return ToolResult(content="\n".join([f"sent to {receipt.delivered}", *shown]), is_error=receipt.delivered == 0)
+
+
+def _mysis_row(view: MysisView) -> dict[str, Any]:
+    row: dict[str, Any] = {"id": view.id, "name": view.name, "state": view.state.value, "activity": view.activity.value}
+    return {**row, "tags": shorten_tags(view.tags)} if view.tags else row
