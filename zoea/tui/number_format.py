@@ -1,4 +1,4 @@
-"""Numbers, times and ages as the cockpit writes them. Pure; widths never jump where a column is fixed."""
+"""Format numbers, times and ages for the cockpit. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNKNOWN = "–"
 
 
 def tokens(count: int | None) -> str:
-    """999, 1k, 1.1k, 6.2k, 50k, 1.2M; unknown is shown as unknown. Source: planner.md, "Events and metrics"."""
+    """Format a token count: 999, 1k, 1.1k, 6.2k, 50k, 1.2M; `?` if unknown."""
     if count is None:
         return "?"
     if count < 1000:
@@ -20,7 +20,7 @@ def tokens(count: int | None) -> str:
 
 
 def age(since: int, now: int) -> str:
-    """How long ago: 2s, 18s, 1m, 9m, 3h, 2d. A time that lies ahead, or never was, has no age."""
+    """Format the time since `since`: 2s, 18s, 1m, 9m, 3h, 2d; `–` if it never was."""
     if since <= 0:
         return UNKNOWN
     seconds = max(0, (now - since) // SECOND)
@@ -28,7 +28,7 @@ def age(since: int, now: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in its largest unit: 2s, 1m, 3h, 2d."""
+    """Format seconds in their largest unit: 2s, 1m, 3h, 2d."""
     seconds = int(seconds)
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
@@ -37,19 +37,19 @@ def span(seconds: float) -> str:
 
 
 def clock(at: int, now: int, *, seconds: bool = False) -> str:
-    """Local time; with the date where that is not today."""
+    """Format a local time, with the date if it is not today."""
     moment = datetime.fromtimestamp(at / SECOND)
     time = moment.strftime("%H:%M:%S" if seconds else "%H:%M")
     return time if moment.date() == datetime.fromtimestamp(now / SECOND).date() else f"{moment:%Y-%m-%d} {time}"
 
 
 def money(micros: int | None) -> str:
-    """Dollars; an unknown price is not zero."""
+    """Format millionths of a dollar; `$?` if the price is unknown."""
     return "$?" if micros is None else f"${micros / 1_000_000:.2f}"
 
 
 def size(chars: int) -> str:
-    """Characters as people read sizes: 312 B, 2.1 kB, 1.2 MB."""
+    """Format a number of characters: 312 B, 2.1 kB, 1.2 MB."""
     if chars < 1000:
         return f"{chars} B"
     if chars < 1_000_000:
@@ -58,7 +58,7 @@ def size(chars: int) -> str:
 
 
 def duration(us: int) -> str:
-    """0.4 s, 14 s, 2 min."""
+    """Format microseconds: 0.4 s, 14 s, 2 min."""
     seconds = us / SECOND
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -68,14 +68,14 @@ def duration(us: int) -> str:
 
 
 def bar(share: float, width: int, glyphs: tuple[str, str] = ("━", "─")) -> tuple[str, str]:
-    """The filled and the empty part of a bar of `width` cells; anything above nothing fills at least one."""
+    """Return the filled and the empty part of a bar; any share above 0 fills one cell."""
     share = min(1.0, max(0.0, share))
     filled = min(width, max(1, round(share * width))) if share > 0 else 0
     return glyphs[0] * filled, glyphs[1] * (width - filled)
 
 
 def sparkline(values: list[int], glyphs: str, width: int) -> str:
-    """The newest `width` values as a line of bars, on the scale of the largest."""
+    """Draw the newest `width` values as bars, scaled to the largest."""
     shown = values[-width:]
     top = max(shown, default=0)
     if top <= 0:

@@ -1,4 +1,4 @@
-"""Breaking text into lines of so many cells, by words; a line of a megabyte takes milliseconds. Pure."""
+"""Lay out text in cells: wrap, cut, pad, spread, strip Markdown emphasis. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from zoea.text.control_characters import one_line, strip
 
 Piece = tuple[str, str]
-"""A text and the role it is drawn in; an empty role is plain text."""
+"""Text and the theme role that draws it; an empty role is plain text."""
 
 TAB = 4
 
 
 def wrap_words(text: str, width: int) -> Iterator[str]:
-    """The lines of the text, none wider than `width` cells; spaces at a break are left out."""
+    """Yield lines of at most `width` cells, broken between words.
+
+    Blanks at a break are dropped. A line of a megabyte takes milliseconds.
+    """
     width = max(2, width)
     for line in text.split("\n"):
         if "\t" in line:
@@ -28,7 +31,7 @@ def wrap_words(text: str, width: int) -> Iterator[str]:
 
 
 def _wrap_ascii(line: str, width: int) -> Iterator[str]:
-    """One cell a character, so a break is found by index."""
+    """Wrap a line with one cell per character, so that breaks are found by index."""
     at, end = 0, len(line)
     while end - at > width:
         space = line.rfind(" ", at, at + width + 1)
@@ -42,7 +45,7 @@ def _wrap_ascii(line: str, width: int) -> Iterator[str]:
 
 
 def _wrap_cells(line: str, width: int) -> Iterator[str]:
-    """Words measured as the terminal shows them; a word that is wider than a line is chopped."""
+    """Wrap a line by measured words; chop words that are wider than a line."""
     if cell_len(line) <= width:
         yield line
         return
@@ -64,7 +67,10 @@ def _wrap_cells(line: str, width: int) -> Iterator[str]:
 
 
 def wrap_characters(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells; control characters are gone, tabs are two spaces."""
+    """Return lines of at most `width` cells, broken at any character.
+
+    Control characters are removed, tabs become two blanks.
+    """
     lines: list[str] = []
     for line in strip(text).expandtabs(2).split("\n"):
         if line.isascii():
@@ -77,7 +83,7 @@ def wrap_characters(text: str, width: int) -> list[str]:
 
 
 def fit_text(text: str, width: int, *, right: bool = False) -> str:
-    """Exactly `width` cells: cut with an ellipsis, or padded."""
+    """Return exactly `width` cells: cut with an ellipsis, or padded."""
     if width <= 0:
         return ""
     if cell_len(text) > width:
@@ -87,12 +93,12 @@ def fit_text(text: str, width: int, *, right: bool = False) -> str:
 
 
 def count_cells(pieces: Sequence[Piece]) -> int:
-    """How wide they are together."""
+    """Return the width of the pieces together."""
     return sum(cell_len(text) for text, _ in pieces)
 
 
 def cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
-    """The pieces up to `width` cells, with an ellipsis where they go on."""
+    """Return the pieces up to `width` cells, with an ellipsis if they were cut."""
     line: list[Piece] = []
     room = width
     for text, role in pieces:
@@ -105,7 +111,7 @@ def cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
-    """One line with pieces at both ends; where both have no room the left is cut."""
+    """Return one line with pieces at both ends; cut the left ones if they do not fit."""
     room = width - sum(cell_len(strip(text)) for text, _ in right)
     if room < 8:
         right, room = (), width
@@ -127,21 +133,21 @@ def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> 
 
 _CODE = re.compile(r"(`[^`]*`)")
 _STRONG = re.compile(r"(\*\*|__)(?=\S)(.{1,300}?)(?<=\S)\1")
-_LEANING = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]{1,300}?)(?<=\S)\*(?![\w*])")
+_ITALIC = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]{1,300}?)(?<=\S)\*(?![\w*])")
 _HEADING = re.compile(r"#{1,6} ")
 
 
 def plain_lines(text: str) -> list[str]:
-    """The lines that say something, each on one line of its own; code stays as it was written."""
+    """Return the lines that are not empty, without Markdown emphasis; code is unchanged."""
     return [strip_emphasis(line) for line in map(one_line, text.split("\n")) if line]
 
 
 def strip_emphasis(line: str) -> str:
-    """One line without what makes it a heading, strong or leaning."""
+    """Remove the marks of headings, bold and italic text from one line."""
     heading = _HEADING.match(line)
     parts = _CODE.split(line[heading.end() :] if heading else line)
-    return "".join(part if part.startswith("`") and len(part) > 1 else _even(part) for part in parts)
+    return "".join(part if part.startswith("`") and len(part) > 1 else _strip_marks(part) for part in parts)
 
 
-def _even(text: str) -> str:
-    return _LEANING.sub(r"\1", _STRONG.sub(r"\2", text))
+def _strip_marks(text: str) -> str:
+    return _ITALIC.sub(r"\1", _STRONG.sub(r"\2", text))

@@ -1,1 +1,1 @@
-"""A conversation as lines: blocks, layout, painting."""
+"""Conversation of a mysis as lines: read, split into blocks, paint, lay out."""

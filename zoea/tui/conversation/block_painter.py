@@ -1,7 +1,8 @@
-"""Blocks as lines on the screen. Pure: the same block, width and theme give the same strips.
+"""Paint conversation blocks as strips. Pure: equal input gives equal strips.
 
-Column 0 is left free for the cursor; a block's first line stands at column 2 and
-its body at column 4. Only segments are made, so no text is ever markup.
+Column 0 is free for the cursor, a block's first line begins in column 2 and its body in column 4. Text becomes
+segments
+and is never parsed as markup.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ VALUE_CHARS = 400
 
 
 def iterate_tree_lines(value: Any, width: int, symbols: Symbols) -> Iterator[list[Piece]]:
-    """The lines below the value itself, each at most about `width` characters before it is wrapped."""
+    """Yield a JSON value as a tree of lines; short values stay on one line.
+
+    Each line has at most about `width` characters before it is wrapped.
+    """
     yield from _children(value, "", width, symbols, DEPTH)
 
 
@@ -56,7 +60,7 @@ def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int)
 
 
 def _fitting(value: Any, width: int) -> str | None:
-    """The value on one line, where it has room there; what has no parts always has."""
+    """Return the value on one line; None if it is a container that does not fit."""
     if isinstance(value, dict | list) and len(value) * 3 > width:
         return None
     text = _inline(value)
@@ -64,7 +68,7 @@ def _fitting(value: Any, width: int) -> str | None:
 
 
 def _inline(value: Any) -> str:
-    """`iron_ore, buy 5.1, sell 4.8`: braces and quotes only where they tell something."""
+    """Return a value on one line: `iron_ore  buy 5.1  sell 4.8`."""
     if isinstance(value, str):
         return _one_line(value)
     if isinstance(value, dict) and value and not any(isinstance(item, dict | list) for item in value.values()):
@@ -86,7 +90,7 @@ _JSON_CHARS = 400_000
 
 @dataclass(frozen=True, slots=True)
 class PaintOptions:
-    """How everything is drawn now."""
+    """Define how blocks are drawn."""
 
     width: int
     palette: ConversationPalette
@@ -95,7 +99,7 @@ class PaintOptions:
 
 
 def paint_block(block: ConversationBlock, options: PaintOptions, *, is_open: bool) -> tuple[Strip, ...]:
-    """The lines of a block, the free one above it first."""
+    """Paint a block, with the blank line above it if it has one."""
     lines = [Strip([])] if block.has_gap else []
     if block.kind is BlockKind.TURN:
         return (*lines, _rule(block, options, is_open))
@@ -116,19 +120,19 @@ def paint_block(block: ConversationBlock, options: PaintOptions, *, is_open: boo
 
 
 def estimate_weight(block: ConversationBlock, *, is_open: bool) -> int:
-    """About how many characters painting it has to look at; Markdown counts tenfold."""
+    """Estimate the cost of painting in characters; Markdown counts tenfold."""
     if block.folds and not is_open:
         return 200
     return 200 + len(block.body) * (10 if block.shape is BodyFormat.MARKDOWN else 1)
 
 
 def _measure(options: PaintOptions) -> int:
-    """The cells that text may take up: lines that are too long to read are no use on a wide screen."""
+    """Return the width for text, bounded because long lines are hard to read."""
     return max(20, min(options.width - 1, WIDEST))
 
 
 def _rule(block: ConversationBlock, options: PaintOptions, is_open: bool) -> Strip:
-    """The line that a turn begins with; folded, it says what was asked."""
+    """Paint the line that begins a turn; folded, it shows the prompt."""
     left = [(options.symbols.rule * 2 + " ", "border"), *block.head]
     right = [(" ", ""), *block.right] if block.right else []
     if not is_open:
@@ -146,7 +150,7 @@ def paint_row(
     indent: int,
     fill: str = " ",
 ) -> Strip:
-    """One line, exactly as wide as it may be; the left is cut where both have no room."""
+    """Paint one line of exactly `width` cells; cut the left side if both do not fit."""
     right_width = sum(cell_len(text) for text, _ in right)
     room = width - indent - right_width - (1 if right else 0)
     if room < 10:
@@ -210,7 +214,7 @@ def _lines(block: ConversationBlock, options: PaintOptions, width: int, indent: 
 
 
 def _pieces(pieces: Iterable[Piece], width: int, palette: ConversationPalette, indent: int) -> Iterator[Strip]:
-    """One line of pieces; where the last one is too long it goes on below."""
+    """Paint one line of pieces; wrap the last piece."""
     *first, (last, role) = pieces
     segments = [Segment(" " * indent), *(Segment(text, palette.style(kind)) for text, kind in first if text)]
     used = sum(cell_len(text) for text, _ in first)

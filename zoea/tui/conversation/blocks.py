@@ -1,7 +1,6 @@
-"""A turn as blocks: what was asked, thought, called and answered, each a thing to fold, copy and find. Pure.
+"""Blocks of a turn: prompt, reasoning, calls, answer, notes. Pure.
 
-A block holds text and says how it is to be shown; `paint` makes lines of it.
-Source: spec tui.md, "Focus".
+A block holds text and says how it is drawn; `block_painter` makes lines of it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class BlockKind(StrEnum):
 
 
 class BodyFormat(StrEnum):
-    """How a body is drawn."""
+    """Name the format of a body."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -40,20 +39,23 @@ class BodyFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConversationBlock:
-    """One thing in a conversation.
+    """Hold one part of a conversation.
 
     Args:
-        key: The same for the same thing, however often it is read.
-        turn: Its turn's number; 0 for what no turn has taken yet.
-        memory_id: The memory whose words stand in the body; None where there is none.
-        request_id: The request it came from or was made by, for the inspector.
-        head: Its first line, left and right; empty where the body begins at once.
-        body: What is shown below; `role` colours it.
-        folds: Whether the body can be hidden; `is_open` says whether it is shown by default.
-        brief: What is shown below while it is folded: an error's first words.
+        key: Identifies the part across reads.
+        turn: Number of its turn; 0 for a message that waits in the inbox.
+        memory_id: Memory with the text of the body; None if there is none.
+        request_id: Request that made it or used it, for the inspector.
+        head: First line, left; empty if the body begins at once.
+        right: First line, right.
+        body: Text below the head.
+        role: Theme role of the body.
+        folds: Whether the body can be hidden.
+        is_open: Whether the body is shown by default.
+        brief: Text shown below the head while folded, such as the start of an error.
         missing: Characters of the body that were not read yet.
-        full: What `copy` gives; the body where empty.
-        has_gap: Whether a free line stands above it.
+        full: Text for copying; the body if empty.
+        has_gap: Whether a blank line stands above it.
     """
 
     key: str
@@ -75,7 +77,7 @@ class ConversationBlock:
 
     @property
     def copy(self) -> str:
-        """The text that a person gets when they copy this block."""
+        """Return the text for the clipboard."""
         if self.full or self.body:
             return self.full or self.body
         return "".join(text for text, _ in self.head)
@@ -83,7 +85,7 @@ class ConversationBlock:
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """Signs beside the theme's glyphs; plain ones where the terminal has no others."""
+    """Hold the symbols beside the theme's glyphs."""
 
     ok: str = "✓"
     bad: str = "✖"
@@ -115,13 +117,13 @@ _OUTCOMES = {
 
 
 def build_page_blocks(page: ConversationPage, now: int, symbols: Symbols) -> tuple[ConversationBlock, ...]:
-    """Every turn of the page, then what waits in the inbox."""
+    """Build the blocks of every turn of a page, then of the waiting messages."""
     blocks = [block for turn in page.turns for block in build_turn_blocks(turn, now, symbols)]
     return (*blocks, *(_pending(delivery, now) for delivery in page.pending))
 
 
 def build_turn_blocks(turn: ConversationTurn, now: int, symbols: Symbols) -> tuple[ConversationBlock, ...]:
-    """The blocks of one turn, in conversation order. `now` is for dates, and for calls that still run."""
+    """Build the blocks of one turn, in order; `now` dates them and times running calls."""
     return tuple(_of_turn(turn, now, symbols))
 
 
@@ -150,14 +152,14 @@ def _of_turn(turn: ConversationTurn, now: int, symbols: Symbols) -> Iterator[Con
 
 
 def _opening(turn: ConversationTurn) -> tuple[list[ConversationEntry], list[ConversationEntry]]:
-    """The prompts that opened the turn, and all that came after."""
+    """Split the entries into the prompts that opened the turn and the rest."""
     entries = list(turn.entries)
     count = next((place for place, entry in enumerate(entries) if entry.memory.role is not Role.USER), len(entries))
     return entries[:count], entries[count:]
 
 
 def describe_sender(sender: Sender | None) -> tuple[str, str]:
-    """A sender's name and role as people read it."""
+    """Return a sender's name and theme role."""
     if sender is None or sender.kind is SenderKind.COMMANDER:
         return "you", "commander"
     name = " ".join(strip(sender.name).split())
@@ -205,7 +207,7 @@ def _said_by(entry: ConversationEntry) -> list[Piece]:
 def _prompt(
     entry: ConversationEntry, turn: ConversationTurn, now: int, *, is_first: bool, is_only: bool
 ) -> ConversationBlock:
-    """What somebody said. The one prompt of a turn needs no line of its own: the rule above says who."""
+    """Build a prompt; the only prompt of a turn has no head, because the rule names its sender."""
     memory = entry.memory
     head: list[Piece] = []
     if not is_only:
@@ -228,7 +230,7 @@ def _prompt(
 def _answer(
     entry: ConversationEntry, turn: ConversationTurn, results: dict[int, ConversationEntry], now: int, symbols: Symbols
 ) -> Iterator[ConversationBlock]:
-    """An answer's reasoning, its text, then its calls with their results."""
+    """Build the reasoning of an answer, its text, then its calls with their results."""
     memory = entry.memory
     if memory.reasoning.strip():
         took = [number_format.duration(entry.took_us)] if entry.took_us else []
@@ -338,7 +340,7 @@ def _note(turn: ConversationTurn, after: int, kind: str, content: str) -> Conver
 
 
 def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
-    """How the turn ended, where that is not an answer, or why it stands still."""
+    """Build the outcome of a turn that ended without an answer or was interrupted."""
     ended = turn.outcome or (Outcome(turn.broke_off) if turn.broke_off else None)
     if ended is None or ended is Outcome.ANSWERED:
         return None
@@ -365,7 +367,7 @@ def _line(key: str, turn: ConversationTurn, words: str, role: str) -> Conversati
 
 
 def _pending(delivery: Delivery, now: int) -> ConversationBlock:
-    """A prompt that no turn has taken yet."""
+    """Build a message that no turn has taken yet."""
     name, role = describe_sender(delivery.sender)
     what = "broadcast from " if delivery.kind is MessageKind.BROADCAST else "from "
     return ConversationBlock(

@@ -1,7 +1,4 @@
-"""The blocks of a conversation as they are to be painted: which are open, what was read whole, what is painted already.
-
-No widget and no scrolling: what a transcript shows, apart from where its reader is.
-"""
+"""Blocks of a conversation with their state: open, fully read, painted."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ BlockView = tuple[ConversationBlock, bool]
 
 @dataclass(frozen=True, slots=True)
 class PaintedBlock:
-    """A block as it was painted in a options, open or folded."""
+    """Hold a painted block with the options it was painted with."""
 
     block: ConversationBlock
     options: PaintOptions
@@ -32,9 +29,11 @@ class PaintedBlock:
 
 
 class ConversationDocument:
-    """Set `options` to draw otherwise: what was painted before counts no more.
+    """Keep blocks and their painted strips.
 
-    `missing` says what has to be painted, `keep` takes it, `index` lays all of it out.
+    Setting `options` makes all painted strips stale. `missing` lists blocks to paint, `keep` stores painted ones,
+    `build_index`
+    lays all out.
     """
 
     def __init__(self, options: PaintOptions) -> None:
@@ -45,21 +44,21 @@ class ConversationDocument:
         self._painted: dict[str, PaintedBlock] = {}
 
     def clear(self) -> None:
-        """Forget everything but the options."""
+        """Remove all blocks; keep the options."""
         self.blocks = ()
         self._whole, self._opens, self._painted = {}, {}, {}
 
     def put(self, blocks: Sequence[ConversationBlock]) -> None:
-        """These blocks from now on."""
+        """Replace the blocks."""
         self.blocks = tuple(self._with_whole(block) for block in blocks)
 
     def put_whole(self, memory_id: int, text: str) -> None:
-        """The text of a memory that was read in part."""
+        """Set the full text of a memory that was read in part."""
         self._whole[memory_id] = text
         self.put(self.blocks)
 
     def is_whole(self, block: ConversationBlock) -> bool:
-        """Whether nothing of the block is left to be read."""
+        """Return whether the block is fully read."""
         return not block.missing or block.memory_id is None or block.memory_id in self._whole
 
     def _with_whole(self, block: ConversationBlock) -> ConversationBlock:
@@ -71,7 +70,7 @@ class ConversationDocument:
     # Folding.
 
     def is_open(self, block: ConversationBlock) -> bool:
-        """Whether its body is shown, as the reader said, else by default."""
+        """Return whether the body is shown."""
         default = self.options.verbose if block.kind in _FOLDING else block.is_open
         return self._opens.get(block.key, default)
 
@@ -79,14 +78,14 @@ class ConversationDocument:
         self._opens[key] = is_open
 
     def set_verbose(self, on: bool) -> None:
-        """Everything in full, or folded again; folded turns stay so."""
+        """Unfold all bodies, or fold them again; folded turns stay folded."""
         self.options = replace(self.options, verbose=on)
         self._opens = {key: is_open for key, is_open in self._opens.items() if key.startswith("turn ")}
 
     # Painting.
 
     def wanted(self) -> list[BlockView]:
-        """What is shown now: the blocks of a folded turn are its first line alone."""
+        """Return the blocks to show; a folded turn shows only its first line."""
         wanted: list[BlockView] = []
         folded = 0
         for block in self.blocks:
@@ -99,14 +98,14 @@ class ConversationDocument:
         return wanted
 
     def missing(self) -> list[BlockView]:
-        """What is shown and not painted yet."""
+        """Return the blocks to show that are not painted."""
         return [(block, is_open) for block, is_open in self.wanted() if not self._is_painted(block, is_open)]
 
     def keep(self, painted: Sequence[PaintedBlock]) -> None:
         self._painted.update((one.block.key, one) for one in painted)
 
     def build_index(self) -> LineIndex:
-        """All that is shown, laid out; all of it is painted. What is shown no more is let go of."""
+        """Lay out all shown blocks and drop strips of hidden ones; all must be painted."""
         shown = [block for block, _ in self.wanted()]
         self._painted = {block.key: self._painted[block.key] for block in shown}
         return LineIndex(shown, [self._painted[block.key].strips for block in shown])
@@ -122,12 +121,12 @@ class ConversationDocument:
 
 
 def estimate_work(blocks: Sequence[BlockView]) -> int:
-    """How much there is to paint."""
+    """Estimate the cost of painting these blocks."""
     return sum(estimate_weight(block, is_open=is_open) for block, is_open in blocks)
 
 
 def paint_blocks(blocks: Sequence[BlockView], options: PaintOptions) -> list[PaintedBlock]:
-    """Each block painted; in a thread where it is much."""
+    """Paint each block; call it in a thread if there is much to paint."""
     return [
         PaintedBlock(block, options, is_open, paint_block(block, options, is_open=is_open)) for block, is_open in blocks
     ]

@@ -1,7 +1,6 @@
-"""The part of a conversation that is loaded: turns that follow each other, grown and trimmed at either end.
+"""Read the turns of one conversation: a window that grows and is trimmed at both ends.
 
-Each function gives a new window and is called in a thread; what a reader scrolls
-away from is let go of, so that a day of reading costs no more than an hour.
+Reads run in a thread, one at a time. Turns far from the reader are dropped, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MOST_MEMORIES = 600
 
 @dataclass(frozen=True, slots=True)
 class ConversationSource:
-    """Where a conversation is read, and what its blocks are made with."""
+    """Say where to read a conversation and what its blocks need."""
 
     database: Path
     mysis_id: int
@@ -34,7 +33,7 @@ class ConversationSource:
 
 @dataclass(frozen=True, slots=True)
 class TurnWindow:
-    """Turns, their blocks by the turn's number, and what lies beyond them."""
+    """Hold the loaded turns, their blocks by turn number, and whether more exist."""
 
     turns: tuple[ConversationTurn, ...] = ()
     made: Mapping[int, tuple[ConversationBlock, ...]] = field(default_factory=dict)
@@ -45,28 +44,28 @@ class TurnWindow:
 
     @property
     def blocks(self) -> tuple[ConversationBlock, ...]:
-        """All of them in order, with what waits in the inbox at the end."""
+        """Return all blocks in order, waiting messages last."""
         return (*(block for turn in self.turns for block in self.made[turn.number]), *self.waiting)
 
     @property
     def is_running_a_call(self) -> bool:
-        """Whether a call is on its way, whose time is shown as it passes."""
+        """Return whether the last turn has a call in progress."""
         calls = (call for turn in self.turns[-1:] for entry in turn.entries for call in entry.memory.calls)
         return any(call.started_at is not None and call.ended_at is None for call in calls)
 
 
 def read_newest(source: ConversationSource) -> TurnWindow:
-    """The end of the conversation. Raises StoreError."""
+    """Read the end of the conversation. Raises StoreError."""
     return _of(source, conversation.read_newest(source.database, source.mysis_id))
 
 
 def read_around(source: ConversationSource, number: int) -> TurnWindow:
-    """A turn and its neighbours. Raises StoreError."""
+    """Read a turn and its neighbours. Raises StoreError."""
     return _of(source, conversation.read_around(source.database, source.mysis_id, number))
 
 
 def read_older(source: ConversationSource, window: TurnWindow) -> TurnWindow:
-    """The window and what came before it; its newest turns are let go of where it is full."""
+    """Extend the window with older turns; drop its newest ones if it is full."""
     if not window.turns:
         return window
     page = conversation.read_older(source.database, source.mysis_id, window.turns[0].number)
@@ -88,7 +87,7 @@ def read_older(source: ConversationSource, window: TurnWindow) -> TurnWindow:
 
 
 def read_newer(source: ConversationSource, window: TurnWindow) -> TurnWindow:
-    """The window as it now stands, and what came after it; its oldest turns are let go of where it is full."""
+    """Refresh the window and extend it with newer turns; drop its oldest ones if it is full."""
     if not window.turns:
         return read_newest(source)
     since = _first_open(window)
@@ -111,7 +110,7 @@ def read_newer(source: ConversationSource, window: TurnWindow) -> TurnWindow:
 
 
 def _first_open(window: TurnWindow) -> int:
-    """The number of the first loaded turn that may still change, at the latest the last one."""
+    """Return the number of the first turn that may still change, or of the last one."""
     return next((turn.number for turn in window.turns if turn.outcome is None), window.turns[-1].number)
 
 
@@ -134,19 +133,16 @@ def _waiting(source: ConversationSource, page: ConversationPage) -> tuple[Conver
     return build_page_blocks(replace(page, turns=()), source.now, source.symbols)
 
 
-# Every read runs in a thread, in the order it was asked for; what was asked for
-# twice meanwhile is read once.
-
 ReadWindow = Callable[[ConversationSource, TurnWindow], TurnWindow]
 
 
 class ConversationReader:
-    """Call `want` with what to read; `shown` is told each new window, on the loop.
+    """Read windows in a thread, one at a time; merge equal requests.
 
     Args:
-        source: Gives where and how to read, as it is now; None while nothing is open.
-        shown: Told the window and why it was read.
-        failed: Told what the store said.
+        source: Returns where to read; None while no swarm is open.
+        shown: Called on the event loop with each new window and the reason of the read.
+        failed: Called with a store error.
     """
 
     def __init__(
@@ -172,20 +168,20 @@ class ConversationReader:
         self._want(why, lambda source, _: read_around(source, number))
 
     def older(self) -> None:
-        """Read what came before."""
+        """Read older turns."""
         if self.window.has_older:
             self._want("older", read_older)
 
     def newer(self) -> None:
-        """Read what came after."""
+        """Read newer turns."""
         self._want("newer", read_newer)
 
     def changed(self) -> None:
-        """Something happened: read the end again, where it is the end that is loaded."""
+        """Read the end again if the window contains it."""
         self._want("changed", lambda source, window: window if window.has_newer else read_newer(source, window))
 
     def forget(self) -> None:
-        """Another mysis: nothing that was asked for is wanted any more."""
+        """Drop the window and pending reads, for another mysis."""
         self._wanted.clear()
         if self._task is not None:
             self._task.cancel()
@@ -215,21 +211,21 @@ class ConversationReader:
 
 
 def hit_block_key(hit: FindHit) -> str:
-    """The block that holds what was found."""
+    """Return the key of the block with this match."""
     if hit.call_id is not None:
         return f"call {hit.call_id}"
     return f"memory {hit.memory_id}" if hit.at >= 0 else f"thought {hit.memory_id}"
 
 
 def select_first_hit(found: FindResult, turn: int | None) -> int:
-    """Where to begin: the newest place, or the first one from this turn on."""
+    """Return the index of the first match to show: the newest, or the first from `turn` on."""
     if turn is None:
         return len(found.hits) - 1
     return next((at for at, hit in enumerate(found.hits) if hit.turn_number >= turn), len(found.hits) - 1)
 
 
 def format_hit_count(found: FindResult | None, at: int) -> str:
-    """`3 of 12`, `none`, and `+` where there are more than were read."""
+    """Format the position: `3 of 12`, `none`, `3 of 200+` if more exist."""
     if found is None or not found.words.strip():
         return ""
     if not found.hits:
@@ -238,7 +234,7 @@ def format_hit_count(found: FindResult | None, at: int) -> str:
 
 
 def conversation_version(view: Any) -> tuple[Any, ...]:
-    """What of a mysis's view says that its conversation may have changed."""
+    """Return the fields of a view that change with its conversation."""
     return (
         view.turns,
         view.tool_calls,

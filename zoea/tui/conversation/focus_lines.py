@@ -1,4 +1,4 @@
-"""What a mysis sees, as the lines of two panels. Pure."""
+"""Lines around a conversation: header, border status, failure, context panel. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from zoea.tui.swarm_list.mysis_row import describe_wait, glyph_name
 from zoea.tui.text_layout import Piece, count_cells, fit_text
 
 CUT_LEAST = 12
-"""Cells that a piece of the first line keeps when it is cut."""
+"""A cut piece of the header keeps at least this many cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingStatus:
-    """Where the reader is: `turn` is the one under the cursor, 0 for none; `unseen` came while they read above."""
+    """Describe the reader's place.
+
+    Args:
+        unseen: Blocks that came while the reader was above.
+        turn: Number of the turn under the cursor; 0 for none.
+    """
 
     unseen: int = 0
     turns: int = 0
@@ -36,7 +41,7 @@ class ReadingStatus:
 
 
 def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
-    """Text and style, for the lower border."""
+    """Build (text, style) pieces for the lower border."""
     if edge.unseen:
         said = (f" ↓ {edge.unseen} new ", "bold $role-asking")
     elif edge.is_empty:
@@ -49,7 +54,7 @@ def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
 
 
 def build_title_pieces(view: MysisView, place: int, many: int, now: int, glyphs: dict[str, str]) -> list[Piece]:
-    """Name, its place in the list (0 where it was deleted), state, and what it does this moment."""
+    """Build the header: name, place in the list (0 if deleted), state, activity."""
     state = glyph_name(view)
     words = [(f" {glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
     words.append((f"  {place} of {many}" if place else "  deleted", "quiet"))
@@ -58,7 +63,7 @@ def build_title_pieces(view: MysisView, place: int, many: int, now: int, glyphs:
 
 
 def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:
-    """The pieces in `width` cells: the longest one is cut, so that a long error leaves room for whose it is."""
+    """Cut the longest piece so that all fit in `width` cells."""
     found = list(pieces)
     over = count_cells(found) - width
     if over > 0:
@@ -69,7 +74,7 @@ def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
-    """What it does this moment, and since when."""
+    """Build the current activity and its age, or the failure."""
     if view.state in (MysisState.ERRORED, MysisState.IDLE) and view.failure is not None:
         return [(one_line(attention.describe_failure(view.failure)), "errored")]
     if view.activity is Activity.IDLE:
@@ -81,10 +86,14 @@ def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
 
 
 def build_failure_lines(view: MysisView, mark: str, relaunch: str, *, is_told: bool = False) -> list[list[Piece]]:
-    """What went wrong and what to do, below a conversation that stands still for it; nothing where none does.
+    """Build the failure of a stopped mysis and the key to relaunch it.
 
-    `mark` is the sign of an error, `relaunch` the key that starts the mysis again. Where the conversation ends with
-    the same words (`is_told`), one line is enough.
+    Args:
+        mark: Symbol of an error.
+        relaunch: Key that relaunches the mysis.
+        is_told: Whether the conversation ends with the same text; one line is then enough.
+
+    Returns no lines for a mysis that runs or did not fail.
     """
     if view.failure is None or view.state is MysisState.RUNNING:
         return []
@@ -112,7 +121,7 @@ _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
 
 
 def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
-    """The newest request: its size, each pack with its share, and what was left out."""
+    """Build the newest request: size, share of each pack, omissions, failure."""
     seen = sight.seen
     if seen is None:
         return [[("no request yet", "quiet")]]
@@ -165,7 +174,7 @@ def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
 
 
 def build_snapshot_lines(sight: MysisContext, now: int, width: int = WIDTH) -> list[list[Piece]]:
-    """The newest result of each snapshot tool, with its age, in lines of at most `width` cells."""
+    """Build the newest result of each snapshot tool, with its age."""
     if not sight.snapshots:
         return [[("no tool has read the state yet", "quiet")]]
     lines: list[list[Piece]] = []
@@ -178,7 +187,7 @@ def build_snapshot_lines(sight: MysisContext, now: int, width: int = WIDTH) -> l
 
 
 def _fields(snapshot: ToolSnapshot, width: int) -> list[list[Piece]]:
-    """`fuel 78  hull 100`: the plain fields of an object; of lists how many; any other text as it is."""
+    """Return `fuel 78  hull 100` for an object; sizes of containers; other text unchanged."""
     try:
         value = json.loads(snapshot.content)
     except (ValueError, RecursionError):

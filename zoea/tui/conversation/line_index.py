@@ -1,4 +1,4 @@
-"""Painted blocks under each other: which line belongs to which, and where a place went when they change. Pure."""
+"""Index of painted lines: which line belongs to which block. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
 
 @dataclass(frozen=True, slots=True)
 class LinePosition:
-    """A place that survives changes: so many lines into a block."""
+    """Name a line by block and offset, so that it survives a new layout."""
 
     key: str
     line: int = 0
 
 
 class LineIndex:
-    """A column of lines. Built once; a change makes a new one."""
+    """Map lines to blocks; immutable, a change builds a new index."""
 
     def __init__(self, blocks: Sequence[ConversationBlock] = (), painted: Sequence[tuple[Strip, ...]] = ()) -> None:
         self.blocks = tuple(blocks)
@@ -36,20 +36,20 @@ class LineIndex:
         self.height = total
 
     def strip(self, line: int) -> Strip | None:
-        """The strip on a line; None beyond the end."""
+        """Return the strip of a line; None if there is no such line."""
         if not 0 <= line < self.height:
             return None
         place = self._place(line)
         return self._painted[place][line - self._starts[place]]
 
     def block_at(self, line: int) -> ConversationBlock | None:
-        """The block that a line belongs to, the last one beyond the end."""
+        """Return the block of a line; the last block for lines after the end."""
         if not self.blocks:
             return None
         return self.blocks[self._place(min(max(0, line), self.height - 1))]
 
     def span(self, key: str) -> tuple[int, int] | None:
-        """The first line of a block and the one after its last, without the free line above; None for a stranger."""
+        """Return first line and end line of a block without its blank line; None if unknown."""
         place = self.places.get(key)
         if place is None:
             return None
@@ -62,7 +62,7 @@ class LineIndex:
         return () if place is None else self._painted[place]
 
     def spot(self, line: int) -> LinePosition | None:
-        """Where a line is, in words that outlive a change."""
+        """Return the position of a line; None if the index is empty."""
         if not self.blocks:
             return None
         line = min(max(0, line), self.height - 1)
@@ -70,14 +70,17 @@ class LineIndex:
         return LinePosition(self.blocks[place].key, line - self._starts[place])
 
     def line_of(self, spot: LinePosition) -> int | None:
-        """The line of a spot, the nearest one of its block where that has become shorter."""
+        """Return the line of a position, or the nearest line of a block that became shorter."""
         place = self.places.get(spot.key)
         if place is None:
             return None
         return self._starts[place] + min(spot.line, max(0, len(self._painted[place]) - 1))
 
     def line_like(self, before: LineIndex, line: int) -> int:
-        """Where a line of the index before is now: its own place, else what stood nearest above it, or below."""
+        """Return the line here that shows what `line` showed in the index `before`.
+
+        If its block is gone, the nearest block above it is used, then the nearest below.
+        """
         spot = before.spot(line)
         if spot is None:
             return line
@@ -90,7 +93,7 @@ class LineIndex:
         return line
 
     def turn_beside(self, key: str, by: int) -> tuple[str, int] | None:
-        """The head of the turn before or after a block, and its line; None where there is none."""
+        """Return key and line of the turn before or after a block; None if there is none."""
         heads = [block for block in self.blocks if block.kind is BlockKind.TURN]
         starts = [(self.span(block.key) or (0, 0))[0] for block in heads]
         at = (self.span(key) or (0, 0))[0]
@@ -103,7 +106,7 @@ class LineIndex:
         return None if place is None else (heads[place].key, starts[place])
 
     def picked(self, selection: Selection, base: int) -> str:
-        """What is selected, as it stands there, without indentation; `base` is the number of the first line."""
+        """Return the selected text without indentation; `base` is the number of the first line."""
         first = 0 if selection.start is None else max(0, selection.start.y - base)
         last = self.height - 1 if selection.end is None else min(self.height - 1, selection.end.y - base)
         picked: list[str] = []

@@ -1,7 +1,8 @@
-"""A finished answer as styled lines: Rich's Markdown without what hides or swallows text.
+"""Render a finished answer with Rich's Markdown, without losing text.
 
-HTML, entities and link definitions stand as they were written, line breaks stay,
-links are no escape sequences, and code is never run through a highlighter.
+HTML, entities and link definitions stay as written, line breaks are kept, links emit no escape sequences, and code
+is
+not highlighted.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "ta
 
 
 class _Heading(Heading):
-    """Left, as everything else."""
+    """Align headings left."""
 
     LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = dict.fromkeys(Heading.LEVEL_ALIGN, "left")
 
 
 class _Code(CodeBlock):
-    """On a ground of its own, in one colour."""
+    """Draw code on its own background, in one colour."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         text = Text(str(self.text).rstrip(), style=console.get_style("markdown.code_block"), overflow="fold")
@@ -63,15 +64,14 @@ def _keep_break(token: Token) -> None:
 
 
 def is_markdown_size(text: str) -> bool:
-    """Whether this is of a size to be read as Markdown; longer texts are shown as they stand."""
+    """Return whether a text is short enough to be rendered as Markdown."""
     return len(text) <= LONGEST_CHARS and text.count("\n") <= LONGEST_LINES
 
 
 def render_markdown(text: str, width: int, palette: ConversationPalette) -> list[list[Segment]] | None:
-    """The text as lines of segments, at most `width` cells wide, without empty ones around.
+    """Render the text as lines of at most `width` cells, without blank lines around.
 
-    None where Markdown would leave out what was written, as it does with nesting
-    beyond its depth or the addresses of pictures.
+    Returns None if Markdown would drop text, as with deep nesting or picture addresses.
     """
     console = _console(palette)
     answer = _Answer(text)

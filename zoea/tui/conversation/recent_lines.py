@@ -1,4 +1,4 @@
-"""The newest of one mysis's conversation in a few lines: what was asked, thought, called, answered. Pure."""
+"""Newest part of a conversation in a few lines. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INDENT = "  "
 def build_recent_lines(
     blocks: Sequence[ConversationBlock], view: MysisView, width: int, height: int
 ) -> list[list[Piece]]:
-    """The newest `height` lines, none wider than `width`; what is being said comes last, or what went wrong."""
+    """Build the newest `height` lines; the streamed text or the failure comes last."""
     lines: list[list[Piece]] = []
     rule: ConversationBlock | None = None
     for block in blocks:
@@ -45,7 +45,7 @@ def build_recent_lines(
 
 
 def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
-    """Its cause, its title and what to do: whole where there is room, else in two lines, cut."""
+    """Build cause, title and hint of a failure, cut to two lines if they do not fit."""
     cause, title, hint = one_line(attention.describe_failure(failure)), one_line(failure.title), one_line(failure.hint)
     whole = _wrapped(cause, width, "errored")
     whole += _wrapped(title, width, "quiet") if title != cause else []
@@ -57,7 +57,7 @@ def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
 
 
 def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int) -> list[list[Piece]]:
-    """What its newest request held, and what it used in all; where lines are few, the empty ones go first."""
+    """Build the newest request and the total usage; drop blank lines first if short of room."""
     lines = focus_lines.build_request_lines(MysisContext(seen))
     used: list[Piece] = [(number_format.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:
@@ -92,7 +92,7 @@ def _start(text: str) -> str:
 
 
 def _wrapped(text: str, width: int, role: str, *, newest: bool = False) -> list[list[Piece]]:
-    """A few lines of a text: its first, or its newest."""
+    """Return the first lines of a text, or with `newest` the last ones."""
     room = width - len(INDENT)
     lines = plain_lines(text[-TEXT_CHARS:] if newest else text[:TEXT_CHARS])
     found = list(islice((part for line in lines for part in wrap_words(line, room)), 400))

@@ -1,4 +1,4 @@
-"""A request as lines: its packs as a bar and a table, what was cut, its messages, estimate against actual. Pure."""
+"""Lines of the inspector: packs, cuts, messages, estimate against actual usage. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.folding_list import FoldingItem
 
 PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "waiting")
-"""Packs in their order have these roles, in the bar and in the table."""
+"""Theme roles of the packs, in their order, in bar and table."""
 
 ID_WIDTH = 11
 TOKENS_WIDTH = 7
@@ -31,7 +31,7 @@ _ROLES = {Role.SYSTEM: "quiet", Role.USER: "commander", Role.ASSISTANT: "llm", R
 
 
 def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
-    """How a request went and what it came to, in three lines; while it is under way, in two."""
+    """Build status and usage of a request: three lines, two while it is in progress."""
     usage = request.usage
     role, words = _state(request)
     first: list[Piece] = [
@@ -73,7 +73,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
 
 
 def build_request_line(request: StoredRequest, width: int, symbols: Symbols) -> list[Piece]:
-    """One request in the list of them."""
+    """Build one line of the request list."""
     role, _ = _state(request)
     sign = {"errored": symbols.bad, "waiting": symbols.run}.get(role, symbols.ok)
     turn = f"t{request.turn_number}.{request.iteration}" if request.turn_number is not None else request.purpose
@@ -95,7 +95,7 @@ def build_request_line(request: StoredRequest, width: int, symbols: Symbols) -> 
 
 
 def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
-    """The packs as a bar and a table, and what is not verbatim; where the plan is gone, why."""
+    """Build the packs as bar and table, and the shortened memories; without a plan, the reason."""
     plan = inspection.plan
     if plan is None:
         return [[(line, "quiet")] for line in wrap_words(inspection.gone, max(10, width))]
@@ -125,7 +125,7 @@ def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
 
 
 def build_pack_bar(plan: Plan, width: int) -> list[Piece]:
-    """Each pack's share of the budget in its role; every pack that is there has at least one cell."""
+    """Build the share of each pack as a bar; every used pack has at least one cell."""
     total = max(1, plan.budget.max_tokens, plan.budget.final_tokens)
     pieces: list[Piece] = []
     left = width
@@ -172,7 +172,7 @@ def _step_lines(step: PlanStep, width: int) -> list[list[Piece]]:
 
 
 def build_message_items(sent: Sequence[SentMessage], symbols: Symbols) -> list[FoldingItem]:
-    """The messages as they were sent: role, form and size above, every text that went out below."""
+    """Build one item per message as it was sent: role, form and size, then the text."""
     return [_message(place, each, symbols) for place, each in enumerate(sent)]
 
 
@@ -205,7 +205,7 @@ def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
 
 
 def describe_form(sent: SentMessage) -> str:
-    """What a message shows of its memory, in words."""
+    """Describe the form in which a memory was sent."""
     if not sent.form:
         return "" if sent.message.memory_id is None else "cut as a message"
     kind = FormKind(sent.form)
@@ -217,7 +217,7 @@ def describe_form(sent: SentMessage) -> str:
 
 
 def _state(request: StoredRequest) -> tuple[str, str]:
-    """The role and the words of how it ended."""
+    """Return role and text of a request's state."""
     if failed := failure_phrase(request.state, request.error_class):
         return "waiting" if is_unsent(request.state, request.error_class) else "errored", failed
     match request.state:

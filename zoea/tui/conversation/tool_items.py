@@ -1,4 +1,4 @@
-"""Tools as people read and try them: the arguments to begin with, and what a schema asks for. Pure."""
+"""Tools as list items, and the arguments to start a try with. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": Fa
 
 
 def build_tool_item(tool: ToolView) -> FoldingItem:
-    """Name, annotations and purpose above; the whole of it with its schema below."""
+    """Build an item: name, hints and purpose above, description and schema below."""
     head: list[Piece] = [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")]
     body: list[Piece] = [(tool.description or "(no description)", "")]
     body += [(f"Zoea fills in: {', '.join(tool.injected)}", "asking")] if tool.injected else []
@@ -26,7 +26,7 @@ def build_tool_item(tool: ToolView) -> FoldingItem:
 
 
 def build_offered_items(tools: Sequence[OfferedTool]) -> list[FoldingItem]:
-    """The tools that were offered: name, what it is for, its schema."""
+    """Build the tools offered in a request: name, description, schema."""
     return [
         FoldingItem(
             [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")],
@@ -38,7 +38,7 @@ def build_offered_items(tools: Sequence[OfferedTool]) -> list[FoldingItem]:
 
 
 def build_hint_pieces(tool: ToolView) -> list[Piece]:
-    """What the upstream says of its tool, in a word each."""
+    """Build the annotations of a tool, one word each."""
     found: list[Piece] = []
     if tool.destructive:
         found.append(("destructive", "errored"))
@@ -50,7 +50,7 @@ def build_hint_pieces(tool: ToolView) -> list[Piece]:
 
 
 def format_json(schema: str) -> str:
-    """JSON text on several lines; the same text where it is no JSON."""
+    """Indent JSON text; return other text unchanged."""
     try:
         return json.dumps(json.loads(schema), ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
@@ -58,7 +58,7 @@ def format_json(schema: str) -> str:
 
 
 def build_argument_skeleton(tool: ToolView) -> str:
-    """Arguments to begin with: those that are required, or all where there are few."""
+    """Build JSON arguments: the required ones, or all if there are few."""
     try:
         schema = json.loads(tool.schema)
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""The swarm as lines: rows, columns, panels."""
+"""Swarm as lines: rows, broadcasts panel, needs-you panel."""

@@ -1,4 +1,4 @@
-"""Who needs the commander, and why. Pure. Source: spec tui.md, "Needs you"."""
+"""Decide which myses need the commander, and why. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from zoea.model.values import Failure, MysisView
 
 
 def describe_failure(failure: Failure) -> str:
-    """What happened; its title says no more than its class, and stands for it where nothing else is known."""
+    """Return what happened, or the title if that is unknown."""
     return failure.what or failure.title
 
 
 def attention_reason(view: MysisView) -> str:
-    """Why this mysis needs a person; empty where it does not.
+    """Return why this mysis needs a person; empty if it does not.
 
-    An approval waits; errored with no retry to come; stopped by budget or loop;
-    the breaker is open; or it asked.
+    It does if an approval waits, if it failed with no retry to come, if a budget or a loop stopped it, if its
+    circuit breaker
+    is open, or if it asked a question.
     """
     if view.approvals or view.activity is Activity.ASKING:
         return "asks"
@@ -30,17 +31,16 @@ def attention_reason(view: MysisView) -> str:
     return ""
 
 
-_NOBODY = 5
+_NO_NEED = 5
 
 
 def attention_rank(view: MysisView) -> int:
-    """0 for what needs a person most; larger for later; those that need nobody come last.
+    """Return 0 for the most urgent need, larger numbers for less urgent ones.
 
-    A call or a budget that waits for leave, an error, a stop by budget or loop, an
-    open breaker, a question in words.
+    The order: approval, error, stop by budget or loop, open circuit breaker, question, no need.
     """
     if not attention_reason(view):
-        return _NOBODY
+        return _NO_NEED
     if view.approvals or view.activity is Activity.ASKING:
         return 4 if view.approvals and view.questions == view.approvals else 0
     match view.state:
@@ -52,5 +52,5 @@ def attention_rank(view: MysisView) -> int:
 
 
 def list_needing_attention(views: Iterable[MysisView]) -> list[MysisView]:
-    """Those that need a person, the most urgent first, else as created."""
+    """Return the myses that need a person, most urgent first, then oldest first."""
     return sorted((view for view in views if attention_reason(view)), key=lambda view: (attention_rank(view), view.id))

@@ -1,4 +1,4 @@
-"""What the BROADCASTS panel says: what was said to many, and what became of it. Pure."""
+"""Lines of the BROADCASTS panel: each broadcast and the replies to it. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
 
 
 def format_receipt(receipt: Receipt) -> str:
-    """What became of a message at once."""
+    """Format the immediate result of sending a message."""
     words = [f"delivered to {receipt.delivered}"]
     for status in ("started", "waiting", "skipped"):
         count = sum(1 for line in receipt.lines if line.status == status)
@@ -24,17 +24,17 @@ def format_receipt(receipt: Receipt) -> str:
 
 
 ONE_LINE_FROM = 60
-"""Where a panel is this wide, a broadcast and its receipt share a line."""
+"""From this width on a broadcast and its replies share a line."""
 TEXT_LINES = 3
-"""Where it is not, a text has at most so many lines."""
+"""Lines of a text in a narrower panel, at most."""
 LEAST_ROOM = 8
-"""A text that has fewer cells than this behind its head stays in one line."""
+"""A text with fewer cells after its head is not wrapped."""
 
 
 def build_broadcast_lines(said: Sequence[Broadcast], now: int, width: int, height: int = 0) -> list[list[Piece]]:
-    """The newest first, in lines of at most `width` cells; 0 where the width is not known yet.
+    """Build the broadcasts, newest first, in lines of at most `width` cells.
 
-    In a narrow panel texts go on in further lines, as far as all of them still fit in `height`.
+    A `width` of 0 means unknown. In a narrow panel texts are wrapped as long as all of them fit in `height`.
     """
     if not said:
         return [[("nothing was broadcast yet: press b", "quiet")]]
@@ -48,7 +48,7 @@ def build_broadcast_lines(said: Sequence[Broadcast], now: int, width: int, heigh
 
 
 def format_replies(said: Broadcast) -> str:
-    """`4 answered · 1 queued`; nothing for what only the commander hears."""
+    """Format the replies: `4 answered · 1 queued`; empty for a message to the commander."""
     if said.to_commander:
         return ""
     parts = [
@@ -76,7 +76,7 @@ def _one_line(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
 
 
 def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piece]]:
-    """The text behind its head, in at most so many lines, and what became of it below."""
+    """Build the head and the wrapped text in at most `most` lines, then the replies."""
     head, became = _head(said, now), format_replies(said)
     room = width - count_cells(head)
     text = one_line(said.text)
@@ -84,7 +84,7 @@ def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piec
     if room < LEAST_ROOM:
         lines: list[list[Piece]] = [[*head, (fit_text(text, room).rstrip() if room > 0 else text, "")]]
     else:
-        # What the head takes of the first line is broken with the text, as one word.
+        # A placeholder word as wide as the head reserves its room in the first line.
         taken = count_cells(head[1:]) - 1
         parts = list(islice(wrap_words(f"{'.' * taken} {text}", width - len(indent)), most + 1))
         if len(parts) > most:

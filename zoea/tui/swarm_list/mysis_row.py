@@ -1,7 +1,6 @@
-"""How a mysis is one line: which columns fit, what stands in them, in which role's colour. Pure.
+"""One row of the swarm table: which columns fit, and their content. Pure.
 
-Columns come in the order of their importance and keep their widths, so nothing
-shifts when a number grows. Source: spec tui.md, "80x24".
+Columns have fixed widths, so that nothing shifts when a number grows.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ SPARK_WIDTH = 12
 RATE_WIDTH = 8
 BAR_WIDTH = 8
 CALL_SIGN = "⚙ "
-"""What a row's text begins with where that is a call."""
+"""Start of a row's text that is a tool call."""
 AUTOPILOT = "autopilot"
-"""The provider that is no model, which is said wherever it is named."""
+"""Provider without a model; marked as such in the interface."""
 NAME_MIN, NAME_MAX = 10, 20
 TEXT_MIN = 30
-# Widths of the table, which is narrower than the terminal: at 100, 160 and 120 columns, and alone at 180.
+# Table widths, which are smaller than the terminal's: at 100, 160 and 120 columns, and alone at 180.
 ACTIVITY_FROM = 92
 SPARK_FROM = 104
 RATE_FROM = 116
@@ -40,14 +39,14 @@ SAID_FROM = 104
 TEXT_MOST = 500
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
-"""From here on a context, or a budget, is nearly full."""
+"""Share from which on a context or a budget counts as nearly full."""
 
 _TICKS = re.compile(r"(?P<what>\w*?)(?:tick (?P<at>[\d.]+)|ticks (?P<many>[\d.]+))")
 
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """Widths in cells; 0 where a column has no room."""
+    """Hold column widths in cells; 0 for a column without room."""
 
     name: int
     text: int
@@ -59,7 +58,11 @@ class RowColumns:
 
     @classmethod
     def of(cls, width: int, longest: int = NAME_MAX) -> RowColumns:
-        """What fits in `width` cells, the least important left out first. `longest` is the longest name's width."""
+        """Return the columns that fit in `width` cells; drop the least important first.
+
+        Args:
+            longest: Width of the longest name.
+        """
         activity = ACTIVITY_WIDTH if width >= ACTIVITY_FROM else 0
         spark = SPARK_WIDTH if width >= SPARK_FROM else 0
         rate = RATE_WIDTH if width >= RATE_FROM else 0
@@ -73,7 +76,14 @@ class RowColumns:
 
 @dataclass(frozen=True, slots=True)
 class MysisRow:
-    """What a line shows besides the view: mark, cursor, measured tokens, the time it is, the call that waits."""
+    """Hold a view and the other values of its row.
+
+    Args:
+        spark: Sparkline of tokens.
+        rate: Tokens per minute.
+        now: Time in µs.
+        asks: Call or question that waits for the commander.
+    """
 
     view: MysisView
     marked: bool = False
@@ -84,7 +94,7 @@ class MysisRow:
 
 
 def glyph_name(view: MysisView) -> str:
-    """The name of the glyph (and role) that stands for its state."""
+    """Return the name of the glyph and role for a state."""
     if view.state is MysisState.RUNNING:
         if view.approvals or view.activity is Activity.ASKING:
             return "asking"
@@ -94,7 +104,7 @@ def glyph_name(view: MysisView) -> str:
 
 
 def status_text(view: MysisView) -> str:
-    """The newest of question, error, final answer, tool call, prompt; what it waits for stands here too."""
+    """Return the newest of question, error, answer, tool call and prompt, or the wait."""
     if view.held:
         return "on hold"
     if view.state is MysisState.ERRORED:
@@ -110,7 +120,7 @@ def status_text(view: MysisView) -> str:
 
 
 def describe_wait(reason: str) -> str:
-    """What it waits for, in words; a field of a result that named ticks (`arrival_tick 12`) becomes some."""
+    """Describe a wait; `arrival_tick 12` becomes `arrives T12`."""
     found = _TICKS.fullmatch(reason)
     if found is None:
         return one_line(reason) or "as it asked"
@@ -121,14 +131,14 @@ def describe_wait(reason: str) -> str:
 
 
 def describe_model(model: str, provider: str) -> str:
-    """What it thinks with, as a person reads it."""
+    """Describe model and provider."""
     if provider == AUTOPILOT:
         return "autopilot (no model)"
     return f"{one_line(model)} on {one_line(provider)}" if model else f"{one_line(provider)}'s own model"
 
 
 def format_text_age(view: MysisView, now: int) -> str:
-    """How old its text is; empty where it is of this moment, or its age stands elsewhere."""
+    """Format the age of the text; empty while it is new or shown elsewhere."""
     if view.held or view.streaming or (_is_waiting(view) and not view.approvals):
         return ""
     at = view.state_at if view.state in (MysisState.ERRORED, MysisState.STOPPED) else view.text_at
@@ -136,7 +146,7 @@ def format_text_age(view: MysisView, now: int) -> str:
 
 
 def format_time_left(view: MysisView, now: int) -> str:
-    """How long it still waits, or until it is tried again; empty where it does neither."""
+    """Format the time until a wait or retry ends; empty if there is none."""
     if view.held:
         return ""
     if view.state is MysisState.ERRORED and view.retry_at is not None:
@@ -155,7 +165,7 @@ def _until(then: int, now: int) -> str:
 
 
 def build_heading(columns: RowColumns) -> list[Piece]:
-    """The columns' names, above them."""
+    """Build the line with the column names."""
     line = f"   {fit_text('name', columns.name)} {fit_text('state', STATE_WIDTH)} "
     line += f"{fit_text('last', AGE_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
@@ -169,7 +179,7 @@ def build_heading(columns: RowColumns) -> list[Piece]:
 
 
 def build_row(row: MysisRow, columns: RowColumns, glyphs: dict[str, str]) -> list[Piece]:
-    """The line as pieces, `columns` wide altogether."""
+    """Build a row as pieces that fill the columns."""
     view = row.view
     state = glyph_name(view)
     pieces: list[Piece] = [
@@ -198,7 +208,7 @@ def build_row(row: MysisRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
 
 
 def _says(row: MysisRow, columns: RowColumns, state: str) -> list[Piece]:
-    """Its text, cut where there is too much of it; never what it ends on, the time that is left."""
+    """Build the text of a row; cut the text before the time that is left."""
     view = row.view
     text, end = (
         (f"asks: {one_line(row.asks)}", "") if row.asks else (status_text(view), format_time_left(view, row.now))
@@ -213,7 +223,7 @@ def _says(row: MysisRow, columns: RowColumns, state: str) -> list[Piece]:
 
 
 def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
-    """How much of its context the newest request used, in its own colour where that is nearly all."""
+    """Build the use of the context by the newest request, highlighted if nearly full."""
     if not view.context_limit:
         return [
             (
@@ -233,7 +243,7 @@ def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
 
 
 def build_turn_budget(view: MysisView) -> list[Piece]:
-    """What its turn has used of what it may, from nothing on; no pieces where no bound is known or no turn was."""
+    """Build the use of the turn's token budget; empty without a limit or a turn."""
     if not view.turn_limit or not (view.turn_tokens or view.state is MysisState.RUNNING):
         return []
     share = view.turn_tokens / view.turn_limit

@@ -1,7 +1,8 @@
-"""What the NEEDS YOU panel says: who waits for the commander, for what, and what answers. Pure.
+"""Lines of the NEEDS YOU panel: who waits for the commander, and how to answer. Pure.
 
-Words that answer are clicked for the mysis of their line. A key is named only where
-it would mean that mysis: keys act on the marked, or on the one under the cursor.
+A click on a word acts on the mysis of its line. A key is shown only where it would act on that mysis, because keys
+act on
+the marked myses or on the one under the cursor.
 """
 
 from __future__ import annotations
@@ -27,21 +28,27 @@ from zoea.tui.widgets.status_bars import key_name
 Line = list[ClickablePiece]
 
 WORDS_FROM = 100
-"""Where a line is this wide, it says what may be done with each mysis, not only with the one that keys mean."""
+"""From this width on a line names the actions of every mysis, not only of the one that keys act on."""
 NAME_MOST = 20
 CAUSE_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class KeyScope:
-    """Whom keys mean: the mysis under the cursor and the marked ones; `keys` are those in force, by action id."""
+    """Define which myses the keys act on.
+
+    Args:
+        cursor: Mysis under the cursor.
+        marked: Marked myses.
+        keys: Keys in force, by action id.
+    """
 
     cursor: int | None = None
     marked: frozenset[int] = frozenset()
     keys: Mapping[str, str] = field(default_factory=dict)
 
     def means(self, mysis_id: int) -> bool:
-        """Whether a key of the list acts on this mysis, and on no other."""
+        """Return whether a key acts on this mysis and on no other."""
         return self.marked == {mysis_id} if self.marked else self.cursor == mysis_id
 
     def key(self, action_id: str) -> str:
@@ -50,7 +57,7 @@ class KeyScope:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """One mysis in the panel: what it asks or what went wrong, and the words that answer it."""
+    """Hold one mysis of the panel, its need and the words that answer it."""
 
     view: MysisView
     question: ApprovalView | None
@@ -74,9 +81,9 @@ def build_needs_lines(
     width: int,
     height: int,
 ) -> list[Line]:
-    """The panel's lines, at most `height`: a few for each where the panel is narrow and all of them fit, else one.
+    """Build at most `height` lines; several for each mysis if the panel is narrow and all fit.
 
-    Whoever has no line is counted in the last one.
+    The last line counts the myses that are not shown.
     """
     height = max(1, height)
     shown = views[: height if len(views) <= height else height - 1]
@@ -97,7 +104,7 @@ def build_needs_lines(
 
 
 def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
-    """The one after the cursor's among those that need somebody, or the first; None where there is no other."""
+    """Return the mysis after the cursor among those in need, or the first; None if no other."""
     at = ids.index(cursor) + 1 if cursor in ids else 0
     found = ids[at % len(ids)] if ids else None
     return None if found == cursor else found
@@ -123,7 +130,7 @@ def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: 
 
 
 def _way(reach: KeyScope, mysis_id: int, *, is_next: bool) -> Line:
-    """How keys come to mean it: with a key of its own where it is the next one, else by a click."""
+    """Build the key or click that moves the cursor to this mysis."""
     if reach.marked and reach.cursor == mysis_id:
         return [(reach.key("app.back"), "key", "app.do('app.back')"), (" unmarks", "", "app.do('app.back')")]
     click = f"screen.go({mysis_id})"
@@ -161,7 +168,7 @@ def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list
 
 
 def _briefly(need: _Need, reach: KeyScope, now: int, glyphs: Mapping[str, str], name: int, width: int) -> Line:
-    """One line, of `width` cells: what is asked or wrong gives way to what answers it."""
+    """Build one line of `width` cells; the need is cut before the answers."""
     left = _head(need.view, glyphs, name)
     right: Line = [("  ", "", "")]
     if need.asks:

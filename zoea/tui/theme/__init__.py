@@ -1,1 +1,1 @@
-"""Themes and styles."""
+"""Themes: files, styles by role, ASCII filter."""

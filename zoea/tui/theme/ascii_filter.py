@@ -1,7 +1,6 @@
-"""Terminals without UTF-8: every line is drawn in ASCII of the same width, at the last moment before it is shown.
+"""Draw every line in ASCII of the same width, for terminals without UTF-8.
 
-One filter over all that is drawn, so that no widget has to know; the states keep
-their own letters, which the themes' ASCII glyphs give.
+One filter over all output keeps the widgets free of this; the themes' ASCII glyphs keep the states apart.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _LETTERS = {
     "×": "x",
     "✓": "v",
     "√": "v",
-    # The states' glyphs, should text hold them.
+    # Glyphs of states that may occur in text.
     "⬡": "o",
     "⬢": "*",
     "◌": "-",
@@ -45,9 +44,9 @@ _LETTERS = {
 
 
 def has_utf8(env: Mapping[str, str]) -> bool:
-    """Whether the terminal can show more than ASCII, as far as the locale says; unset counts as a modern one.
+    """Return whether the locale allows more than ASCII; an unset locale counts as UTF-8.
 
-    Python itself sets `LC_CTYPE=C.UTF-8` where the locale is C, which says nothing of the terminal.
+    Python sets `LC_CTYPE=C.UTF-8` itself if the locale is C, so that value is ignored.
     """
     if env.get("TERM") == "dumb":
         return False
@@ -58,14 +57,14 @@ def has_utf8(env: Mapping[str, str]) -> bool:
 
 @lru_cache(4096)
 def to_ascii(text: str) -> str:
-    """The text in ASCII, as many cells wide."""
+    """Return the text in ASCII with the same number of cells."""
     if text.isascii():
         return text
     return "".join(char if char.isascii() else _LETTERS.get(char, "?" * cell_len(char)) for char in text)
 
 
 class AsciiFilter(LineFilter):
-    """Replaces what the terminal cannot show."""
+    """Replace characters that the terminal cannot show."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [

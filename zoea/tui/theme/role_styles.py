@@ -1,4 +1,4 @@
-"""A theme as Rich styles for whole conversations: its roles, and how Markdown looks in it. Pure."""
+"""Rich styles by theme role, for widgets that draw lines, and for Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOLD = frozenset({"title", "asking", "key", "strong"})
 
 
 class RoleStyles:
-    """The styles of one theme, each made once.
+    """Cache the styles of one theme.
 
     Roles are the theme's own, and `strong`, `quiet`, `key`; the empty role is plain.
     """
@@ -24,7 +24,7 @@ class RoleStyles:
         self._made: dict[tuple[str, bool], Style] = {}
 
     def of(self, role: str, *, background: bool = False) -> Style:
-        """The style of a role, as text or as what stands behind it."""
+        """Return the style of a role, as text or as background."""
         key = (role, background)
         if key not in self._made:
             self._made[key] = self._make(role, background)
@@ -41,23 +41,23 @@ class RoleStyles:
 
 
 def rich_colour(colour: str) -> str:
-    """A theme's colour in Rich's spelling: `ansi_bright_red` -> `bright_red`."""
+    """Return a colour in Rich's spelling: `ansi_bright_red` -> `bright_red`."""
     return colour.removeprefix("ansi_")
 
 
 class _Styled(Protocol):
-    """An app that has styles: the cockpit."""
+    """App with styles by role."""
 
     styles_of_look: RoleStyles
 
 
 def styles_of(widget: Widget) -> RoleStyles:
-    """The styles of the theme that the widget's app shows."""
+    """Return the styles of the theme of the widget's app."""
     return cast(_Styled, widget.app).styles_of_look
 
 
 class ConversationPalette:
-    """Styles by role; besides the theme's own, `ok` (it went well) and `called` (the name of a tool)."""
+    """Styles of a conversation: theme roles, `ok` (success), `called` (tool name), Markdown."""
 
     def __init__(self, theme: ThemeSpec) -> None:
         self.theme = theme
@@ -68,16 +68,16 @@ class ConversationPalette:
         }
 
     def style(self, role: str) -> Style:
-        """The style that text of this role is drawn in, over whatever stands behind it."""
+        """Return the style of text in a role."""
         return self._own.get(role) or self._styles.of(role)
 
     @property
     def code(self) -> Style:
-        """What code stands on; nothing of its own where the terminal's palette is used."""
+        """Return the background of code; none with the terminal's palette."""
         return Style() if self.theme.is_ansi else Style(bgcolor=self.theme.colours["panel"])
 
     def markdown(self) -> Theme:
-        """How Rich's Markdown looks in this theme."""
+        """Return the styles of Rich's Markdown."""
         title, quiet, tool, strong = self.style("title"), self.style("quiet"), self.style("tool"), Style(bold=True)
         styles = {f"markdown.h{level}": title for level in range(1, 8)}
         styles |= dict.fromkeys(("hr", "block_quote", "h1.border", "table.border"), quiet)

@@ -1,7 +1,8 @@
-"""Themes as files: colours, roles and glyphs read from TOML, all errors of a file in one message.
+"""Read themes from TOML files: colours, roles, glyphs.
 
-Shipped ones stand in `themes/`, a person's own in the configuration directory; a
-file of the same name there wins. Widgets use roles, never colours.
+Shipped files are in `themes/`, a person's own in the configuration directory, where a file of the same name wins.
+All
+errors of a file come in one message. Widgets use roles, never colours.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ ROLES = (
 )
 GLYPHS = ("brand", "brand-full", "idle", "running", "stopped", "errored", "asking", "waiting", "tool", "spark")
 TEXT_ROLES = tuple(role for role in ROLES if role not in ("border", "border-focus", "cursor"))
-"""Roles that text is drawn in: each must be readable on the background."""
+"""Roles of text; each must be readable on the background."""
 
 ASCII_GLYPHS = {
     "brand": "<>",
@@ -74,7 +75,7 @@ QUIET_BORDER = 0.45
 
 @dataclass(frozen=True, slots=True)
 class ThemeSpec:
-    """One theme, whole. `roles` are resolved to colours."""
+    """Hold one theme; `roles` are resolved to colours."""
 
     name: str
     title: str
@@ -85,18 +86,18 @@ class ThemeSpec:
 
     @property
     def is_ansi(self) -> bool:
-        """True where it uses the terminal's own palette."""
+        """Return whether it uses the terminal's own palette."""
         return self.colours["background"].startswith("ansi")
 
     def _border_quiet(self) -> str:
-        """The border of what has not the focus: halfway to the background, where colours can be mixed."""
+        """Return the border of unfocused widgets: halfway to the background, unless colours are ANSI."""
         border, ground = self.roles["border"], self.colours["background"]
         if not (_HEX.fullmatch(border) and _HEX.fullmatch(ground)):
             return border
         return Color.parse(ground).blend(Color.parse(border), QUIET_BORDER).hex
 
     def theme(self) -> Theme:
-        """The Textual theme: the base colours, and each role as the variable `$role-NAME`."""
+        """Return the Textual theme; each role becomes the variable `$role-NAME`."""
         colours = self.colours
         return Theme(
             name=self.name,
@@ -125,7 +126,7 @@ class ThemeSpec:
         )
 
     def _of_the_terminal(self) -> dict[str, str]:
-        """What Textual's own style files name but makes itself only where colours can be mixed."""
+        """Return variables that Textual's styles use but defines only for mixable colours."""
         dark, light = "ansi_black", "ansi_white"
         return {
             "ansi-background": dark if self.dark else light,
@@ -136,27 +137,27 @@ class ThemeSpec:
 
 
 def list_theme_folders(config: Path) -> tuple[Path, ...]:
-    """Where themes stand, the shipped ones first. A wheel carries them inside the package."""
+    """Return the theme folders, shipped first; a wheel has them inside the package."""
     package = Path(zoea.__file__).parent
     shipped = package / "themes" if (package / "themes").is_dir() else package.parent / "themes"
     return (shipped, config / "themes")
 
 
 def read_file_stamps(config: Path) -> tuple[tuple[str, int, int], ...]:
-    """What changes when a theme's file does: name, time and size of each."""
+    """Return name, time and size of each theme file, to detect changes."""
     found = []
     for folder in list_theme_folders(config):
         for file in sorted(folder.glob("*.toml")):
             try:
                 stat = file.stat()
             except OSError:
-                continue  # it went between listing and looking
+                continue  # deleted after it was listed
             found.append((str(file), stat.st_mtime_ns, stat.st_size))
     return tuple(found)
 
 
 def load_themes(config: Path) -> tuple[dict[str, ThemeSpec], list[SettingsError]]:
-    """All themes by name, and an error for each file that is none: it names everything that is wrong in it."""
+    """Load all themes by name, and one error for each invalid file."""
     found: dict[str, ThemeSpec] = {}
     errors: list[SettingsError] = []
     for folder in list_theme_folders(config):
@@ -171,7 +172,7 @@ def load_themes(config: Path) -> tuple[dict[str, ThemeSpec], list[SettingsError]
 
 
 def read_theme(file: Path) -> ThemeSpec:
-    """One theme file. Raises SettingsError with every problem of it."""
+    """Read one theme file. Raises SettingsError with every problem of it."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

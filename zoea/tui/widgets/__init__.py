@@ -1,1 +1,1 @@
-"""Widgets of the cockpit, each one idea. They show values and send messages, and ask the swarm nothing."""
+"""Widgets of the cockpit: show values, send messages, never call the swarm."""

@@ -1,4 +1,7 @@
-"""Lines of pieces in a box: text and role, never markup, never taller than its place."""
+"""Text widgets that can be clicked: a block of lines, a titled rule, key hints.
+
+A text is made of (text, role) pieces and never parsed as markup. Pieces in the role `key` press that key.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +23,28 @@ from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 
 ClickablePiece = tuple[str, str, str]
-"""A text, its role, and what a click on it does, as Textual names actions; empty for nothing."""
+"""Text, role and the Textual action that a click runs; the action is empty where a click does nothing."""
 
 
 def click_style(action: str) -> Style:
-    """The style of a text whose click is this action."""
+    """Return a style that runs an action on click."""
     return Style.from_meta({"@click": action})
 
 
 def key_click_style(key: str) -> Style | None:
-    """The style of a text whose click presses a key, as `esc` or `^t`; None where the words are no key."""
+    """Return a style that presses a key on click.
+
+    Args:
+        key: A key as people write it: `esc`, `^t`, `?`.
+
+    Returns None where `key` is not the name of a key.
+    """
     name = normal(key)
     return click_style(f"app.press({name!r})") if name else None
 
 
 def key_hints(text: str) -> Content:
-    """`enter write · esc back` as a border's title, each part a press of its first word."""
+    """Build a border title such as `enter write · esc back` with clickable keys."""
     spans: list[Span] = []
     at = 0
     for part in text.split(" · "):
@@ -47,13 +56,13 @@ def key_hints(text: str) -> Content:
 
 
 class TextBlock(Static):
-    """Shows lines of (text, role) pieces; keys among them can be clicked, and words that say what a click does.
+    """Show lines of (text, role) pieces as clickable text.
 
-    What a model or person wrote is stripped of control characters.
+    Control characters are removed from every piece.
     """
 
     class Sized(Message):
-        """It has another size: whoever fits lines into it does so anew."""
+        """Sent when the size changed."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__("", id=id, classes=classes, markup=False)
@@ -64,10 +73,10 @@ class TextBlock(Static):
         self.post_message(self.Sized())
 
     def put(self, lines: Sequence[Sequence[Piece | ClickablePiece]]) -> None:
-        """Show these lines; draws only where something changed."""
+        """Show these lines; redraw only if they changed."""
         if lines != self._lines:
             self._lines = lines
-            # Where the place has a size of its own, another text moves nothing else on the screen.
+            # A block of fixed size needs no layout: its text moves nothing else on the screen.
             self.update(self._content(), layout=self.styles.auto_dimensions)
 
     @property
@@ -75,7 +84,7 @@ class TextBlock(Static):
         return "\n".join("".join(piece[0] for piece in line) for line in self._lines)
 
     def restyle(self) -> None:
-        """The theme changed."""
+        """Redraw in the current theme."""
         self.update(self._content())
 
     def _content(self) -> Content:
@@ -95,7 +104,7 @@ class TextBlock(Static):
                 elif role == "key":
                     press = key_click_style(shown)
                 if press is not None and shown:
-                    # A key and the words behind it are one thing to click.
+                    # A key and the words after it share one click target.
                     spans.append(Span(at, at + len(shown), press))
                 if style and shown:
                     spans.append(Span(at, at + len(shown), style))
@@ -119,7 +128,7 @@ class TextBlock(Static):
 
 
 class TitledRule(Widget):
-    """Titles on the left, one on the right; the frame's own line between them."""
+    """Draw a rule between two panels of one frame: `├─ alpha ──────── tab ┤`."""
 
     DEFAULT_CSS = "TitledRule { height: 1; width: 100%; }"
 
@@ -129,13 +138,13 @@ class TitledRule(Widget):
         self._right: Sequence[ClickablePiece] = ()
 
     def put(self, left: Sequence[ClickablePiece], right: Sequence[ClickablePiece] = ()) -> None:
-        """Show these words; draws only where something changed."""
+        """Show these titles; redraw only if they changed."""
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.refresh()
 
     def _placed(self) -> list[tuple[int, ClickablePiece]]:
-        """Each word that fits, with the column it begins in."""
+        """Return each title that fits, with its first column."""
         room = self.size.width - 3
         right = sum(cell_len(strip(text)) + 2 for text, _, _ in self._right)
         placed: list[tuple[int, ClickablePiece]] = []

@@ -1,4 +1,4 @@
-"""What the mysis sees, beside its conversation: the packs of its newest request, and the state it read last."""
+"""Panel beside a conversation: packs of the newest request, last known state."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EVERY_US = 1_000_000
 
 
 class ContextPanel(Vertical):
-    """Reads anew at most once a second, and only while it is shown.
+    """Show the context of a mysis; reads at most once a second, and only while visible.
 
     Args:
-        source: Where to read, None while nothing is open.
+        source: Returns the database and mysis to read; None while no swarm is open.
     """
 
     class Failed(Message):
-        """The store said no."""
+        """Sent when the store could not be read."""
 
         def __init__(self, error: StoreError) -> None:
             super().__init__()
@@ -54,17 +54,17 @@ class ContextPanel(Vertical):
         self._read()
 
     def changed(self) -> None:
-        """The mysis did something."""
+        """Read again because the mysis changed."""
         self._is_stale = True
         self._read()
 
     def reset(self) -> None:
-        """It is another mysis's now."""
+        """Clear the panel for another mysis."""
         self._sight, self._read_at = MysisContext(), 0
         self.changed()
 
     def tick(self) -> None:
-        """A second has passed: ages, and what changed too soon after the last reading."""
+        """Update ages; read what changed since the last read."""
         if self._is_stale:
             self._read()
         self._draw()
@@ -95,7 +95,7 @@ class ContextPanel(Vertical):
 
     def _draw(self) -> None:
         source = self._source()
-        # The side may be going while its last reading comes back.
+        # Query instead of keeping references: the panel may be unmounted when a read returns.
         for block in self.query(TextBlock):
             if block.id == "sees":
                 block.put(focus_lines.build_request_lines(self._sight))

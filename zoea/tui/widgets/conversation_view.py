@@ -1,8 +1,8 @@
-"""A conversation as lines: thousands of blocks without a widget each, and nothing moves under the reader.
+"""Conversation as a Line API view: thousands of blocks without a widget each.
 
-A Line API view over painted blocks. It asks for older and newer turns by messages
-and keeps its place, by block, through every change; it follows the end only while
-the reader is there. Source: spec tui.md, "Focus".
+The view asks for older and newer turns by messages. It keeps the reader's place, by block, through every change,
+and
+follows the end only while the reader is there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COUNTED = (BlockKind.PROMPT, BlockKind.REASONING, BlockKind.CALL, BlockKind.ANS
 
 
 class ConversationView(ScrollView, can_focus=True):
-    """Give it blocks with `show`; it paints them, in a thread where there is much."""
+    """Show painted blocks; paint them in a thread if there are many."""
 
     DEFAULT_CSS = "ConversationView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,27 +50,27 @@ class ConversationView(ScrollView, can_focus=True):
     ]
 
     class OlderWanted(Message):
-        """The reader comes near the beginning of what is loaded."""
+        """Sent when the reader nears the beginning of the loaded turns."""
 
     class NewerWanted(Message):
-        """The reader comes near the end of what is loaded, and that is not the newest."""
+        """Sent when the reader nears the end of the loaded turns and newer ones exist."""
 
     class EdgeWanted(Message):
-        """The reader wants the very first or the very last turn, which is not loaded."""
+        """Sent when the reader goes to a first or last turn that is not loaded."""
 
         def __init__(self, last: bool) -> None:
             super().__init__()
             self.last = last
 
     class WholeWanted(Message):
-        """A memory's whole text is wanted."""
+        """Sent when the full text of a memory is needed."""
 
         def __init__(self, memory_id: int) -> None:
             super().__init__()
             self.memory_id = memory_id
 
     class Moved(Message):
-        """What stands at the edges changed: following, how much is new, where the cursor is."""
+        """Sent when the cursor, the scroll position or the number of unseen blocks changed."""
 
     def __init__(self, palette: ConversationPalette, symbols: Symbols, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -86,10 +86,10 @@ class ConversationView(ScrollView, can_focus=True):
         self.follows = True
         self.unseen = 0
 
-    # What others set and read.
+    # Content and state.
 
     def reset(self) -> None:
-        """Another conversation: forget everything but how it is drawn."""
+        """Clear everything but theme, width and verbosity, for another conversation."""
         self._document.clear()
         self._index = LineIndex()
         self._cursor = self._hit = self._words = ""
@@ -107,7 +107,14 @@ class ConversationView(ScrollView, can_focus=True):
         at: LinePosition | None = None,
         to_end: bool = False,
     ) -> None:
-        """Show these blocks; `at` is put at the top, or the end at the bottom, else everything stays where it is."""
+        """Show these blocks.
+
+        Args:
+            at: Position to put at the top.
+            to_end: Scroll to the end.
+
+        Without `at` and `to_end` everything stays where it is.
+        """
         known = {block.key for block in self._document.blocks}
         if known and not self.follows and not self._has_newer:
             last = next((place for place in range(len(blocks), 0, -1) if blocks[place - 1].key in known), len(blocks))
@@ -122,12 +129,12 @@ class ConversationView(ScrollView, can_focus=True):
         self._relay()
 
     def put_whole(self, memory_id: int, text: str) -> None:
-        """The text of a memory that was shown in part."""
+        """Show the full text of a memory that was shown in part."""
         self._document.put_whole(memory_id, text)
         self._relay()
 
     def draw_as(self, palette: ConversationPalette, symbols: Symbols) -> None:
-        """The theme changed."""
+        """Redraw in another theme."""
         options = self._document.options
         if options.palette.theme != palette.theme or symbols != options.symbols:
             self._document.options = replace(options, palette=palette, symbols=symbols)
@@ -138,37 +145,37 @@ class ConversationView(ScrollView, can_focus=True):
         return self._document.options.verbose
 
     def set_verbose(self, on: bool) -> None:
-        """Show reasoning and results in full, or folded again."""
+        """Unfold all reasoning and results, or fold them again."""
         self._document.set_verbose(on)
         self._relay()
 
     @property
     def cursor(self) -> ConversationBlock | None:
-        """The block that keys act on; the last one while nothing was chosen."""
+        """Return the block that keys act on; the last one by default."""
         place = self._index.places.get(self._cursor)
         if place is not None:
             return self._index.blocks[place]
         return self._index.blocks[-1] if self._index.blocks else None
 
     def choose(self, key: str) -> None:
-        """Put the cursor on a block, now or once it is loaded."""
+        """Put the cursor on a block, now or when it is loaded."""
         self._cursor = key
         self.refresh()
 
     @property
     def spot(self) -> LinePosition | None:
-        """What stands at the top, to come back to; None while it follows the end."""
+        """Return the position at the top, to come back to; None while following the end."""
         return None if self.follows else self._index.spot(self.scroll_offset.y)
 
     @property
     def plain(self) -> str:
-        """Every line as text, for tests and screen readers."""
+        """Return every line as text, for tests and screen readers."""
         strips = (self._index.strip(line) for line in range(self._index.height))
         return "\n".join(strip.text.rstrip() for strip in strips if strip is not None)
 
     @property
     def height(self) -> int:
-        """Lines that are laid out."""
+        """Return the number of lines."""
         return self._index.height
 
     @property
@@ -176,7 +183,7 @@ class ConversationView(ScrollView, can_focus=True):
         return self._has_newer
 
     def mark(self, words: str, key: str = "") -> None:
-        """Mark the words wherever they stand; bring the block `key` into sight, opened, at their first place."""
+        """Highlight these words; open the block `key` and scroll to its first match."""
         self._words, self._hit = words, key
         if key:
             self._document.set_open(key, True)
@@ -185,13 +192,13 @@ class ConversationView(ScrollView, can_focus=True):
             self.refresh()
 
     def holds(self, key: str) -> bool:
-        """Whether this block is loaded."""
+        """Return whether a block is loaded."""
         return any(block.key == key for block in self._document.blocks)
 
-    # Painting and laying out.
+    # Painting and layout.
 
     def _relay(self) -> None:
-        """Paint what is not painted yet, then lay everything out; here where it is little, else in a thread."""
+        """Paint missing blocks, then lay out all; in a thread if there is much to paint."""
         document = self._document
         if not self.is_mounted or document.options.width < BODY:
             return
@@ -205,7 +212,7 @@ class ConversationView(ScrollView, can_focus=True):
     async def _paint_beside(self, missing: list[BlockView], options: PaintOptions) -> None:
         self._document.keep(await asyncio.to_thread(paint_blocks, missing, options))
         if options is self._document.options:
-            # What came meanwhile is little more, or is painted beside again.
+            # Blocks that came during the painting are painted now, or in another thread if they are many.
             self._relay()
 
     def _apply(self) -> None:
@@ -230,14 +237,14 @@ class ConversationView(ScrollView, can_focus=True):
         self._look_around()
 
     def _same_place(self, before: LineIndex, after: LineIndex, top: int) -> int:
-        """The line that is to stand at the top: the target, else what stood there before."""
+        """Return the line for the top: the target, else the one shown before."""
         if self._target is not None and (line := after.line_of(self._target)) is not None:
             self._target = None
             return line
         return after.line_like(before, top)
 
     def _look_around(self) -> None:
-        """Ask for more where the reader comes near an end of what is loaded, and say where they are."""
+        """Request more turns near an edge of the loaded ones, and report the position."""
         if not self._is_applying and self._document.blocks:
             if self._has_older and self.scroll_offset.y < NEAR:
                 self.post_message(self.OlderWanted())
@@ -246,7 +253,7 @@ class ConversationView(ScrollView, can_focus=True):
         self.post_message(self.Moved())
 
     def _seek_hit(self) -> None:
-        """Bring the words that were found into sight, once their block is whole."""
+        """Scroll to the match once its block is loaded in full."""
         place = self._index.places.get(self._hit)
         if place is None:
             return
@@ -306,7 +313,7 @@ class ConversationView(ScrollView, can_focus=True):
             self._move_cursor(self._index.blocks[-1 if last else 0].key)
 
     def action_step(self, by: int) -> None:
-        """The next block; one that is taller than the screen is read line by line first."""
+        """Move to the next block; scroll first if the current one is taller than the view."""
         here = self.cursor
         if here is None:
             return
@@ -327,7 +334,7 @@ class ConversationView(ScrollView, can_focus=True):
         self._reveal(by)
 
     def _reveal(self, by: int) -> None:
-        """Scroll as little as brings the cursor's block into sight."""
+        """Scroll as little as brings the cursor's block into view."""
         span = self._index.span(self._cursor)
         assert span is not None
         height = max(1, self.size.height)
@@ -350,7 +357,7 @@ class ConversationView(ScrollView, can_focus=True):
             self.post_message(self.Moved())
 
     def turn_beside(self, by: int) -> bool:
-        """Go to the beginning of the turn before or after; False where none is loaded there."""
+        """Move to the start of the previous or next turn; return False if it is not loaded."""
         here = self.cursor
         found = self._index.turn_beside(here.key if here is not None else "", by)
         if found is None:
@@ -374,7 +381,7 @@ class ConversationView(ScrollView, can_focus=True):
         if block.folds:
             self._document.set_open(block.key, not is_open)
             if self.follows and not is_open:
-                # The reader opened it to read from here, not to be taken to its end.
+                # Stop following, so that the view stays at the opened block.
                 self.follows = False
             self._relay()
 
@@ -421,10 +428,10 @@ class ConversationView(ScrollView, can_focus=True):
             strip = restyle_span(strip, start, end, style)
         return strip
 
-    # Selecting.
+    # Selection.
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """What is selected, as it stands there, without the indentation of blocks."""
+        """Return the selected text without the indentation of blocks."""
         return self._index.picked(selection, self._base), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:

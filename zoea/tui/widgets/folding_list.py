@@ -1,7 +1,6 @@
-"""Items of a head and a text below it, each folded or whole: messages of a request, tools with their schemas.
+"""List of foldable items: messages of a request, tools with their schemas.
 
-Texts are broken into lines when they are unfolded, large ones in a thread, so a
-megabyte that nobody looks at costs nothing.
+A text is wrapped when it is unfolded, a large one in a thread, so that a folded megabyte costs nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +19,19 @@ from zoea.tui.widgets.line_list import LineList
 
 INDENT = 2
 _ON_THE_LOOP = 40_000
-"""Characters that are broken into lines at once; more go to a thread."""
+"""Texts of up to this many characters are wrapped on the event loop, longer ones in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldingItem:
-    """`head` and `right` are its first line; `body` are texts in their roles; `brief` lines of it are shown folded."""
+    """Define one item.
+
+    Args:
+        head: First line, left.
+        right: First line, right.
+        body: Texts below it, each in its role.
+        brief: Lines of the body that are shown while it is folded.
+    """
 
     head: Sequence[Piece]
     right: Sequence[Piece] = ()
@@ -42,7 +48,7 @@ class _Row:
 
 
 class FoldingList(LineList):
-    """Enter folds and unfolds the item under the cursor."""
+    """Show items; enter folds or unfolds the one under the cursor."""
 
     def __init__(self, symbols: Symbols, *, id: str | None = None, classes: str | None = None, empty: str = "") -> None:
         super().__init__(self._draw, id=id, classes=classes, empty=empty)
@@ -135,7 +141,7 @@ def _rows(items: Sequence[FoldingItem], shown: Sequence[bool], width: int) -> li
         for text, role in item.body:
             if left is not None and left <= 0:
                 break
-            # Folded, only the beginning is looked at, however long the text is.
+            # A folded item wraps only the beginning of its text.
             seen = text if left is None else text[: width * (left + 2)]
             lines = list(islice(wrap_words(strip(seen), width - INDENT), left))
             rows += [_Row(at, line, role) for line in lines]

@@ -1,4 +1,4 @@
-"""One value out of few, on one line: left and right change it. Labels are text, never markup."""
+"""One value out of few, on one line: left and right change it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zoea.tui.theme.role_styles import styles_of
 
 
 class InlineChoice(Widget, can_focus=True):
-    """`‹ label ›`; a click or space takes the next one.
+    """Show `‹ label ›`; a click or space selects the next option.
 
     Args:
         options: (value, label) pairs, at least one.
@@ -31,7 +31,7 @@ class InlineChoice(Widget, can_focus=True):
     ]
 
     class Changed(Message):
-        """Another value is chosen."""
+        """Sent when another value was selected."""
 
         def __init__(self, choice: InlineChoice) -> None:
             super().__init__()
@@ -47,14 +47,14 @@ class InlineChoice(Widget, can_focus=True):
         return self._options[self._at][0]
 
     def offer(self, options: Sequence[tuple[str, str]]) -> None:
-        """Other values; the chosen one stays where it is among them."""
+        """Replace the options; keep the value if it is among them."""
         kept = self.value
         self._options = list(options)
         self._at = next((at for at, (value, _) in enumerate(self._options) if value == kept), 0)
         self.refresh()
 
     def choose(self, value: str) -> None:
-        """Take a value, where it is among the options."""
+        """Select a value if it is among the options."""
         at = next((at for at, (known, _) in enumerate(self._options) if known == value), self._at)
         if at != self._at:
             self._at = at

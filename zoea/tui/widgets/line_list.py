@@ -1,7 +1,6 @@
-"""Lines without end: each is asked for when it comes into sight, drawn from pieces, and may be selected.
+"""Line API list: lines are requested when they come into view.
 
-For lists of requests, hits, events and tools, and for long texts broken into lines.
-Whoever owns the list says how many lines there are and what each shows.
+Used for requests, hits, events, tools and long texts. The owner says how many lines there are and draws each.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from zoea.tui.widgets import strip_overlay
 from zoea.tui.widgets.strip_overlay import clip_strip
 
 LineOf = Callable[[int, int], Sequence[Piece]]
-"""Gives the pieces of a line by its place and the cells it has; roles are the theme's, and `hit` for what was found."""
+"""Returns the pieces of a line by its place and width in cells; the role `hit` highlights a match."""
 
 _UNDERLINE = Style(underline=True)
 
 
 class LineList(ScrollView, can_focus=True, inherit_bindings=False):
-    """A cursor over lines, or just lines.
+    """Show lines, with or without a cursor; text can be selected.
 
     Args:
-        line_of: What a line shows.
-        has_cursor: False for a text that is only read: keys scroll it.
-        empty: What is said where there is no line.
+        line_of: Returns the pieces of a line.
+        has_cursor: False for a text that is only read; keys scroll it.
+        empty: Text that is shown when there are no lines.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,7 +51,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     ]
 
     class Moved(Message):
-        """The cursor stands on another line."""
+        """Sent when the cursor is on another line."""
 
         def __init__(self, sender: LineList, place: int) -> None:
             super().__init__()
@@ -64,7 +63,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             return self.lines
 
     class Chosen(Message):
-        """Enter was pressed on a line, or it was clicked twice."""
+        """Sent on enter or on a double click."""
 
         def __init__(self, sender: LineList, place: int) -> None:
             super().__init__()
@@ -76,7 +75,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             return self.lines
 
     class Resized(Message):
-        """Lines have another width now: whoever wrapped a text wraps it anew."""
+        """Sent when the width changed, so that texts can be wrapped again."""
 
         def __init__(self, sender: LineList, width: int) -> None:
             super().__init__()
@@ -105,12 +104,12 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self.place = 0
 
     def caption(self, title: str, foot: str = "") -> None:
-        """What stands in the border; never markup."""
+        """Set title and subtitle of the border; never markup."""
         self.border_title = Content(strip(title)) if title else None
         self.border_subtitle = Content(strip(foot)) if foot else None
 
     def show(self, count: int, *, place: int | None = None, empty: str | None = None) -> None:
-        """There are this many lines now, and any of them may be another; the cursor stays, or goes to `place`."""
+        """Set the number of lines and redraw all; the cursor stays, or goes to `place`."""
         self.count = count
         if empty is not None:
             self._empty = empty
@@ -119,7 +118,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def append(self, count: int) -> None:
-        """Lines came at the end; those before are as they were. A cursor on the last line stays on the last."""
+        """Add lines at the end; a cursor on the last line stays on the last."""
         was_last = self.place >= self.count - 1
         self.count = count
         self.virtual_size = Size(0, count)
@@ -129,12 +128,12 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def is_at_end(self) -> bool:
-        """True where the newest line is in sight, or the cursor stands on it."""
+        """Return whether the last line is visible, or has the cursor."""
         return self.place >= self.count - 1 if self._has_cursor else self.scroll_offset.y >= self.max_scroll_y
 
     @property
     def width(self) -> int:
-        """Cells of a line; 0 before the first layout."""
+        """Return the cells of a line; 0 before the first layout."""
         return self.scrollable_content_region.width
 
     @property
@@ -146,7 +145,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self.scroll_to(y=max(0, self.count - self.scrollable_content_region.height), animate=False, force=True)
 
     def move_to(self, place: int, *, follow: bool = True) -> None:
-        """Put the cursor on a line, and bring it into sight."""
+        """Put the cursor on a line and scroll to it."""
         place = max(0, min(self.count - 1, place))
         old, self.place = self.place, place
         if self._has_cursor:
@@ -197,18 +196,18 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def restyle(self) -> None:
-        """The theme changed."""
+        """Redraw in the current theme."""
         self.refresh()
 
     # Drawing.
 
     def text_of(self, place: int) -> str:
-        """A line as it reads."""
+        """Return a line as text."""
         return "".join(strip(text).replace("\n", " ") for text, _ in self._line_of(place, max(1, self.width)))
 
     @property
     def plain(self) -> str:
-        """All lines as they read, for tests and screen readers; at most as many as may be copied."""
+        """Return all lines as text, at most as many as can be copied."""
         if not self.count:
             return self._empty
         return "\n".join(self.text_of(place) for place in range(min(self.count, strip_overlay.COPY_LINES)))
@@ -235,7 +234,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         line = strip_overlay.highlight_selection(self, Strip(segments), place)
         return clip_strip(line, width).adjust_cell_length(width, under).apply_offsets(0, place)
 
-    # Selecting.
+    # Selection.
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return strip_overlay.read_selection(selection, self.count, self.text_of)

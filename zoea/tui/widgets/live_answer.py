@@ -1,7 +1,6 @@
-"""The answer that is being written, as one Markdown widget fed piece by piece; the only one in the cockpit.
+"""The answer that is being streamed, in the only Markdown widget of the cockpit.
 
-What the model thinks before it is shown apart: quiet, its newest lines while there
-is no answer yet, folded to one line from then on.
+Reasoning is shown above it: its newest lines before the answer begins, one line from then on.
 """
 
 from __future__ import annotations
@@ -22,12 +21,17 @@ from zoea.tui.widgets.clickable_text import TextBlock
 
 
 def find_continuation(seen: str, tail: str) -> str | None:
-    """What `tail` adds to `seen`, both ends of one growing text; None where it goes on from something else."""
+    """Return the text that `tail` adds to `seen`; None if it continues another text.
+
+    Args:
+        seen: End of a growing text.
+        tail: A later end of it, which may overlap `seen`.
+    """
     if not seen or tail.startswith(seen):
         return tail[len(seen) :]
     for dropped in range(1, len(seen)):
         if tail.startswith(seen[dropped:]):
-            # A shared letter or two is chance: a window slides by less than its length.
+            # An overlap of a few characters is chance; a window slides by less than its length.
             return tail[len(seen) - dropped :] if len(seen) - dropped >= min(40, len(seen) // 2) else None
     return None
 
@@ -38,7 +42,7 @@ _THOUGHT_CHARS = 1000
 
 
 class LiveAnswer(VerticalScroll, can_focus=False):
-    """Hidden until something is said; follows its own end."""
+    """Show the streamed answer and scroll with it; hidden while there is none."""
 
     DEFAULT_CSS = """
     LiveAnswer { height: auto; scrollbar-size-vertical: 0; }
@@ -47,7 +51,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     """
 
     class Grown(Message):
-        """It takes up more room, or none."""
+        """Sent when the height changed."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -71,16 +75,16 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
     @property
     def text(self) -> str:
-        """The end of what is said."""
+        """Return the end of the answer."""
         return self._seen
 
     @property
     def is_live(self) -> bool:
-        """Whether anything is being thought or said."""
+        """Return whether there is any answer or reasoning."""
         return bool(self._seen or self._thought)
 
     def think(self, tail: str) -> None:
-        """The newest end of the reasoning."""
+        """Show the newest end of the reasoning."""
         if tail != self._thought:
             self._thought = tail
             self._draw_thought()
@@ -99,7 +103,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         self.call_after_refresh(self.post_message, self.Grown())
 
     def say(self, tail: str) -> None:
-        """The newest end of the text, up to a few thousand characters; what is new is appended."""
+        """Show the newest end of the answer; append only the new part."""
         tail = strip(tail)
         if tail == self._seen:
             return
@@ -116,7 +120,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
             self._draw_thought()
 
     def clear(self) -> None:
-        """It was stored, or came to nothing."""
+        """Hide the answer because it was stored or dropped."""
         if self.is_live:
             self._seen, self._shown, self._fresh, self._restart = "", 0, [], True
             self._thought = ""
@@ -152,7 +156,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
 
 def build_thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[Piece]]:
-    """What is thought: its newest lines, or one line that says so."""
+    """Build the newest lines of the reasoning, or one line while it is folded."""
     if is_folded:
         return [[("thought", "reasoning"), ("  and answers", "quiet")]]
     head: list[Piece] = [("thinking…", "reasoning")]

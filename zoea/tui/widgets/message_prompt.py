@@ -1,4 +1,4 @@
-"""Where a person writes: several lines, history, drafts, delivery mode, and who will hear it before it is sent."""
+"""Input for messages: several lines, history, drafts, delivery mode, recipients."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from zoea.tui import number_format
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.widgets.clickable_text import key_hints
 
-# What is marked is kept beside the text and put back when it is sent. Pure.
-
 FOLD_OVER = 4_000
-"""Characters from which on a text is folded."""
+"""Longer pasted texts are replaced by a mark."""
 
 
 class FoldedTexts:
-    """The folded texts of one input. A mark that a person edits is plain text from then on."""
+    """Keep long texts that are shown as a short mark in the input.
+
+    A mark that a person edits becomes plain text.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, str] = {}
 
     def fold(self, text: str) -> str:
-        """The text itself where it is short, else its mark."""
+        """Return a short text unchanged, else its mark."""
         if len(text) <= FOLD_OVER:
             return text
         for mark, kept in self._kept.items():
@@ -45,7 +46,7 @@ class FoldedTexts:
         return mark
 
     def unfold(self, text: str) -> str:
-        """The text with every mark in it replaced by what it stands for."""
+        """Return the text with every mark replaced by its full text."""
         for mark, kept in self._kept.items():
             if mark in text:
                 text = text.replace(mark, kept)
@@ -57,10 +58,13 @@ MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
 
 @dataclass(frozen=True, slots=True)
 class MessageTarget:
-    """Who is spoken to. `key` keeps drafts apart; `names` are empty for everybody.
+    """Describe the recipients of a message.
 
-    `note` says what will happen besides: who is started, who is skipped, what a round may cost.
-    `relaunches` where a stopped mysis is relaunched before the text is sent.
+    Args:
+        key: Identifies the draft.
+        names: Recipients; empty for all.
+        note: Shown below the input: who is started or skipped, and the cost of a round.
+        relaunches: Whether a stopped mysis is relaunched before the message is sent.
     """
 
     key: str
@@ -73,7 +77,7 @@ class MessageTarget:
 
 
 class _PromptText(TextArea):
-    """The text itself; hands enter, tab and the edges of the history to the prompt around it."""
+    """Text area that passes enter, tab and history keys to the prompt."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "send", priority=True),
@@ -83,16 +87,16 @@ class _PromptText(TextArea):
     ]
 
     class Sent(Message):
-        """Enter was pressed."""
+        """Sent on enter."""
 
     class ModeWanted(Message):
-        """Tab was pressed."""
+        """Sent on tab."""
 
     class EditorWanted(Message):
-        """The person wants their own editor."""
+        """Sent when the text is to be edited in an external editor."""
 
     class HistoryWanted(Message):
-        """Up on the first line, or down on the last."""
+        """Sent on up in the first line and on down in the last."""
 
         def __init__(self, by: int) -> None:
             super().__init__()
@@ -113,7 +117,7 @@ class _PromptText(TextArea):
         self.post_message(self.EditorWanted())
 
     async def _on_paste(self, event: events.Paste) -> None:
-        """What is pasted comes folded where it is large."""
+        """Fold a large pasted text."""
         event.prevent_default().stop()
         if not self.read_only and (done := self._replace_via_keyboard(self.folds.fold(event.text), *self.selection)):
             self.move_cursor(done.end_location)
@@ -131,16 +135,19 @@ class _PromptText(TextArea):
 
 
 class _HasDrafts(Protocol):
-    """An app that keeps drafts: the cockpit."""
+    """App that keeps drafts."""
 
     drafts: Drafts
 
 
 class MessagePrompt(Vertical):
-    """Hidden until `open`; a draft stays with its target, in the app, when the prompt or its screen is left."""
+    """Write a message; hidden until `open`.
+
+    Drafts are kept per target in the app, so that they survive the screen.
+    """
 
     class Submitted(Message):
-        """A text to send, to whom, and how it joins a running turn."""
+        """Sent on enter, with the target, the text and the delivery mode."""
 
         def __init__(self, target: MessageTarget, text: str, mode: DeliveryMode) -> None:
             super().__init__()
@@ -149,10 +156,10 @@ class MessagePrompt(Vertical):
             self.mode = mode
 
     class Closed(Message):
-        """The prompt was left; its draft is kept."""
+        """Sent when the prompt was closed; its draft is kept."""
 
     class EditorWanted(Message):
-        """The text should be edited outside."""
+        """Sent when the text is to be edited in an external editor."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -183,12 +190,12 @@ class MessagePrompt(Vertical):
 
     @property
     def text(self) -> str:
-        """What would be sent: with everything that stands folded in the input."""
+        """Return the text to send, with folded texts in full."""
         return self._folds.unfold(self._writing.text)
 
     @property
     def is_sending(self) -> bool:
-        """True from enter until the swarm has taken or refused the text."""
+        """Return whether a sent text waits for the swarm's answer."""
         return self._writing.read_only
 
     @property
@@ -200,12 +207,12 @@ class MessagePrompt(Vertical):
         return cast(_HasDrafts, self.app).drafts
 
     def remember(self, texts: Sequence[str]) -> None:
-        """What was sent before, oldest first; what was written since stays the newest."""
+        """Add earlier messages to the history, oldest first."""
         self._drafts.remember(texts)
         self._place = len(self._drafts.history)
 
     def open(self, target: MessageTarget) -> None:
-        """Show the prompt for a target, with its draft, and take the focus."""
+        """Show the prompt with the draft of this target, and focus it."""
         self._keep_draft()
         self.target = target
         self.mode = DeliveryMode.QUEUE
@@ -216,7 +223,7 @@ class MessagePrompt(Vertical):
         self._writing.focus()
 
     def close(self) -> None:
-        """Hide it and keep the draft."""
+        """Hide the prompt and keep the draft."""
         if not self.is_open:
             return
         self._keep_draft()
@@ -224,7 +231,7 @@ class MessagePrompt(Vertical):
         self.post_message(self.Closed())
 
     def clear_into_history(self) -> bool:
-        """Empty a text that is not empty, keeping it in the history. True where there was something."""
+        """Move the text into the history; return False if there was none."""
         if not self.text.strip():
             return False
         self._note_sent(self.text)
@@ -233,12 +240,12 @@ class MessagePrompt(Vertical):
         return True
 
     def put(self, text: str) -> None:
-        """Replace the text, as an outside editor does."""
+        """Replace the text, as an external editor does."""
         self._set(text)
         self._writing.focus()
 
     def sent(self) -> None:
-        """The text was taken: empty the prompt, remember it, and close."""
+        """Clear and close the prompt after the swarm took the text."""
         self._writing.read_only = False
         self._note_sent(self.text)
         if self.target is not None:
@@ -247,19 +254,19 @@ class MessagePrompt(Vertical):
         self.close()
 
     def refused(self, why: str) -> None:
-        """The swarm did not take it: the text stays, and the reason stands under it."""
+        """Keep the text and show why the swarm refused it."""
         self._writing.read_only = False
         self._note(why)
 
     def taken_elsewhere(self) -> None:
-        """Its screen is on top again: the same draft may have been changed, or sent, on another."""
+        """Load the draft again, which another screen may have changed or sent."""
         if self.is_open and self.target is not None and not self.is_sending:
             kept = self._drafts.of(self.target.key)
             if kept.strip() != self.text.strip():
                 self._set(kept)
 
     def retarget(self, target: MessageTarget) -> None:
-        """The same words for who is there now: what stands in the note changed."""
+        """Update the note for the same target."""
         if self.target is not None and target.key == self.target.key:
             self.target = target
             self._describe()
@@ -273,7 +280,7 @@ class MessagePrompt(Vertical):
             self._drafts.keep(self.target.key, self.text)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Kept as it is written: a screen may go at any moment, and its inputs with it."""
+        """Keep the draft on every change, because the screen may close at any time."""
         event.stop()
         self._keep_draft()
 

@@ -1,7 +1,7 @@
-"""The mysis under the cursor: the end of its conversation, and what its newest request held.
+"""Detail of the mysis under the cursor: end of its conversation, newest request.
 
-Where there is room for one line only, that line says what the row does not. What is
-stored is read in a thread, shortly after the cursor rests and at most twice a second.
+With room for one line only, that line shows what the row does not. The store is read in a thread, shortly after the
+cursor rests and at most twice a second.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ MEMORIES = 24
 
 
 class MysisDetail(Horizontal):
-    """Set `show` whenever the cursor moves or the mysis changes.
+    """Show one mysis; call `show` when the cursor moves or the mysis changes.
 
     Args:
-        database: Where to read; None while nothing is open.
-        now: The time, in µs.
-        glyphs: The theme's, by name.
+        database: Returns the file to read; None while no swarm is open.
+        now: Returns the time in µs.
+        glyphs: Returns the theme's glyphs by name.
     """
 
     class Failed(Message):
-        """The store said no."""
+        """Sent when the store could not be read."""
 
         def __init__(self, error: StoreError) -> None:
             super().__init__()
@@ -76,7 +76,7 @@ class MysisDetail(Horizontal):
         self._now = now
         self._glyphs = glyphs
         self._view: MysisView | None = None
-        self._nobody: list[list[Piece]] = []
+        self._placeholder: list[list[Piece]] = []
         self._blocks: tuple[ConversationBlock, ...] = ()
         self._seen: RequestSummary | None = None
         self._read: tuple[int, int] = (0, -1)
@@ -92,10 +92,10 @@ class MysisDetail(Horizontal):
         yield self._recent
         yield self._request
 
-    def show(self, view: MysisView | None, nobody: list[list[Piece]]) -> None:
-        """This mysis, or where there is none, why."""
+    def show(self, view: MysisView | None, placeholder: list[list[Piece]]) -> None:
+        """Show this mysis; without one, show the given lines."""
         moved = view is None or self._view is None or view.id != self._view.id
-        self._view, self._nobody = view, nobody
+        self._view, self._placeholder = view, placeholder
         if moved:
             self._blocks, self._seen = (), None
         if view is not None and self._read != (view.id, view.version):
@@ -103,7 +103,7 @@ class MysisDetail(Horizontal):
         self._draw()
 
     def restyle(self) -> None:
-        """The theme changed."""
+        """Redraw in the current theme."""
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -151,13 +151,13 @@ class MysisDetail(Horizontal):
         view = self._view
         if view is None:
             self._put_titles(Content(""), Content(""))
-            # Where there is one line only, it says all of it, as far as there is room.
-            in_one = [piece for line in self._nobody for piece in (*line, ("  ", ""))]
+
+            in_one = [piece for line in self._placeholder for piece in (*line, ("  ", ""))]
             self._line.put(cut_pieces(in_one, self._line.size.width))
-            self._recent.put(self._nobody)
+            self._recent.put(self._placeholder)
             self._request.put(())
             return
-        # Reading a conversation needs what the first paint does not wait for.
+        # Imported here because the first paint must not wait for it.
         from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
         from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
 
@@ -183,7 +183,7 @@ class MysisDetail(Horizontal):
         self._request.put(build_usage_lines(self._seen, view, self._request.content_size.height))
 
     def _put_titles(self, title: Content, subtitle: Content) -> None:
-        """On the frame, which Textual draws anew whenever one is set, also to what it was."""
+        """Set the border titles if they changed, because Textual redraws on every assignment."""
         titles = (title, title.spans, subtitle)
         if titles != self._titles:
             self._titles = titles
@@ -191,14 +191,14 @@ class MysisDetail(Horizontal):
 
 
 def format_state(view: MysisView, now: int) -> str:
-    """Its state, where in its conversation it is, and how old its text is."""
+    """Return state, turn and request, and the age of the text."""
     where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
     since = format_text_age(view, now)
     return f"{view.state}{where}{f' · text {since} old' if since else ''}"
 
 
 def build_call_pieces(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
-    """The call that it makes, or made last, and for how long or when; nothing where it said something since."""
+    """Build the current or last call and its time; empty if text came after it."""
     if view.state is not MysisState.RUNNING or not view.text.startswith(CALL_SIGN):
         return [], []
     since = max(0, now - view.text_at)
@@ -211,7 +211,7 @@ def build_call_pieces(view: MysisView, now: int) -> tuple[list[Piece], list[Piec
 
 
 def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
-    """The one line: what it does or what went wrong, and on the right what its turn has used, or it in all."""
+    """Build the one-line detail: activity or error left, usage right."""
     right: list[Piece] = [(f"  {number_format.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
     if budget := build_turn_budget(view):
         right = [("  ", ""), *budget]

@@ -1,4 +1,4 @@
-"""A list of lines to choose from: headings, a cursor, the mouse. Lines are pieces, never markup."""
+"""List of lines to choose from, with headings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zoea.tui.widgets.strip_overlay import clip_strip
 
 @dataclass(frozen=True, slots=True)
 class PickItem:
-    """One line. Without an id it is a heading or a gap, which the cursor passes over."""
+    """Define one line; without an id it is a heading or a gap, which the cursor skips."""
 
     pieces: tuple[Piece, ...] = ()
     id: str = ""
@@ -32,7 +32,7 @@ class PickItem:
 
 
 class PickList(ScrollView, can_focus=True):
-    """Shows choices; the one under the cursor is told whenever it changes, and chosen by enter or a click."""
+    """Show items; enter or a double click chooses one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", show=False),
@@ -45,7 +45,7 @@ class PickList(ScrollView, can_focus=True):
     ]
 
     class Highlighted(Message):
-        """The cursor stands on another choice."""
+        """Sent when the cursor is on another item."""
 
         def __init__(self, picker: PickList, id: str) -> None:
             super().__init__()
@@ -57,7 +57,7 @@ class PickList(ScrollView, can_focus=True):
             return self.picker
 
     class Chosen(Highlighted):
-        """Enter was pressed on a choice, or it was clicked twice."""
+        """Sent on enter or on a double click."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -66,7 +66,7 @@ class PickList(ScrollView, can_focus=True):
         self._cursor = 0
 
     def put(self, choices: Sequence[PickItem], *, on: str = "") -> None:
-        """Show these; the cursor stays on its id, or goes to `on`, or to the first."""
+        """Show these items; the cursor stays on its id, or goes to `on`."""
         if list(choices) == list(self._choices) and not on:
             return
         wanted = on or self.chosen
@@ -83,18 +83,18 @@ class PickList(ScrollView, can_focus=True):
 
     @property
     def chosen(self) -> str:
-        """The id under the cursor; empty where there is nothing to choose."""
+        """Return the id under the cursor; empty if there is no item."""
         return self._choices[self._places[self._cursor]].id if self._places else ""
 
     @property
     def chosen_text(self) -> str:
-        """The last words of the line under the cursor: what it says of itself."""
+        """Return the last piece of the line under the cursor."""
         choice = self._choices[self._places[self._cursor]] if self._places else PickItem()
         return choice.pieces[-1][0].strip() if choice.pieces else ""
 
     @property
     def is_cut(self) -> bool:
-        """Whether the line under the cursor is wider than its place."""
+        """Return whether the line under the cursor is too wide for the list."""
         if not self._places:
             return False
         choice = self._choices[self._places[self._cursor]]
@@ -107,13 +107,13 @@ class PickList(ScrollView, can_focus=True):
 
     @property
     def plain(self) -> str:
-        """What stands there, for tests and screen readers."""
+        """Return all lines as text, for tests and screen readers."""
         return "\n".join(
             "".join(text for text, _ in (*choice.pieces, *choice.right)).rstrip() for choice in self._choices
         )
 
     def select(self, id: str) -> None:
-        """Put the cursor on a choice, where it is shown."""
+        """Put the cursor on an item if it is shown."""
         if id in self.ids:
             self._move_to(self.ids.index(id))
 
@@ -146,7 +146,7 @@ class PickList(ScrollView, can_focus=True):
         if not self._places or not self.is_mounted:
             return
         place = self._places[self._cursor]
-        # The heading above the first choice of a group comes into sight with it.
+        # Show the heading above the first item of a group too.
         top = place - 1 if place and not self._choices[place - 1].id else place
         if self._cursor == 0:
             top = 0

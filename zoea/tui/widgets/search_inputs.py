@@ -1,4 +1,4 @@
-"""The line where words to find are typed, and how many places hold them."""
+"""One-line inputs: find words in a conversation, filter a list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class _Words(Input):
 
 
 class FindBar(Horizontal):
-    """Hidden until `open`. Says `Wanted` 80 ms after the last key."""
+    """Show an input and a match count; hidden until `open`.
+
+    Sends `Wanted` 80 ms after the last key.
+    """
 
     DEFAULT_CSS = """
     FindBar { height: 1; }
@@ -36,21 +39,21 @@ class FindBar(Horizontal):
     """
 
     class Wanted(Message):
-        """Find these words."""
+        """Sent when these words are to be found."""
 
         def __init__(self, words: str) -> None:
             super().__init__()
             self.words = words
 
     class Chosen(Message):
-        """Enter: go to what was found."""
+        """Sent on enter, to go to the match."""
 
         def __init__(self, words: str) -> None:
             super().__init__()
             self.words = words
 
     class Other(Message):
-        """The next place, or the one before, while words are typed."""
+        """Sent to go to the next or previous match while typing."""
 
         def __init__(self, by: int) -> None:
             super().__init__()
@@ -76,7 +79,7 @@ class FindBar(Horizontal):
 
     @property
     def count(self) -> str:
-        """What it says about the places."""
+        """Return the text beside the input."""
         return str(self.query_one("#find-count", Static).content)
 
     def open(self) -> None:
@@ -91,7 +94,7 @@ class FindBar(Horizontal):
         self.display = False
 
     def tell(self, text: str) -> None:
-        """Show `3 of 12`, or what went wrong."""
+        """Show a text beside the input: `3 of 12`, or an error."""
         self.query_one("#find-count", Static).update(Content(text))
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -105,7 +108,7 @@ class FindBar(Horizontal):
         self.post_message(self.Chosen(event.value))
 
     def _want(self) -> None:
-        if self._timer is not None:  # else enter came first, and asked for more
+        if self._timer is not None:  # None if enter was pressed before the timer fired
             self._timer = None
             self.post_message(self.Wanted(self.words))
 
@@ -116,7 +119,10 @@ class FindBar(Horizontal):
 
 
 class FilterLine(Horizontal):
-    """Tells each change at once; enter leaves the line and keeps the filter, escape takes it away."""
+    """Show an input for a filter; hidden while empty and unfocused.
+
+    Enter leaves the input and keeps the filter; escape clears it.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "clear", "no filter", show=False),
@@ -124,14 +130,14 @@ class FilterLine(Horizontal):
     ]
 
     class Changed(Message):
-        """The text is another."""
+        """Sent on every change of the text."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Closed(Message):
-        """The line was left."""
+        """Sent when the input was left."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -1,4 +1,4 @@
-"""The first and the last line of every screen: who needs you, what it costs, and what the keys do here."""
+"""Header and footer lines: status pieces, and the keys of the current place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KEY_NAMES = {
 
 
 def key_name(key: str) -> str:
-    """A key as people write it: `ctrl+f` -> `^f`, `question_mark` -> `?`."""
+    """Return a key as people write it: `ctrl+f` -> `^f`, `question_mark` -> `?`."""
     first = key.split(",")[0]
     if first.startswith("ctrl+"):
         return f"^{KEY_NAMES.get(first[5:], first[5:])}"
@@ -42,13 +42,16 @@ def key_name(key: str) -> str:
 
 
 URGENT = ("asking", "errored")
-"""Roles of what is shown however little room there is."""
+"""Roles of pieces that are cut last."""
 CUT_LEAST = 10
-"""A piece of fewer cells than this is left out, not cut."""
+"""A piece that would be cut to fewer cells is left out."""
 
 
 class PieceLine(Widget):
-    """One line of pieces, left and right; what does not fit is cut from the middle, what is urgent last."""
+    """Show one line of pieces, left and right.
+
+    If there is little room the right side is shortened first, then the left one; urgent pieces are cut last.
+    """
 
     DEFAULT_CSS = "PieceLine { height: 1; }"
 
@@ -58,18 +61,18 @@ class PieceLine(Widget):
         self._right: Sequence[Piece] = ()
 
     def put(self, left: Sequence[Piece], right: Sequence[Piece] = ()) -> None:
-        """Show these pieces; draws only where something changed."""
+        """Show these pieces; redraw only if they changed."""
         if (left, right) != (self._left, self._right):
             self._left, self._right = left, right
             self.refresh()
 
     @property
     def text(self) -> str:
-        """What stands there, for tests and screen readers."""
+        """Return the line as text, for tests and screen readers."""
         return "".join(text for text, _ in (*self._left, *self._right))
 
     def on_resize(self) -> None:
-        # A screen below a box hears of no tick: what fits is looked at anew here.
+        # A screen below a dialog gets no tick, so the bars are refitted here.
         redraw = getattr(self.screen, "redraw_bars", None)
         if redraw is not None:
             redraw()
@@ -83,7 +86,7 @@ class PieceLine(Widget):
         urgent = max((at for at, (_, role) in enumerate(given, 1) if role in URGENT), default=0)
         needed = _cells(given[:urgent])
         while right and needed + _apart(right) > width:
-            del right[0]  # what it costs gives way to who needs the person
+            del right[0]  # costs make room for urgent pieces
         left = fit_pieces(given, width - _apart(right))
         pieces = [*left, (" " * max(0, width - _cells(left) - _cells(right)), ""), *right]
         segments = [Segment(text, plain + styles.of(role)) for text, role in pieces]
@@ -91,7 +94,7 @@ class PieceLine(Widget):
 
 
 def fit_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
-    """The pieces in `width` cells: the last ones are cut, then left out, and what is urgent after all others."""
+    """Return the pieces cut to `width` cells, the last ones first, urgent ones last."""
     kept = list(pieces)
     for is_urgent in (False, True):
         for at in reversed(range(len(kept))):
@@ -106,7 +109,7 @@ def fit_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def _apart(right: Sequence[Piece]) -> int:
-    """The cells that the right side takes, with a blank that keeps it apart from the left one."""
+    """Return the cells of the right side with a blank before it."""
     return _cells(right) + (bool(right) and not right[0][0].startswith(" "))
 
 
@@ -115,12 +118,15 @@ def _cells(pieces: Sequence[Piece]) -> int:
 
 
 def clean_line(text: str) -> str:
-    """A piece of a line without what a terminal would obey; its blanks stay as they are."""
+    """Remove control characters and line breaks; keep blanks."""
     return strip(text).replace("\n", " ").replace("\t", " ")
 
 
 class KeyFooter(PieceLine):
-    """The footer: the most useful keys of this place, disabled ones quiet. A click on one is that key."""
+    """Show the most useful keys of a place; a click on one presses it.
+
+    Keys of disabled actions are drawn in the role `quiet`.
+    """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -140,7 +146,12 @@ class KeyFooter(PieceLine):
         *,
         leads_back: bool = True,
     ) -> None:
-        """Show the actions that have a footer rank; `keys` are the keys in force, by action id."""
+        """Show the actions that have a footer rank.
+
+        Args:
+            keys: Keys in force, by action id.
+            badge: Text on the right.
+        """
         shown: list[_Key] = []
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
             if action.id == "app.back" and not leads_back:
@@ -156,11 +167,11 @@ class KeyFooter(PieceLine):
         self._show(shown, badge)
 
     def describe_typed(self, typed: Sequence[TypedKey], badge: str = "") -> None:
-        """Show the keys that an input lets through."""
+        """Show the keys that work while an input has the focus."""
         self._show([_Key(one.key, one.title, one.click) for one in typed], badge)
 
     def _show(self, shown: list[_Key], badge: str) -> None:
-        """Where it gets narrow spare ones go first, then the later ones; those a person must always find stay."""
+        """Show the keys that fit; drop spare ones first, then later ones, kept ones last."""
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         room = self.size.width - _apart(aside)
         while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
@@ -174,7 +185,7 @@ class KeyFooter(PieceLine):
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key in the footer."""
+    """Define one key of the footer."""
 
     key: str
     title: str

@@ -1,4 +1,4 @@
-"""Drawing over a finished strip: what is selected, what was found, where the cursor is. Pure."""
+"""Draw over finished strips: selection, matches, ellipsis. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 
 def restyle_span(strip: Strip, start: int, end: int, style: Style) -> Strip:
-    """The strip with its characters `start` to `end` drawn in `style` over their own; -1 is its end."""
+    """Return the strip with characters `start` to `end` in `style`; an end of -1 means all."""
     end = len(strip.text) if end < 0 else end
     if end <= start:
         return strip
@@ -36,7 +36,7 @@ def restyle_span(strip: Strip, start: int, end: int, style: Style) -> Strip:
 
 
 def clip_strip(strip: Strip, width: int) -> Strip:
-    """The strip, at most `width` cells; where words are cut off, an ellipsis stands for them."""
+    """Return the strip cut to `width` cells, with an ellipsis if text was cut."""
     if strip.cell_length <= width or cell_len(strip.text.rstrip()) <= width:
         return strip
     kept = strip.crop(0, max(0, width - 1))
@@ -45,12 +45,15 @@ def clip_strip(strip: Strip, width: int) -> Strip:
 
 
 def find_occurrences(text: str, words: str) -> Iterator[tuple[int, int]]:
-    """Where the words stand in the text, as `finding` finds them: small letters find any case."""
+    """Yield the spans of `words` in `text`.
+
+    Words in lower case match any case, as in `zoea.queries.find_in_conversation`.
+    """
     if not words:
         return
     if words == words.lower():
         lowered = text.lower()
-        # A few letters change their length; then only what stands exactly so is marked.
+        # Lowering changes the length of a few letters; the match is then exact.
         text = lowered if len(lowered) == len(text) else text
     at = text.find(words)
     while at >= 0:
@@ -62,7 +65,7 @@ COPY_LINES = 5_000
 
 
 def highlight_selection(widget: Widget, line: Strip, place: int) -> Strip:
-    """The line at this place with what is selected of it in the screen's colour of selections."""
+    """Return the line at `place` with its selected part in the selection colour."""
     selection = widget.text_selection
     span = selection.get_span(place) if selection is not None else None
     if span is None:
@@ -78,7 +81,7 @@ def highlight_selection(widget: Widget, line: Strip, place: int) -> Strip:
 
 
 def read_selection(selection: Selection, count: int, text_of: Callable[[int], str]) -> tuple[str, str] | None:
-    """What is selected among `count` lines, as Textual wants it; None where that is nothing."""
+    """Return the selected text of `count` lines for Textual; None if it is empty."""
     first = selection.start.y if selection.start is not None else 0
     last = min(count - 1, selection.end.y if selection.end is not None else count - 1)
     if last < first or not count:

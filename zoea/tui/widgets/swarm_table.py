@@ -1,7 +1,6 @@
-"""The swarm as lines: 10,000 rows scroll without a widget each, and only what changed is drawn again.
+"""Swarm table in the Line API: 10,000 rows scroll smoothly, changed rows are redrawn.
 
-A Line API view, because a list of widgets takes seconds at a thousand rows and a
-DataTable most of a core at a thousand updates a second.
+A list of widgets takes seconds to mount 1,000 rows; a DataTable uses most of a core at 1,000 updates a second.
 """
 
 from __future__ import annotations
@@ -28,28 +27,28 @@ _DRAWN_KEPT = 500
 
 
 class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows keep their order; `attention_first` puts those that need a person on top.
+    """Show one row per mysis, in order of creation or of urgency.
 
     Args:
-        row_of: Gives the line of a view: marks, sparkline, rate and time come from outside.
-        glyphs: The theme's, by name.
+        row_of: Returns the row of a view, with marks, sparkline, rate and time.
+        glyphs: The theme's glyphs by name.
     """
 
     class CursorMoved(Message):
-        """The cursor stands on another mysis, or on none."""
+        """Sent when the cursor is on another mysis, or on none."""
 
         def __init__(self, view: MysisView | None) -> None:
             super().__init__()
             self.view = view
 
     class Scrolled(Message):
-        """Other rows are in sight."""
+        """Sent when other rows are visible."""
 
     class Sized(Message):
-        """It has another size: what stands around it is measured anew."""
+        """Sent when the size changed."""
 
     class Chosen(Message):
-        """A row was double-clicked."""
+        """Sent on a double click."""
 
         def __init__(self, view: MysisView) -> None:
             super().__init__()
@@ -70,10 +69,10 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._longest = NAME_MIN
         self._drawn: dict[int, list[Piece]] = {}
 
-    # What others set and read.
+    # Content and state.
 
     def show(self, views: list[MysisView], changed: frozenset[int] | None = None) -> None:
-        """Show these rows; with `changed`, only the lines of those ids are drawn again."""
+        """Show these rows; with `changed`, redraw only the lines of those ids."""
         before, known = self._shown, self._all
         self._all = {view.id: view for view in views}
         come_or_gone = len(known) != len(self._all) or not (changed or set()) <= known.keys()
@@ -90,7 +89,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
                 self.refresh_line(place)
 
     def set_filter(self, text: str) -> None:
-        """Show only names, templates, states and texts that hold this, in any case."""
+        """Show only rows with this text in name, template, state, tags or text; ignores case."""
         self._filter = text.casefold()
         self._arrange()
         self._resize()
@@ -110,7 +109,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def tick(self) -> None:
-        """A second has passed: ages and waits of the visible lines, where they read differently now."""
+        """Redraw visible lines with ages and waits that changed."""
         first = self.scroll_offset.y
         for place in range(first, min(len(self._shown), first + self.size.height)):
             if self._pieces(place) != self._drawn.get(place):
@@ -118,7 +117,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def columns(self) -> RowColumns:
-        """The widths that its lines are drawn with."""
+        """Return the column widths in use."""
         return RowColumns.of(self.scrollable_content_region.width, self._longest)
 
     @property
@@ -127,7 +126,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def count(self) -> int:
-        """How many rows are shown."""
+        """Return the number of rows shown."""
         return len(self._shown)
 
     @property
@@ -136,7 +135,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def in_sight(self) -> set[int]:
-        """The ids of the rows that a person sees now."""
+        """Return the ids of the visible rows."""
         first = self.scroll_offset.y
         return set(self._shown[first : first + self.scrollable_content_region.height])
 
@@ -145,7 +144,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Scrolled())
 
     def select(self, mysis_id: int) -> None:
-        """Put the cursor on a mysis, where it is shown."""
+        """Put the cursor on a mysis if it is shown."""
         if mysis_id in self._places:
             self.move_to(self._places[mysis_id])
 
@@ -153,7 +152,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.move_to(self._cursor + by)
 
     def move_to(self, place: int) -> None:
-        """Put the cursor on a line and bring it into sight."""
+        """Put the cursor on a row and scroll to it."""
         if not self._shown:
             return
         place = min(len(self._shown) - 1, max(0, place))
@@ -227,7 +226,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def _pieces(self, place: int) -> list[Piece]:
-        """The line at a place, as it reads now."""
+        """Return the pieces of a row as of now."""
         return build_row(self._row_of(self._all[self._shown[place]]), self.columns, self._glyphs)
 
     # The mouse.

@@ -1,6 +1,6 @@
-"""A long text that scrolls: wrapped once per width, drawn line by line, never markup.
+"""Long text that scrolls: wrapped once per width, drawn line by line, never markup.
 
-A Static with a megabyte in it would be laid out anew for every repaint.
+A Static would lay out a megabyte of text for every repaint.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from zoea.tui.state.deferred_worker import Beside
 from zoea.tui.text_layout import wrap_characters, wrap_words
 
 _AT_ONCE = 20_000
-"""Characters that are wrapped on the loop; longer texts go to a thread."""
+"""Texts of up to this many characters are wrapped on the event loop, longer ones in a thread."""
 
 
 class TextLines(ScrollView, can_focus=True):
-    """Shows a text whole. Keys of a scroll view move it.
+    """Show a text in full; the keys of a scroll view scroll it.
 
     Args:
-        by_words: Break lines between words, as prose is read; else each character stays, as data is.
+        by_words: Break lines between words, for prose; else keep every character, for data.
     """
 
     def __init__(self, *, by_words: bool = False, id: str | None = None, classes: str | None = None) -> None:
@@ -44,7 +44,7 @@ class TextLines(ScrollView, can_focus=True):
 
     @property
     def plain(self) -> str:
-        """The text as it is shown, wrapped."""
+        """Return the wrapped text."""
         return "\n".join(self._lines)
 
     def on_resize(self, event: events.Resize) -> None:
