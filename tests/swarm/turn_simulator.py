@@ -361,7 +361,7 @@ class Run:
         return cls(rows, row, rules, turn, verdict, **more)  # type: ignore[arg-type]  # fields of Run by their names
 
     def begin(self) -> None:
-        self.give(t.Opened(self.rows.now))
+        self.give(self._fetch())
 
     @classmethod
     def restored(
@@ -487,10 +487,10 @@ class Run:
         together = [self.rows.calls[one].name for one in (*self.running, *call_ids)]
         assert len(together) == 1 or all(name in READ_ONLY for name in together), "only read-only calls overlap"
 
-    def _fetch(self) -> t.Answers:
+    def _fetch(self) -> t.Opened:
         before = self.row.frozen.before
         previous = self.rows.of_turn(self.rows.memories[before].turn_id) if before else ()
-        return t.Answers(self.rows.now, loop_guard.calls_of(previous)[-10:], loop_guard.texts_of(previous)[-10:])
+        return t.Opened(self.rows.now, loop_guard.calls_of(previous)[-10:], loop_guard.texts_of(previous)[-10:])
 
     def _plan(self, shrink: float) -> t.Input:
         frozen = self.row.frozen if shrink == 1.0 else self.row.frozen.tightened(shrink)

@@ -27,8 +27,9 @@ from zoea.swarm.resolved_template import MISSING_WINDOW, Agent, Character, freez
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.driver import OpenedTurn, TurnDriver
+from zoea.swarm.turn.driver import OpenedTurn, TurnDriver, first_rank, limits_of, prepare_requests
 from zoea.swarm.turn.machine import step as turn_step
+from zoea.swarm.turn.request_preparation import ReservedRequest
 from zoea.swarm.turn.turn_failures import broke_off, end_of, failure_of, nothing_to_do
 
 _log = logging.getLogger(__name__)
@@ -351,9 +352,13 @@ class MysisRunner:
             situation=situation,
         )
         lasting = replace(lf.lasting(self.life), encouragement=effect.nudge_level)
-        self._is_opening = True
-        opened = await services.write(
-            lambda conn: turn_ops.open_turn(
+        # With a steer or a hold the first request waits for the machine to hear of it.
+        limits = None
+        if not self._waiting_steers() and not services.hold.holds(self.mysis.id):
+            limits = limits_of(services, agent, 0)
+
+        def op(conn: WriterConnection) -> tuple[turn_ops.TurnOpened | None, ReservedRequest | None]:
+            opened = turn_ops.open_turn(
                 conn,
                 mysis_id=self.mysis.id,
                 session_id=self._session_id,
@@ -364,13 +369,27 @@ class MysisRunner:
                     turn_id, number, before, spend_ops.calibration(conn, agent.provider.name, agent.model)
                 ),
             )
-        )
+            if opened is None or limits is None:
+                return opened, None
+            requests = prepare_requests(services, agent, catalogue, opened.number, opened.frozen, opened.before)
+            begins = t.Opened(opened.opened_at, opened.before.calls, opened.before.texts)
+            return opened, requests.prepare(conn, limits, self._new_turn(agent, catalogue, opened, effect), begins)
+
+        self._is_opening = True
+        by_person = any(prompt.from_person for prompt in effect.prompts)
+        async with services.gate.place(first_rank(by_person, is_new=True)):
+            opened, first = await services.write(op)
         if opened is None:
             return nothing_to_do(Failure("Withdrawn", "withdrawn"))
         if opened.left:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
             self._inbox.put_nowait(_Told(lf.Left(left), None))
-        turn = t.Turn(
+        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
+        turn = self._new_turn(agent, catalogue, opened, effect)
+        return await self._drive(agent, session, catalogue, about, turn, ())
+
+    def _new_turn(self, agent: Agent, catalogue: Catalogue, opened: turn_ops.TurnOpened, effect: lf.OpenTurn) -> t.Turn:
+        return t.Turn(
             turn_id=opened.turn_id,
             rules=agent.turn_rules,
             rules_wait=agent.wait_rules,
@@ -380,10 +399,6 @@ class MysisRunner:
             read_only=turn_records.read_only_names(catalogue),
             tick_length=self._tick_length,
         )
-        turn, effects = turn_step(turn, t.Opened(opened.opened_at))
-        by_person = any(prompt.from_person for prompt in effect.prompts)
-        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
-        return await self._drive(agent, session, catalogue, about, turn, effects)
 
     async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:
         stored = await turn_records.open_turn(self._services.store, self.mysis.id)
@@ -418,16 +433,22 @@ class MysisRunner:
         effects: tuple[t.Effect, ...],
     ) -> t.End:
         self._live.turn_number = about.number
+        if steers := self._waiting_steers():
+            # Known to the turn before its first effect: they join the next request.
+            given = t.Steered(self._now(), steers)
+            turn, _ = turn_step(turn, given)
+            if about.first is not None:
+                about = replace(about, first=replace(about.first, turn=turn_step(about.first.turn, given)[0]))
         self._driver = TurnDriver(self._services, agent, session, catalogue, about, self)
-        waiting = (*self.life.pending, *self._arriving.values())
-        steers = tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.wakes(self.life, p))
-        if steers:
-            # Known to the turn before its first effect: they join the very next request.
-            turn, _ = turn_step(turn, t.Steered(self._now(), steers))
         if self._late_cancel is not None:
             self._driver.cancel(self._late_cancel)
             self._late_cancel = None
         return await self._driver.run(turn, effects)
+
+    def _waiting_steers(self) -> tuple[int, ...]:
+        """Deliveries that are to join the turn before its next request."""
+        waiting = (*self.life.pending, *self._arriving.values())
+        return tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.wakes(self.life, p))
 
     def steer(self, delivery: Delivery) -> None:
         """Let a message join the open turn before its next request, if there is one."""

@@ -13,14 +13,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, assert_never
 
-from zoea.context import FrozenTurn, Need, TurnRecord, TurnSoFar, encode, needs, plan_turn
-from zoea.context import NeedAnswer as NeedAnswer
+from zoea.context import FrozenTurn, needs
 from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome
 from zoea.model.errors import PlanError, ProviderError, ZoeaError
 from zoea.model.ports import ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
-from zoea.model.values import Memory, Mysis
+from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.live_view import LiveMysis
@@ -30,26 +29,26 @@ from zoea.swarm.rules import MINUTE, SECOND
 from zoea.swarm.services import Services
 from zoea.swarm.turn import fingerprint, prompt_budget
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.machine import find_call, slice_calls, step
+from zoea.swarm.turn.machine import find_call, is_last_result, slice_calls, step
 from zoea.swarm.turn.model_call import KeptBack, ModelCall
+from zoea.swarm.turn.request_preparation import RequestPreparation, ReservedRequest
 from zoea.swarm.turn.turn_failures import end_of, failure_of
 from zoea.swarm.turn.turn_gate import Rank
 from zoea.text.call_text import format_call
 
 _log = logging.getLogger(__name__)
 
-LARGE_PLAN_CHARS = 100_000  # planning more than this is for a thread: it would hold up the loop for over 5 ms
-LARGE_PLAN_MEMORIES = 500
 CANCEL_WITHIN_S = 2.0
 APPROVAL_US = 30 * MINUTE
-_MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedTurn:
-    """What a driver is given: the turn as it stands in the store.
+    """The turn that a driver carries out, as it is stored.
 
-    `before` is what the op that opened it read for its plans; None where the turn is resumed.
+    Attributes:
+        before: What the op that opened it read for its plans; None where the turn is resumed.
+        first: Its first request, where that op planned and reserved it.
     """
 
     turn_id: int
@@ -59,6 +58,59 @@ class OpenedTurn:
     used_tokens: int
     by_person: bool
     before: turn_records.Before | None = None
+    first: ReservedRequest | None = None
+
+
+def prepare_requests(
+    services: Services,
+    agent: Agent,
+    catalogue: Catalogue,
+    number: int,
+    frozen: FrozenTurn,
+    before: turn_records.Before | None,
+) -> RequestPreparation:
+    """Bind what all requests of a turn share. Without `before` the answers are read later."""
+    keeper = memory_ops.Keeper(
+        mysis_id=agent.mysis_id,
+        turn_number=number,
+        provider=agent.provider.name,
+        model=agent.model,
+        metered=agent.provider.metered,
+        volatile=agent.settings.loop.volatile,
+        approval_expiry=APPROVAL_US,
+        prompt_room=prompt_budget.for_prompts(frozen),
+    )
+    return RequestPreparation(
+        keeper=keeper,
+        frozen=frozen,
+        answers={} if before is None else before.answers,
+        catalogue=catalogue,
+        max_output_tokens=agent.max_output_tokens,
+        known_catalogues=services.known_catalogues,
+    )
+
+
+def limits_of(services: Services, agent: Agent, turn_used: int) -> spend_ops.Limits:
+    """The template's budgets for the turn and the mysis, the workspace's for the day."""
+    own, swarm = agent.settings.budget, services.settings.budget
+
+    def bound(scope: str, limit: int | None, enforcement: str) -> budgets.Bound:
+        return budgets.Bound(limit, enforcement, services.approvals.may_exceed(agent.mysis_id, scope))
+
+    return spend_ops.Limits(
+        turn=bound("turn", own.token_budget_per_task, own.enforcement),
+        turn_used=turn_used,
+        mysis=bound("mysis", own.mysis, own.enforcement),
+        swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
+        answer_within=APPROVAL_US,
+    )
+
+
+def first_rank(by_person: bool, *, is_new: bool) -> Rank:
+    """Return the rank in which a turn begins; prompts of a person that nothing has reacted to go first."""
+    if by_person:
+        return Rank.NEW_PROMPT if is_new else Rank.PERSON
+    return Rank.OTHER
 
 
 class Owner(Protocol):
@@ -103,7 +155,6 @@ class TurnDriver:
         self._cancelled = False
         self._broken: BaseException | None = None
         self._rank = Rank.PERSON if opened.by_person else Rank.OTHER
-        self._before: dict[Need, NeedAnswer] = {}
         self._plan: RequestPlan | None = None
         self._estimated = 0
         self._used = self._live.turn_tokens = opened.used_tokens
@@ -113,16 +164,8 @@ class TurnDriver:
         self._awaits_lift = False
         self._end: t.End | None = None
         self._turn: t.Turn
-        self._keeper = memory_ops.Keeper(
-            mysis_id=agent.mysis_id,
-            turn_number=opened.number,
-            provider=agent.provider.name,
-            model=agent.model,
-            metered=agent.provider.metered,
-            volatile=agent.settings.loop.volatile,
-            approval_expiry=APPROVAL_US,
-            prompt_room=prompt_budget.for_prompts(opened.frozen),
-        )
+        self._requests = prepare_requests(services, agent, catalogue, opened.number, opened.frozen, opened.before)
+        self._prepared_next: ReservedRequest | None = None
 
     # What others ask of it.
 
@@ -131,9 +174,7 @@ class TurnDriver:
         self._turn = turn
         watch = asyncio.create_task(self._watch())
         try:
-            is_new_prompt = self._opened.by_person and self._opened.before is not None
-            async with self._services.gate.place(Rank.NEW_PROMPT if is_new_prompt else self._rank):
-                await self._carry(deque(effects))
+            await self._begin(effects)
             while self._end is None:
                 given = await self._next()
                 async with self._services.gate.place(self._rank):
@@ -149,6 +190,19 @@ class TurnDriver:
             self._show(Activity.IDLE)
             # The two know each other: all that a turn held would otherwise wait for the collector of cycles.
             self._model = None
+
+    async def _begin(self, effects: tuple[t.Effect, ...]) -> None:
+        """Carry out the first effects of a restored turn, or begin a new one."""
+        before, first = self._opened.before, self._opened.first
+        if first is not None:
+            # The op that opened the turn was run in a place of the gate: what follows is the call.
+            self._turn = first.turn
+            await self._carry(deque(self._step(await self._heed(first))))
+            return
+        async with self._services.gate.place(first_rank(self._opened.by_person, is_new=before is not None)):
+            if before is not None:
+                effects = self._step(t.Opened(self._now(), before.calls, before.texts))
+            await self._carry(deque(effects))
 
     async def _leave_open(self, end: t.End) -> t.End:
         """A bug is the mysis's own error; its turn stands still in the store as after a crash, nothing reserved."""
@@ -199,7 +253,8 @@ class TurnDriver:
         partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
         if partial is None and self._model is not None and self._turn.phase is t.Phase.CALLING:
             partial = self._model.partial()
-        unsent = self._model is not None and self._model.is_unsent
+        # Without a model call the request was reserved and never left.
+        unsent = self._model is None or self._model.is_unsent
         return t.Cancelled(self._now(), outcome, partial, finished, unsent=unsent)
 
     def _step(self, given: t.Input) -> tuple[t.Effect, ...]:
@@ -220,9 +275,12 @@ class TurnDriver:
             if self._cancel is not None and not self._cancelled and not isinstance(effect, t.Store | t.End):
                 return
             given = await self._carry_out(effect)
-            if given is None:
-                continue
-            effects.extend(self._step(given))
+            prepared, self._prepared_next = self._prepared_next, None
+            if prepared is not None:
+                self._turn = prepared.turn
+                given = await self._heed(prepared)
+            if given is not None:
+                effects.extend(self._step(given))
 
     async def _carry_out(self, effect: t.Effect) -> t.Input | None:
         match effect:
@@ -256,88 +314,54 @@ class TurnDriver:
     # Planning and budgets.
 
     async def _fetch(self) -> t.Input:
-        found = self._opened.before
-        if found is None:
-            wanted = needs(self._opened.frozen)
-            found = await turn_records.before_turn(self._services.store, self._agent.mysis_id, wanted)
-        self._before = found.answers
-        return t.Answers(self._now(), found.calls, found.texts)
+        wanted = needs(self._opened.frozen)
+        found = await turn_records.before_turn(self._services.store, self._agent.mysis_id, wanted)
+        self._requests = replace(self._requests, answers=found.answers)
+        return t.Opened(self._now(), found.calls, found.texts)
 
     async def _make_plan(self, shrink: float) -> t.Input:
-        frozen = self._opened.frozen if shrink == 1.0 else self._opened.frozen.tightened(shrink)
-        record = TurnRecord(self._turn.memories, self._turn.notes)
-        answers: dict[Need, NeedAnswer] = {**self._before, TurnSoFar(self._opened.turn_id): record}
         try:
-            if self._is_large(self._turn.memories):
-                plan = await asyncio.to_thread(plan_turn, frozen, answers)
-            else:
-                plan = plan_turn(frozen, answers)
+            self._set_plan(await self._requests.plan(self._turn, shrink))
         except PlanError as error:
             return t.Unplannable(self._now(), failure_of(error))
+        return t.Planned(self._now())
+
+    def _set_plan(self, plan: RequestPlan) -> None:
         self._plan = plan
         self._live.context_used = plan.budget.final_tokens
         self._live.context_limit = plan.budget.max_tokens
-        return t.Planned(self._now())
-
-    @staticmethod
-    def _is_large(memories: tuple[Memory, ...]) -> bool:
-        return len(memories) > LARGE_PLAN_MEMORIES or sum(len(m.content) for m in memories) > LARGE_PLAN_CHARS
 
     async def _reserve(self, effect: t.Reserve) -> t.Input:
         assert self._plan is not None
-        estimated = self._plan.budget.final_tokens
-        asked = estimated + int(estimated * _MARGIN) + self._agent.max_output_tokens
-        self._live.iteration = effect.iteration
-        self._model = None
-        # Calibration compares what is reported with the estimate before calibration.
-        self._estimated = max(1, int(estimated / self._opened.frozen.calibration))
-        limits = self._limits()
-        ask = spend_ops.Reservation(
-            turn_id=self._opened.turn_id,
-            iteration=effect.iteration,
-            attempt=effect.attempt,
-            plan=turn_ops.plan_text(encode(self._plan)),
-            catalogue_hash=self._catalogue.hash,
-            estimated_tokens=self._estimated,
-            tokens=asked,
+        plan, turn = self._plan, self._turn
+        limits = limits_of(self._services, self._agent, self._used)
+        reserved = await self._services.write(
+            lambda conn: self._requests.reserve(conn, limits, turn.turn_id, plan, effect)
         )
-        reserved = await self._services.write(lambda conn: self._reserve_op(conn, limits, ask))
+        return await self._heed(ReservedRequest(turn, plan, effect.iteration, reserved))
+
+    async def _heed(self, request: ReservedRequest) -> t.Verdict:
+        """Show a request that the store has reserved or refused, and tell the machine which."""
+        reserved = request.reserved
+        if request.plan is not self._plan:
+            self._set_plan(request.plan)
+        self._live.iteration = request.iteration
+        self._model = None
+        self._estimated = self._requests.estimated_tokens(request.plan)
         self._services.known_catalogues.add(self._catalogue.hash)
         if not reserved.scope:
             rest = self._now() + reserved.rest_us if reserved.rest_us else None
             return t.Verdict(self._now(), reserved.request_id, rest_until=rest)
-        said = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit)
+        refusal = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit)
         if reserved.is_asked:
-            self._live.say(f"asks: go on? {said}", self._now())
+            self._live.say(f"asks: go on? {refusal}", self._now())
             self._show(Activity.ASKING)
             self._spawn(self._ask_for_budget())
             return t.Verdict(self._now(), asked=True)
         if reserved.scope != "swarm":
-            return t.Verdict(self._now(), refused=said, stops=reserved.scope == "mysis")
-        await self._services.hold_swarm(said)
+            return t.Verdict(self._now(), refused=refusal, stops=reserved.scope == "mysis")
+        await self._services.hold_swarm(refusal)
         return t.Verdict(self._now(), held=True)
-
-    def _reserve_op(
-        self, conn: WriterConnection, limits: spend_ops.Limits, ask: spend_ops.Reservation
-    ) -> spend_ops.Reserved:
-        if ask.catalogue_hash not in self._services.known_catalogues:
-            spend_ops.store_catalogue(conn, ask.catalogue_hash, self._catalogue.tools)
-        return spend_ops.reserve(conn, self._keeper, limits, ask)
-
-    def _limits(self) -> spend_ops.Limits:
-        """The template's budgets for the turn and the mysis, the workspace's for the day."""
-        own, swarm = self._agent.settings.budget, self._services.settings.budget
-
-        def bound(scope: str, limit: int | None, enforcement: str) -> budgets.Bound:
-            return budgets.Bound(limit, enforcement, self._services.approvals.may_exceed(self._agent.mysis_id, scope))
-
-        return spend_ops.Limits(
-            turn=bound("turn", own.token_budget_per_task, own.enforcement),
-            turn_used=self._used,
-            mysis=bound("mysis", own.mysis, own.enforcement),
-            swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
-            answer_within=APPROVAL_US,
-        )
 
     async def _ask_for_budget(self) -> None:
         await self._services.approvals.ask_for_budget(
@@ -468,16 +492,21 @@ class TurnDriver:
         follows = self._owner.foresee(end) if end is not None else None
 
         first = self._model.first_token_us if self._model is not None else None
-        keeper = self._keeper if first is None else replace(self._keeper, first_token_us=first)
+        keeper = self._requests.keeper
+        keeper = keeper if first is None else replace(keeper, first_token_us=first)
+        turn, limits = self._turn, None
+        if isinstance(op, t.StoreResult) and is_last_result(turn, op.call_id):
+            limits = limits_of(self._services, self._agent, used)
 
-        def write(conn: WriterConnection) -> tuple[t.Stored, Any, Mysis | None]:
+        def write(conn: WriterConnection) -> tuple[t.Stored, Any, Mysis | None, ReservedRequest | None]:
             stored = turn_ops.carry_out(conn, keeper, op)
+            following = self._requests.prepare(conn, limits, turn, stored) if limits is not None else None
             if warns:
                 conn.emit("budget.warning", self._agent.mysis_id, scope="turn", used=used, limit=limit)
             tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._agent.mysis_id,)).fetchone()
-            return stored, tally, follows(conn) if follows is not None else None
+            return stored, tally, follows(conn) if follows is not None else None, following
 
-        stored, tally, mysis = await self._services.write(write)
+        stored, tally, mysis, self._prepared_next = await self._services.write(write)
         if mysis is not None:
             self._owner.follow(mysis)
         self._used = used

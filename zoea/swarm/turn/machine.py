@@ -19,7 +19,6 @@ from zoea.swarm.turn import loop_guard, waits
 from zoea.swarm.turn.turn_types import (
     Abort,
     Answered,
-    Answers,
     Approved,
     Ask,
     AwaitLift,
@@ -74,8 +73,6 @@ def step(turn: Turn, given: Input) -> Step:
         return turn, ()
     match given:
         case Opened():
-            return turn, (Fetch(),)
-        case Answers():
             turn = replace(turn, earlier_calls=given.calls, earlier_texts=given.texts)
             return _after_slice(turn, given.at)
         case Planned():
@@ -116,6 +113,11 @@ def slice_calls(turn: Turn) -> tuple[ToolCall, ...]:
         if memory.role is Role.ASSISTANT and not memory.partial:
             return memory.calls
     return ()
+
+
+def is_last_result(turn: Turn, call_id: int) -> bool:
+    """True where all other calls of the newest slice have their results."""
+    return all(call.id == call_id or not call.state.is_open for call in slice_calls(turn))
 
 
 def _end_of_slice(turn: Turn) -> int:
@@ -191,10 +193,10 @@ def _call(turn: Turn) -> Step:
     return replace(turn, phase=Phase.CALLING, next=Next.NOTHING), (Call(),)
 
 
-def _give_back(turn: Turn) -> Step:
-    """What a hold keeps back is no request any more: nothing of it is spent, and it is reserved anew."""
+def _give_back(turn: Turn, following: Next = Next.RESERVE) -> Step:
+    """Release the reservation of a request that was not sent, and reserve or plan it again."""
     op = FailRequest(turn.request_id, ErrorClass.CANCELLED, NOTHING_USED)
-    return replace(turn, phase=Phase.RESERVING, next=Next.RESERVE), (Store(op),)
+    return replace(turn, phase=Phase.RESERVING, next=following), (Store(op),)
 
 
 def _lifted(turn: Turn) -> Step:
@@ -219,6 +221,9 @@ def _verdict(turn: Turn, given: Verdict) -> Step:
         return replace(turn, phase=Phase.HELD, next=Next.RESERVE), (AwaitLift(),)
     if given.asked:
         return replace(turn, phase=Phase.RESTING, rest_until=0, next=Next.RESERVE), ()
+    if turn.steers:
+        # They came while the turn was opened: its first request is planned again with them.
+        return _give_back(turn, Next.REQUEST)
     if given.rest_until is not None:
         return replace(turn, phase=Phase.RESTING, rest_until=given.rest_until, next=Next.CALL), (
             Sleep(given.rest_until),

@@ -108,12 +108,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    at: int
+    """The turn can begin, or go on: what it needs from before it was read.
 
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """What the strategy wanted is fetched; the guard gets the calls and texts before this turn."""
+    `calls` and `texts` are those of the turn before, for the loop guard.
+    """
 
     at: int
     calls: tuple[PastCall, ...] = ()
@@ -269,7 +267,6 @@ class Cancelled:
 
 Input = (
     Opened
-    | Answers
     | Planned
     | Unplannable
     | Verdict
@@ -412,7 +409,7 @@ TurnOp = (
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Read what the strategy needs from before the turn, in one read; answer `Answers`."""
+    """Read what a restored turn needs from before it, in one read; answer `Opened`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,114 @@
+"""Plan a request and reserve its tokens within the writer op that stores what leads to it.
+
+The machine is pure, so the op itself can step it: the result of a tool, the plan and the
+reservation of the next request become durable together, and the call leaves after COMMIT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnSoFar, encode, plan_turn
+from zoea.model.errors import PlanError
+from zoea.model.request import Catalogue
+from zoea.model.values import Memory
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops
+from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.machine import step
+
+LARGE_PLAN_CHARS = 100_000
+LARGE_PLAN_MEMORIES = 500
+"""A plan over more than this would block the loop for over 5 ms, so it is made in a thread of its own."""
+_MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedRequest:
+    """A planned request, the store's answer to its reservation, and the machine waiting for the verdict."""
+
+    turn: t.Turn
+    plan: Plan
+    iteration: int
+    reserved: spend_ops.Reserved
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPreparation:
+    """Plans and reserves the requests of one turn.
+
+    Attributes:
+        answers: What the strategy needs from before the turn.
+        known_catalogues: Hashes of the catalogues that the store has; others are stored with the request.
+    """
+
+    keeper: memory_ops.Keeper
+    frozen: FrozenTurn
+    answers: dict[Need, NeedAnswer]
+    catalogue: Catalogue
+    max_output_tokens: int
+    known_catalogues: set[str]
+
+    async def plan(self, turn: t.Turn, shrink: float) -> Plan:
+        """Plan the next request, in a thread where it is large. Raises PlanError."""
+        if _is_large(turn.memories):
+            return await asyncio.to_thread(self._plan, turn, shrink)
+        return self._plan(turn, shrink)
+
+    def _plan(self, turn: t.Turn, shrink: float) -> Plan:
+        frozen = self.frozen if shrink == 1.0 else self.frozen.tightened(shrink)
+        record = TurnRecord(turn.memories, turn.notes)
+        return plan_turn(frozen, {**self.answers, TurnSoFar(turn.turn_id): record})
+
+    def estimated_tokens(self, plan: Plan) -> int:
+        """The estimate before calibration, because calibration compares it with what is reported."""
+        return max(1, int(plan.budget.final_tokens / self.frozen.calibration))
+
+    def reserve(
+        self, conn: WriterConnection, limits: spend_ops.Limits, turn_id: int, plan: Plan, effect: t.Reserve
+    ) -> spend_ops.Reserved:
+        """Write the request row and reserve its tokens, as part of an op."""
+        if self.catalogue.hash not in self.known_catalogues:
+            spend_ops.store_catalogue(conn, self.catalogue.hash, self.catalogue.tools)
+        estimated = plan.budget.final_tokens
+        ask = spend_ops.Reservation(
+            turn_id=turn_id,
+            iteration=effect.iteration,
+            attempt=effect.attempt,
+            plan=turn_ops.plan_text(encode(plan)),
+            catalogue_hash=self.catalogue.hash,
+            estimated_tokens=self.estimated_tokens(plan),
+            tokens=estimated + int(estimated * _MARGIN) + self.max_output_tokens,
+        )
+        return spend_ops.reserve(conn, self.keeper, limits, ask)
+
+    def prepare(
+        self, conn: WriterConnection, limits: spend_ops.Limits, turn: t.Turn, given: t.Opened | t.Stored
+    ) -> ReservedRequest | None:
+        """Plan and reserve the request that follows from an input, in the op that stored it.
+
+        None where no small request follows at once, or where it cannot be planned: then the driver
+        feeds the same input to the machine after COMMIT.
+        """
+        turn, effects = step(turn, given)
+        match effects:
+            case (t.Plan(shrink),) if not _is_large(turn.memories):
+                pass
+            case _:
+                return None
+        try:
+            plan = self._plan(turn, shrink)
+        except PlanError:
+            return None
+        turn, effects = step(turn, t.Planned(given.at))
+        match effects:
+            case (t.Reserve() as effect,):
+                reserved = self.reserve(conn, limits, turn.turn_id, plan, effect)
+                return ReservedRequest(turn, plan, effect.iteration, reserved)
+            case _:
+                return None
+
+
+def _is_large(memories: tuple[Memory, ...]) -> bool:
+    return len(memories) > LARGE_PLAN_MEMORIES or sum(len(memory.content) for memory in memories) > LARGE_PLAN_CHARS
