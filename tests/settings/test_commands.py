@@ -96,7 +96,7 @@ def test_check_as_json_lists_them_on_stdout() -> None:
 
 def test_check_works_where_the_file_is_no_toml_at_all() -> None:
     write_user('workspace = "x\n')
-    with pytest.raises(SettingsInvalid, match="is no TOML"):
+    with pytest.raises(SettingsInvalid, match="is not valid TOML"):
         run("config", "check")
 
 
@@ -177,7 +177,7 @@ def test_trust_without_a_file_or_with_a_broken_one_is_an_error() -> None:
     with pytest.raises(UsageError, match="there is no file"):
         run("trust", "gone.toml")
     Path("zoea.toml").write_text("x = [")
-    with pytest.raises(SettingsInvalid, match="is no TOML"):
+    with pytest.raises(SettingsInvalid, match="is not valid TOML"):
         run("trust")
 
 

@@ -82,7 +82,7 @@ def test_action_ids_are_keys_with_a_dot_in_them(file: Path) -> None:
         ("swarm.max_myses", 0, "greater than or equal to 1"),
         ("swarm.max_mises", 3, "unknown key"),
         ("log.level", "loud", "'debug', 'info'"),
-        ("provider.x.api_key", "sk-secret", "names no credential"),
+        ("provider.x.api_key", "sk-secret", "is not a credential reference"),
     ],
 )
 def test_what_is_not_allowed_is_refused_and_nothing_is_written(file: Path, key: str, value: Any, said: str) -> None:
@@ -102,7 +102,7 @@ def test_a_mistake_that_stood_there_before_does_not_stop_a_change(file: Path) ->
 
 def test_a_file_that_is_no_toml_is_left_as_it_is(file: Path) -> None:
     file.write_text("[swarm\n")
-    with pytest.raises(SettingsInvalid, match="no TOML"):
+    with pytest.raises(SettingsInvalid, match="not valid TOML"):
         set_keys(file, {"tui.theme": "tide"})
     assert file.read_text() == "[swarm\n"
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
-from zoea.settings.credentials import CredentialMissing, Credentials, _parse, _text
+from zoea.settings.credentials import CredentialMissing, Credentials, _parse, _toml_string
 from zoea.settings.private_file import write_private
 
 
@@ -58,7 +58,7 @@ def test_a_value_comes_back_as_it_was_stored(file: Path) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_any_text_survives_the_file(value: str) -> None:
-    raw = f"[credentials]\nx = {_text(value)}\n".encode()
+    raw = f"[credentials]\nx = {_toml_string(value)}\n".encode()
     assert _parse(Path("c"), raw)["x"] == value
 
 

@@ -69,14 +69,14 @@ def test_statements_end_for_any_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "line", "message"),
     [
-        (b"a = 1\nb = [[[", 2, "is no TOML"),
-        (b"a = 1\n\nb c = 2", 3, "is no TOML"),
-        (b"a = 1\na = 2\n", 2, "is no TOML"),
+        (b"a = 1\nb = [[[", 2, "is not valid TOML"),
+        (b"a = 1\n\nb c = 2", 3, "is not valid TOML"),
+        (b"a = 1\na = 2\n", 2, "is not valid TOML"),
         (b"a = 1\n\xff\xfe", 2, "is not UTF-8"),
         (b"a = " + b"[" * 9000, 0, "is nested too deep"),
         (b"a" + b".a" * 500 + b" = 1", 0, "is nested too deep"),
         (b"a = " + b"{x=" * 40 + b"1" + b"}" * 40, 0, "is nested too deep"),
-        (b"a = " + b"9" * 9000, 0, "holds a number that is too long"),
+        (b"a = " + b"9" * 9000, 0, "contains a number that is too long"),
         (b"#" * (MAX_BYTES + 1), 0, "is larger than"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_document_never_shows_its_content() -> None:
 def test_a_missing_file_is_empty_and_a_directory_is_a_problem(tmp_path: Path) -> None:
     assert read_document(tmp_path / "none.toml", Layer.USER).problems == ()
     (problem,) = read_document(tmp_path, Layer.USER).problems
-    assert problem.message == "is no file"
+    assert problem.message == "is not a file"
 
 
 def test_an_unreadable_file_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

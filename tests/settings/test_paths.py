@@ -62,7 +62,7 @@ def test_the_workspace_may_come_from_the_project_then_the_user() -> None:
 
 def test_a_broken_file_that_names_a_workspace_is_an_error_not_another_workspace() -> None:
     Path("zoea.toml").write_text('workspace = "project\n')
-    with pytest.raises(SettingsError, match=r"zoea\.toml is no TOML"):
+    with pytest.raises(SettingsError, match=r"zoea\.toml is not valid TOML"):
         places()
 
 
@@ -105,7 +105,7 @@ def test_a_runtime_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OwnerError, match="cannot be made"):
+    with pytest.raises(OwnerError, match="cannot be created"):
         Places(tmp_path / "file" / "d", tmp_path, tmp_path).make_data()
 
 

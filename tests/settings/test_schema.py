@@ -216,7 +216,7 @@ def test_without_a_word_the_provider_is_the_first_configured_else_the_autopilot(
 
 
 def test_an_upstream_s_own_limits_go_over_the_defaults() -> None:
-    limits = Settings().limits_of(UpstreamSettings(command="x", start_timeout=3))
+    limits = Settings().upstream_limits(UpstreamSettings(command="x", start_timeout=3))
     assert limits.start_timeout == 3
     assert limits.max_parallel == 32
 

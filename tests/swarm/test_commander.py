@@ -139,7 +139,7 @@ class TestStarting:
             view = await s.commander.mysis("alpha")
             assert view.state is MysisState.ERRORED
             assert view.failure is not None
-            assert (view.failure.title, view.failure.what) == ("Template is wrong", "the stored text is no template")
+            assert (view.failure.title, view.failure.what) == ("Template is wrong", "the stored text is not a template")
             assert "create it anew" in view.failure.hint
             assert s.state("gamma") is MysisState.STOPPED
             await s.commander.send("beta", "go")

@@ -98,7 +98,7 @@ class Tokens:
         return found
 
     def _kept(self) -> list[tuple[TokenRow, str]]:
-        kept = self._credentials.under(_KEPT_AS).items()
+        kept = self._credentials.with_prefix(_KEPT_AS).items()
         return [row for name, value in kept if (row := _read(name, value.get_secret_value())) is not None]
 
 

@@ -93,7 +93,7 @@ def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, st
     Raises:
         SettingsError: where the file cannot be read.
     """
-    found = credentials.under(f"{_ROOT}{upstream}/")
+    found = credentials.with_prefix(f"{_ROOT}{upstream}/")
 
     def fields(uid: str, name: str) -> Mapping[str, str] | None:
         stored = found.get(f"@{uid}") or found.get(_key_of(name))

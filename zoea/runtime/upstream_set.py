@@ -63,7 +63,7 @@ def build_policies(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], Too
 
 def build_policy(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
     """What a template says of tools; upstreams that it does not use are denied whole."""
-    unused = tuple(f"{name}/*" for name in upstreams if not template.uses(name))
+    unused = tuple(f"{name}/*" for name in upstreams if not template.uses_upstream(name))
     return ToolPolicy(
         allow=template.tools.allow,
         deny=(*template.tools.deny, *unused),
@@ -75,7 +75,7 @@ def build_policy(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
 
 
 def _upstream(name: str, given: UpstreamSettings, settings: Settings, credentials: Credentials) -> UpstreamConfig:
-    limits = settings.limits_of(given)
+    limits = settings.upstream_limits(given)
     return UpstreamConfig(
         name,
         command=given.command,

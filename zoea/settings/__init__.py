@@ -1,7 +1,6 @@
-"""One validated `Settings` out of TOML, environment and command line; templates, credentials, trust.
+"""Settings from TOML files, environment and command line; templates, credentials and trust.
 
-The public face is here, and loaded on use: `from zoea.settings import load` costs
-pydantic, `from zoea.settings import places` costs next to nothing.
+Names are imported on first use: `load` costs pydantic, `places` next to nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Changing the person's `config.toml` as they would: only the keys meant, every comment kept.
+"""Change keys of the user's `config.toml`, keeping all other text and comments.
 
-What the change would make invalid is refused before anything is written.
+A change that would make the file invalid is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ _HEADER = re.compile(r"^\s*\[", re.MULTILINE)
 
 
 def set_keys(file: Path, values: Mapping[str, Any]) -> None:
-    """Set keys of a settings file (0600), or take them out, in one step.
+    """Set or remove keys of a settings file (mode 0600) in one step.
 
-    A key that stands there as a comment, as the sample file has them, is set in its
-    place. A link stays one: what it points to is written.
+    A key that is commented out, as in the sample file, is set in its place. Symbolic links are kept.
 
     Args:
-        file: The file; made where there is none.
-        values: By dotted key, odd parts in quotes; None takes the key out.
+        file: The file; created if missing.
+        values: By dotted key, special parts in quotes; None removes the key.
 
     Raises:
-        SettingsInvalid: where the file is no TOML, or a value is not allowed; nothing was written.
-        SettingsError: where it cannot be written.
+        SettingsInvalid: The file is not TOML or a value is invalid; nothing was written.
+        SettingsError: The file cannot be written.
     """
     file = file.resolve()
     with lock_file(file):
@@ -47,15 +46,19 @@ def set_keys(file: Path, values: Mapping[str, Any]) -> None:
         text = before.raw.decode("utf-8-sig").replace("\r\n", "\n")
         paths = {parse_key(key): value for key, value in values.items()}
         for path, value in paths.items():
-            text = _removed(text, path) if value is None else _set(text, path, value)
-        if problems := _wrong(text, file, tuple(paths)):
+            text = _remove_key(text, path) if value is None else _set_key(text, path, value)
+        if problems := _find_new_problems(text, file, tuple(paths)):
             raise SettingsInvalid(problems)
         if text != before.raw.decode("utf-8-sig"):
             write_private(file, text)
 
 
 def parse_key(key: str) -> KeyPath:
-    """`tui.keys."swarm.hold"` -> ("tui", "keys", "swarm.hold"). Raises ValueError for no key."""
+    """Convert `tui.keys."swarm.hold"` to ("tui", "keys", "swarm.hold").
+
+    Raises:
+        ValueError: The text is not a key.
+    """
     node: Any = tomllib.loads(f"{key} = 0")
     path: list[str] = []
     while isinstance(node, dict):
@@ -66,9 +69,9 @@ def parse_key(key: str) -> KeyPath:
     return tuple(path)
 
 
-def _set(text: str, path: KeyPath, value: Any) -> str:
-    for changed in _uncommented(text, path, value):
-        if get_value(_tree(changed), path) == _plain(value) and get_value(_tree(text), path) is None:
+def _set_key(text: str, path: KeyPath, value: Any) -> str:
+    for changed in _uncomment_key(text, path, value):
+        if get_value(_parse_tree(changed), path) == _to_list(value) and get_value(_parse_tree(text), path) is None:
             return changed
     document = tomlkit.parse(text)
     node: Container | Table = document
@@ -76,12 +79,12 @@ def _set(text: str, path: KeyPath, value: Any) -> str:
         if not isinstance(node.get(part), Mapping):
             node[part] = tomlkit.table(is_super_table=part != path[-2])
         node = node[part]
-    node[path[-1]] = _plain(value)
+    node[path[-1]] = _to_list(value)
     return tomlkit.dumps(document)
 
 
-def _uncommented(text: str, path: KeyPath, value: Any) -> list[str]:
-    """The text with the commented-out key of its section set, if it has one."""
+def _uncomment_key(text: str, path: KeyPath, value: Any) -> list[str]:
+    """Return the text with the section's commented-out key set, or nothing if it has none."""
     section, key = path[:-1], path[-1]
     start = 0
     if section:
@@ -94,22 +97,22 @@ def _uncommented(text: str, path: KeyPath, value: Any) -> list[str]:
     comment = re.compile(rf"^#\s?{re.escape(format_key((key,)))}[ \t]*=[^\n]*$", re.MULTILINE).search(text, start, end)
     if comment is None:
         return []
-    return [f"{text[: comment.start()]}{format_key((key,))} = {format_toml(_plain(value))}{text[comment.end() :]}"]
+    return [f"{text[: comment.start()]}{format_key((key,))} = {format_toml(_to_list(value))}{text[comment.end() :]}"]
 
 
-def _removed(text: str, path: KeyPath) -> str:
+def _remove_key(text: str, path: KeyPath) -> str:
     document = tomlkit.parse(text)
     node: Any = document
     for part in path[:-1]:
         node = node.get(part) if isinstance(node, Mapping) else None
     if not isinstance(node, Mapping) or path[-1] not in node:
         return text
-    del node[path[-1]]  # type: ignore[attr-defined]  # a table of tomlkit's, which is a mapping that can change
+    del node[path[-1]]  # type: ignore[attr-defined]  # a tomlkit table, which is a mutable mapping
     return tomlkit.dumps(document)
 
 
-def _wrong(text: str, file: Path, paths: tuple[KeyPath, ...]) -> list[Problem]:
-    """What the new text says wrong about the keys that were set; older mistakes stand as they stood."""
+def _find_new_problems(text: str, file: Path, paths: tuple[KeyPath, ...]) -> list[Problem]:
+    """Return the problems of the keys that were set; existing problems of others are ignored."""
     origin = Origin(Layer.USER, str(file))
     document = parse_document(text.encode(), origin)
     if document.problems:
@@ -123,12 +126,12 @@ def _wrong(text: str, file: Path, paths: tuple[KeyPath, ...]) -> list[Problem]:
     ]
 
 
-def _tree(text: str) -> Mapping[str, Any]:
+def _parse_tree(text: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return {}
 
 
-def _plain(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value

@@ -1,8 +1,7 @@
-"""Secrets by reference: environment, keyring, or a file of the workspace that only its owner reads.
+"""Read and store secrets: environment, keyring, or a private file of the workspace.
 
-Settings name a credential (`env:NAME`, `keyring:NAME`, `file:NAME`); here the name
-becomes a value, as late as possible. Values travel as `SecretStr`, so that no `repr`,
-log or traceback shows one, and no error here repeats one.
+Settings hold references (`env:NAME`, `keyring:NAME`, `file:NAME`), which are resolved as late as
+possible. Values are `SecretStr`, so that no `repr`, log, traceback or error shows them.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from zoea.settings.private_file import lock_file, write_private
 KEYRING_SERVICE = "zoea"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@ -]{0,127}")
-_HEAD = "# Written by Zoea. Keep it closed to others: chmod 600.\n\n[credentials]\n"
+_FILE_HEAD = "# Written by Zoea. Keep it closed to others: chmod 600.\n\n[credentials]\n"
 _EMBEDDED = re.compile(r"\{((?:env|keyring|file):[^{}]+)\}")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class CredentialMissing(SettingsError):
-    """A reference to which there is no value."""
+    """A reference has no value."""
 
     title = "A credential is missing"
 
@@ -38,8 +37,8 @@ class Credentials:
     """The credentials of one workspace.
 
     Args:
-        file: The workspace's `credentials.toml`; made on the first `set`.
-        env: Where `env:` looks.
+        file: The workspace's `credentials.toml`; created by the first `set`.
+        env: The environment for `env:` references.
     """
 
     def __init__(self, file: Path, env: Mapping[str, str] | None = None) -> None:
@@ -51,7 +50,12 @@ class Credentials:
         return f"Credentials({str(self._file)!r})"
 
     def resolve(self, reference: str) -> SecretStr:
-        """The value behind a reference. Raises CredentialMissing, or SettingsError for no reference."""
+        """Return the value of a reference.
+
+        Raises:
+            CredentialMissing: There is no value.
+            SettingsError: The text is not a reference.
+        """
         match = REFERENCE.fullmatch(reference)
         if match is None:
             raise SettingsError(
@@ -68,51 +72,55 @@ class Credentials:
                 return self._from_file(name)
 
     def fill(self, text: str | SecretStr) -> SecretStr:
-        """A header's, variable's or argument's value: a reference, or a text with `{references}` in it."""
+        """Resolve a header, variable or argument: a reference, or a text with `{references}` in it."""
         plain = text.get_secret_value() if isinstance(text, SecretStr) else text
         if REFERENCE.fullmatch(plain):
             return self.resolve(plain)
         return SecretStr(_EMBEDDED.sub(lambda match: self.resolve(match[1]).get_secret_value(), plain))
 
     def fill_all(self, table: Mapping[str, str | SecretStr]) -> dict[str, SecretStr]:
-        """`fill` for each value of a table."""
+        """Apply `fill` to each value of a table."""
         return {name: self.fill(value) for name, value in table.items()}
 
     def get(self, name: str) -> SecretStr | None:
-        """A value of the file; None where it has none."""
+        """Return a value from the file, or None."""
         value = self._read().get(name)
         return None if value is None else SecretStr(value)
 
     def set(self, name: str, value: str | SecretStr) -> None:
-        """Store a value in the file. Raises SettingsError for a bad name or an empty value."""
+        """Store a value in the file.
+
+        Raises:
+            SettingsError: The name is invalid or the value empty.
+        """
         self.set_many({name: value})
 
     def set_many(self, values: Mapping[str, str | SecretStr]) -> None:
-        """Store several in one write, as making many accounts at once needs."""
+        """Store several values in one write."""
         plain = {name: one.get_secret_value() if isinstance(one, SecretStr) else one for name, one in values.items()}
         for name, value in plain.items():
-            _check(name, value)
+            _check_entry(name, value)
         with self._changing() as stored:
             stored.update(plain)
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Give values of the file other names, in one write; a value that had the new name is replaced."""
+        """Rename values of the file in one write; a value with the new name is replaced."""
         with self._changing() as stored:
             for old, new in names.items():
                 if old in stored:
                     stored[new] = stored.pop(old)
 
     def delete(self, name: str) -> bool:
-        """Remove a value from the file; False where there was none."""
+        """Remove a value from the file; return False if there was none."""
         with self._changing() as stored:
             return stored.pop(name, None) is not None
 
     def names(self) -> tuple[str, ...]:
-        """What the file holds, by name. A keyring cannot be listed."""
+        """Return the names in the file. A keyring cannot be listed."""
         return tuple(sorted(self._read()))
 
-    def under(self, prefix: str) -> dict[str, SecretStr]:
-        """The file's values whose names begin so, by the rest of the name, in one reading."""
+    def with_prefix(self, prefix: str) -> dict[str, SecretStr]:
+        """Return the file's values by the rest of their name, for names with this prefix."""
         return {
             name.removeprefix(prefix): SecretStr(value)
             for name, value in sorted(self._read().items())
@@ -120,13 +128,17 @@ class Credentials:
         }
 
     def set_in_keyring(self, name: str, value: str | SecretStr) -> None:
-        """Store a value in the system's keyring. Raises SettingsError where there is none."""
+        """Store a value in the system's keyring.
+
+        Raises:
+            SettingsError: There is no keyring.
+        """
         plain = value.get_secret_value() if isinstance(value, SecretStr) else value
-        _check(name, plain)
+        _check_entry(name, plain)
         _keyring("set_password", KEYRING_SERVICE, name, plain)
 
     def delete_from_keyring(self, name: str) -> bool:
-        """Remove a value from the keyring; False where there was none."""
+        """Remove a value from the keyring; return False if there was none."""
         if _keyring("get_password", KEYRING_SERVICE, name) is None:
             return False
         _keyring("delete_password", KEYRING_SERVICE, name)
@@ -152,11 +164,11 @@ class Credentials:
             f"file:{name}: {self._file} has no such entry", hint=f"Run `zoea credentials set {name}`."
         )
 
-    def _changing(self) -> _Change:
-        return _Change(self._file, self._read)
+    def _changing(self) -> _FileChange:
+        return _FileChange(self._file, self._read)
 
     def _read(self) -> dict[str, str]:
-        """The file's values; read again only if it has changed."""
+        """Return the file's values, read again only if it has changed."""
         try:
             stream = self._file.open("rb")
         except FileNotFoundError:
@@ -169,7 +181,7 @@ class Credentials:
                 raise SettingsError(
                     f"{self._file} can be read by others (mode {found.st_mode & 0o777:04o})",
                     hint=f"Run `chmod 600 {self._file}`; if others may have read it, replace the keys in it.",
-                    title="Credentials are open to others",
+                    title="Credentials are readable by others",
                 )
             stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
             if self._seen and self._seen[0] == stamp:
@@ -180,8 +192,8 @@ class Credentials:
         return dict(values)
 
 
-class _Change:
-    """Read, change, write back, alone: the block gets the values as they are and may change them."""
+class _FileChange:
+    """Locks the file, lends its values to the block, and writes them back if they changed."""
 
     def __init__(self, file: Path, read: Any) -> None:
         self._file = file
@@ -203,14 +215,16 @@ class _Change:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         try:
             if kind is None and self._values != self._before:
-                lines = (f"{_text(name)} = {_text(value)}\n" for name, value in sorted(self._values.items()))
-                write_private(self._file, _HEAD + "".join(lines))
+                lines = (
+                    f"{_toml_string(name)} = {_toml_string(value)}\n" for name, value in sorted(self._values.items())
+                )
+                write_private(self._file, _FILE_HEAD + "".join(lines))
         finally:
             self._lock.__exit__(None, None, None)
 
 
 def _parse(file: Path, raw: bytes) -> dict[str, str]:
-    """The values of the file. A message never shows what stands in it."""
+    """Parse the file; error messages never contain its text."""
     values: object = None
     try:
         values = tomllib.loads(raw.decode("utf-8")).get("credentials", {})
@@ -218,25 +232,25 @@ def _parse(file: Path, raw: bytes) -> dict[str, str]:
         values = None
     if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
         raise SettingsError(
-            f"{file} is no credentials file", hint='It has one table, [credentials], with lines like NAME = "value".'
+            f"{file} is not a credentials file", hint='It has one table, [credentials], with lines like NAME = "value".'
         )
     return values
 
 
-def _check(name: str, value: str) -> None:
+def _check_entry(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
         raise SettingsError(
             "a credential's name is 1 to 128 letters, digits, spaces or any of _ . / @ -",
-            hint="Give a name, not the key: `zoea credentials set NAME`.",
+            hint="Enter a name, not the secret: `zoea credentials set NAME`.",
         )
     if not value:
         raise SettingsError(f"the value for {name} is empty")
     if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        raise SettingsError(f"the value for {name} is no text that could be a credential")
+        raise SettingsError(f"the value for {name} contains NUL or invalid Unicode")
 
 
-def _text(value: str) -> str:
-    """A TOML basic string."""
+def _toml_string(value: str) -> str:
+    """Quote a text as a TOML basic string."""
     return '"' + "".join(_ESCAPES.get(char) or _escaped(char) for char in value) + '"'
 
 
@@ -245,7 +259,7 @@ def _escaped(char: str) -> str:
 
 
 def _keyring(call: str, *args: str) -> Any:
-    """One call of the keyring library, which is an extra and may have no backend."""
+    """Call the keyring library, which is an optional extra and may lack a backend."""
     try:
         import keyring
         from keyring.errors import KeyringError

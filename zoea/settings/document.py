@@ -1,7 +1,7 @@
-"""A TOML file as a tree, with the line of every key.
+"""Parse a TOML file into a tree with the line of every key.
 
-`tomllib` reads but keeps no positions; the text is cut into its statements
-(a key with its value, or a header), and `tomllib` reads each again for its keys.
+`tomllib` keeps no positions, so the text is split into statements (a key with its value, or a
+header) and `tomllib` parses each one again for its keys.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ _INSIDE = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file holds. `lines` has every table and key, as paths; `problems` is why `tree` is empty."""
+    """The content of a file.
+
+    Attributes:
+        lines: The line of every table and key, by path.
+        problems: The reasons why `tree` is empty.
+    """
 
     tree: dict[str, Any] = field(default_factory=dict, repr=False)
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
@@ -40,12 +45,12 @@ class Document:
 
 
 def read_document(file: Path, layer: Layer) -> Document:
-    """Read a TOML file. What is wrong with it becomes problems; a file that is not there is empty."""
+    """Read a TOML file; errors become problems, and a missing file is empty."""
     origin = Origin(layer, str(file))
     try:
         if not file.is_file():
             if file.exists():
-                return Document(problems=(Problem("", "is no file", origin),))
+                return Document(problems=(Problem("", "is not a file", origin),))
             return Document()
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)
@@ -55,7 +60,7 @@ def read_document(file: Path, layer: Layer) -> Document:
 
 
 def parse_document(raw: bytes, origin: Origin) -> Document:
-    """The same for bytes that were read before, as a trusted file's must be."""
+    """Parse bytes read before, as trust in a file's content requires."""
 
     def broken(message: str, line: int = 0) -> Document:
         return Document(problems=(Problem("", message, Origin(origin.layer, origin.file, line)),), raw=raw)
@@ -68,21 +73,21 @@ def parse_document(raw: bytes, origin: Origin) -> Document:
         return broken("is not UTF-8", raw.count(b"\n", 0, error.start) + 1)
     try:
         tree = tomllib.loads(text)
-        lines = _lines(text)
+        lines = _find_lines(text)
     except tomllib.TOMLDecodeError as error:
-        message, line = _syntax(str(error), text)
-        return broken(f"is no TOML: {message}", line)
+        message, line = _describe_syntax_error(str(error), text)
+        return broken(f"is not valid TOML: {message}", line)
     except RecursionError:
         return broken("is nested too deep")
     except ValueError:
-        return broken("holds a number that is too long")
-    if _depth(tree) > MAX_DEPTH:
+        return broken("contains a number that is too long")
+    if _measure_depth(tree) > MAX_DEPTH:
         return broken("is nested too deep")
     return Document(tree, lines, raw=raw)
 
 
-def _syntax(message: str, text: str) -> tuple[str, int]:
-    """The parser's message without its place, and the line."""
+def _describe_syntax_error(message: str, text: str) -> tuple[str, int]:
+    """Return the parser's message without its position, and the line."""
     place = _SYNTAX_PLACE.search(message)
     if place is None:
         return message, 0
@@ -91,8 +96,8 @@ def _syntax(message: str, text: str) -> tuple[str, int]:
     return what[:1].lower() + what[1:], line
 
 
-def _depth(tree: Any) -> int:
-    """How deep tables and arrays go, counted without recursion and not beyond what matters."""
+def _measure_depth(tree: Any) -> int:
+    """Return the nesting depth, without recursion, up to one above MAX_DEPTH."""
     level, depth = [tree], 0
     while level and depth <= MAX_DEPTH:
         depth += 1
@@ -106,7 +111,7 @@ def _depth(tree: Any) -> int:
 
 
 def split_statements(text: str) -> Iterator[tuple[int, str]]:
-    """Each statement of a valid TOML text with its first line, from 1."""
+    """Yield each statement of a valid TOML text with the offset of its start."""
     start, depth, mode = 0, 0, ""
     position = 0
     while match := (_INSIDE[mode] if mode else _OUTSIDE).search(text, position):
@@ -122,20 +127,20 @@ def split_statements(text: str) -> Iterator[tuple[int, str]]:
         elif token != "\n":
             mode = token
         elif depth == 0:
-            yield from _statement(text, start, match.start())
+            yield from _yield_statement(text, start, match.start())
             start = position
-    yield from _statement(text, start, len(text))
+    yield from _yield_statement(text, start, len(text))
 
 
-def _statement(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
-    """The statement between two places, if there is more than space or a comment."""
+def _yield_statement(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    """Yield the statement between two offsets, unless it is blank or a comment."""
     statement = text[start:end]
     if statement.strip() and not statement.lstrip().startswith("#"):
         yield start, statement
 
 
-def _lines(text: str) -> dict[KeyPath, int]:
-    """Every path that the text sets, with the line that named it first."""
+def _find_lines(text: str) -> dict[KeyPath, int]:
+    """Return every path the text sets, with the first line that names it."""
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
     line, counted = 1, 0
@@ -144,17 +149,17 @@ def _lines(text: str) -> dict[KeyPath, int]:
         counted = start
         found = tomllib.loads(statement)
         if statement.lstrip().startswith("["):
-            *_, table = _paths(found, ())
+            *_, table = _iterate_paths(found, ())
             for length in range(1, len(table) + 1):
                 lines.setdefault(table[:length], line)
         else:
-            for path in _paths(found, table):
+            for path in _iterate_paths(found, table):
                 lines.setdefault(path, line)
     return lines
 
 
-def _paths(tree: Any, above: KeyPath) -> Iterator[KeyPath]:
+def _iterate_paths(tree: Any, above: KeyPath) -> Iterator[KeyPath]:
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield (*above, key)
-            yield from _paths(value, (*above, key))
+            yield from _iterate_paths(value, (*above, key))

@@ -1,6 +1,6 @@
-"""What the first paint must know, read without validation: half a second of imports later is too late for a theme.
+"""Read the settings of the first paint without validation, because pydantic takes too long to import.
 
-Whatever is of the wrong kind is left out here; `load` says what is wrong with it.
+Values of the wrong type are ignored here; `load` reports them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _YES = ("1", "true", "yes", "on")
 
 
 class EarlySettings(NamedTuple):
-    """The `[tui]` settings of all layers, as far as they can be used."""
+    """The usable `[tui]` settings of all layers."""
 
     theme: str = ""
     reduced_motion: bool = False
@@ -32,12 +32,12 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
     project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
     table: dict[str, Any] = {}
     keys: dict[str, str] = {}
-    for said in (_tui(file) for file in (config / USER_FILE, project) if file):
-        keys |= _keys(said.pop("keys", None))
+    for said in (_read_tui_table(file) for file in (config / USER_FILE, project) if file):
+        keys |= _flatten_keys(said.pop("keys", None))
         table |= said
-    said = _environment(env)
+    said = _read_environment(env)
     if "keys" in said:
-        keys = _keys(said.pop("keys"))  # tables of files join; a variable is one text, which holds alone
+        keys = _flatten_keys(said.pop("keys"))  # a variable replaces the tables of the files
     table |= said
     theme, calm, bell = table.get("theme"), table.get("reduced_motion"), table.get("bell")
     return EarlySettings(
@@ -48,7 +48,7 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
     )
 
 
-def _tui(file: Path) -> dict[str, Any]:
+def _read_tui_table(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
             table = tomllib.loads(stream.read(_LARGEST).decode("utf-8-sig")).get("tui")
@@ -57,7 +57,7 @@ def _tui(file: Path) -> dict[str, Any]:
     return dict(table) if isinstance(table, dict) else {}
 
 
-def _environment(env: Mapping[str, str]) -> dict[str, Any]:
+def _read_environment(env: Mapping[str, str]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if theme := env.get("ZOEA_TUI__THEME", "").strip():
         said["theme"] = theme
@@ -72,7 +72,7 @@ def _environment(env: Mapping[str, str]) -> dict[str, Any]:
     return said
 
 
-def _keys(value: Any) -> dict[str, str]:
+def _flatten_keys(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     flat: dict[str, Any] = {}

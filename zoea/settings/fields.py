@@ -1,7 +1,7 @@
-"""The kinds of value a setting can have, and how a person may write them.
+"""Field types of settings, and the notations they accept.
 
-Durations are seconds inside and `"30s"`, `"2m"` or a number outside; lists may be
-one comma-separated word (as environment variables give them); `"none"` lifts a bound.
+Durations are seconds, or texts like `"30s"` and `"2m"`. A list may be one comma-separated text, as
+environment variables give it. `"none"` removes a bound.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
+LONGEST_S = 1_000_000_000
+"""Thirty years: the longest duration in seconds."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 class Section(BaseModel):
-    """One table of settings: frozen, closed to unknown keys, its values checked."""
+    """One table of settings: frozen, validated, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
 
 
 def setting(default: Any, title: str, description: str, *, source: str = "Zoea", **limits: Any) -> Any:
-    """A field that a form and the reference can show: title, description, where its default comes from."""
+    """Return a field with title, description and the source of its default, for forms and the reference."""
     return Field(default, title=title, description=description, json_schema_extra={"source": source}, **limits)
 
 
 def parse_seconds(value: Any) -> Any:
-    """`"1m30s"` -> 90.0. Numbers and what is no duration pass through to the field's own check."""
+    """Convert `"1m30s"` to 90.0; other values pass to the field's own validation."""
     if isinstance(value, bool):
         raise ValueError("a duration is a number of seconds or a text like '30s' or '2m'")
     if not isinstance(value, str):
@@ -46,21 +48,21 @@ def parse_seconds(value: Any) -> Any:
 
 
 def reject_bool(value: Any) -> Any:
-    """Python counts true as 1; a person who writes `true` for a number made a mistake."""
+    """Reject true and false, which Python would accept as 1 and 0."""
     if isinstance(value, bool):
-        raise ValueError("a number is wanted here, not true or false")
+        raise ValueError("expected a number, not true or false")
     return value
 
 
 def parse_bound(value: Any) -> Any:
-    """`"none"` -> None: no bound."""
+    """Convert `"none"` to None: no bound."""
     if isinstance(value, str) and value.strip().lower() == "none":
         return None
     return reject_bool(value)
 
 
 def parse_words(value: Any) -> Any:
-    """`"a, b"` -> `["a", "b"]`; a text that starts with `[` is read as a JSON list."""
+    """Convert `"a, b"` to `("a", "b")`; a text that starts with `[` is parsed as a JSON list."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -69,14 +71,14 @@ def parse_words(value: Any) -> Any:
 
 
 def parse_table(value: Any) -> Any:
-    """A text that starts with `{` is read as a JSON object, as environment variables give them."""
+    """Parse a text that starts with `{` as a JSON object, as environment variables give it."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return _json(value, dict)
     return value
 
 
 def parse_keys(value: Any) -> Any:
-    """Action ids hold a dot, which TOML reads as a table in a table: both spellings are one key."""
+    """Flatten nested tables, because TOML reads the dot in an action id as nesting."""
     value = parse_table(value)
     if not isinstance(value, Mapping):
         return value
@@ -93,25 +95,23 @@ def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("looks like JSON, but cannot be read as such") from None
+        raise ValueError("looks like JSON, but is not valid JSON") from None
     if not isinstance(found, kind):
-        raise ValueError("is JSON of another kind than wanted here")
+        raise ValueError("is JSON of the wrong type")
     return found
 
 
 def lowest_bound(values: Mapping[str, int | None]) -> tuple[str, int | None]:
-    """Whose bound is the lowest, and it; None is no bound. The first of equals wins.
+    """Return the lowest bound and its name; None is no bound, the first of equals wins.
 
-    Budgets do not follow the layering: the lowest of environment, settings, template
-    and request holds. `values` must not be empty.
+    Of a budget the lowest bound of environment, settings, template and request applies. `values`
+    must not be empty.
     """
     return min(values.items(), key=lambda pair: float("inf") if pair[1] is None else pair[1])
 
 
 Whole = Annotated[int, BeforeValidator(reject_bool, json_schema_input_type=int)]
 Number = Annotated[float, BeforeValidator(reject_bool, json_schema_input_type=float)]
-LONGEST_S = 1_000_000_000
-"""Thirty years: beyond it a time is one that no clock here can count to."""
 Seconds = Annotated[
     float, BeforeValidator(parse_seconds, json_schema_input_type=float | str), Field(ge=0, le=LONGEST_S)
 ]

@@ -1,4 +1,4 @@
-"""Where a value came from, and what is wrong with it: the two things every message about settings names."""
+"""Key paths, nested tables, and the origin and problems of their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KeyPath = tuple[str, ...]
 
 
 class Layer(StrEnum):
-    """Lowest first."""
+    """The layers of settings, lowest first."""
 
     DEFAULT = "default"
     USER = "user"
@@ -27,7 +27,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer, the file (or the variable's name), and the line in it, from 1; 0 where there is none."""
+    """The layer of a value, with file (or variable) and line from 1; 0 without a line."""
 
     layer: Layer
     file: str = ""
@@ -43,8 +43,17 @@ DEFAULT = Origin(Layer.DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
+class LayerValues:
+    """The values of one layer, and their origins."""
+
+    layer: Layer
+    tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    origins: Mapping[KeyPath, Origin] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with the settings. Never holds the value of what could be secret."""
+    """A problem with the settings; it never contains a value that may be secret."""
 
     key: str
     message: str
@@ -69,7 +78,7 @@ class Problem:
 
 
 class SettingsInvalid(SettingsError):
-    """All problems of all layers at once; `what` has a line for each."""
+    """All problems of all layers; `what` has one line for each."""
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "", title: str | None = None) -> None:
         lines = [str(problem) for problem in problems]
@@ -82,7 +91,7 @@ class SettingsInvalid(SettingsError):
 
 
 def format_key(path: Iterable[str | int]) -> str:
-    """A path as TOML writes it, odd parts in quotes."""
+    """Format a path as a TOML key, with quotes where needed."""
     return ".".join(_part(str(part)) for part in path)
 
 
@@ -94,22 +103,13 @@ def _part(part: str) -> str:
 
 
 def find_nearest(wrong: str, known: Iterable[str]) -> str:
-    """The known key that the wrong one most likely meant, or nothing."""
+    """Return the known key most similar to the wrong one, or ""."""
     found = get_close_matches(wrong, list(known), n=1, cutoff=0.6)
     return found[0] if found else ""
 
 
-@dataclass(frozen=True, slots=True)
-class LayerValues:
-    """What one layer says, and where it says it."""
-
-    layer: Layer
-    tree: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    origins: Mapping[KeyPath, Origin] = field(default_factory=dict)
-
-
 def put_value(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
-    """Set a value, making the tables on the way; what is no table there gives way."""
+    """Set a value, creating tables on the way; other values on the way are replaced."""
     node = tree
     for part in path[:-1]:
         inner = node.get(part)
@@ -120,7 +120,7 @@ def put_value(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
 
 
 def get_value(tree: Mapping[str, Any], path: KeyPath) -> Any:
-    """The value at a path; None where there is none."""
+    """Return the value at a path, or None."""
     node: Any = tree
     for part in path:
         if not isinstance(node, Mapping) or part not in node:
@@ -130,7 +130,7 @@ def get_value(tree: Mapping[str, Any], path: KeyPath) -> Any:
 
 
 def merge_trees(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` laid over `base`: tables key by key, everything else replaced. Neither is changed."""
+    """Return `over` merged over `base`: tables by key, other values replaced. Neither is changed."""
     result = {key: merge_trees(value, {}) if isinstance(value, Mapping) else value for key, value in base.items()}
     for key, value in over.items():
         below = base.get(key)
@@ -142,7 +142,7 @@ def merge_trees(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, A
 
 
 def iterate_leaves(tree: Mapping[str, Any], above: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Every value that is no table, with its path."""
+    """Yield every value that is not a table, with its path."""
     for key, value in tree.items():
         if isinstance(value, Mapping):
             yield from iterate_leaves(value, (*above, key))

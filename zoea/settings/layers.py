@@ -1,7 +1,7 @@
-"""`load`: default < user < project < environment < command line, into one `Settings`.
+"""Load the settings: defaults < user < project < environment < command line.
 
-Each layer is checked by itself first, so that a wrong line is reported even where
-another layer hides it; all problems of all layers come in one error.
+Each layer is validated alone first, so that an error is reported even if another layer overrides
+it. All problems of all layers are raised together.
 """
 
 from __future__ import annotations
@@ -33,21 +33,28 @@ from zoea.settings.paths import places as places_of
 from zoea.settings.problems import TABLES, find_origin, find_problems
 from zoea.settings.schema import Settings, find_conflicts
 from zoea.settings.template import CAPS
-from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, template_levels, walk_up
-from zoea.settings.trust import Trust, inert_part
+from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, find_upward, template_levels
+from zoea.settings.trust import Trust, split_inert
+
+PREFIX = "ZOEA_"
+BARE: Mapping[str, KeyPath] = {
+    "TOKEN_BUDGET_PER_AGENT": ("budget", "token_budget_per_agent"),
+    "TOKEN_BUDGET_PER_TASK": ("budget", "token_budget_per_task"),
+}
+"""Environment names used by Shannon, accepted with and without the prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The settings, and how they came about.
+    """The settings and their origins.
 
     Attributes:
-        settings: What holds.
-        origins: For every key, defaults too: `{"swarm.max_myses": Origin(...)}`.
-        untrusted: Keys of the project's file that do not take effect, and its templates that wait for trust.
+        settings: The merged values.
+        origins: The origin of every key, defaults included: `{"swarm.max_myses": Origin(...)}`.
+        untrusted: Keys of the project's file without effect, and its templates that need trust.
         templates: The templates of shipped, user and project level.
-        places: The places asked for, or those of the workspace that the settings name.
-        project: The project's file; None without one.
+        places: The given places, or those of the workspace that the settings name.
+        project: The project's file, or None.
     """
 
     settings: Settings
@@ -65,28 +72,30 @@ def load(
     overrides: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> LoadedSettings:
-    """Read all layers.
+    """Read and merge all layers.
 
     Args:
-        places: Where the user's `config.toml`, templates and trust record lie.
-        project_dir: Where to look for `zoea.toml`, upward; the working directory by default.
-        overrides: The command line's word, by dotted key: `{"swarm.max_myses": 5}`.
-        env: The environment; the process's own by default.
+        places: The places of the user's `config.toml`, templates and trust record.
+        project_dir: Where the search for `zoea.toml` starts, upward; default: the working directory.
+        overrides: Values of the command line by dotted key: `{"swarm.max_myses": 5}`.
+        env: The environment; default: the process's own.
 
     Raises:
-        SettingsInvalid: a SettingsError with every problem of every layer.
-        TrustError: the record of trusted files cannot be relied on.
+        SettingsInvalid: A layer has problems.
+        TrustError: The record of trusted files is unsafe or damaged.
     """
     env = os.environ if env is None else env
     reading = _read(places, project_dir or Path.cwd(), overrides or {}, env)
     if reading.problems:
         raise SettingsInvalid(reading.problems)
-    tree, origins = _laid_over(reading.sources)
+    tree, origins = _merge_sources(reading.sources)
     if problems := find_problems(Settings, tree, origins):
         raise SettingsInvalid(problems)
     settings = Settings.model_validate(tree)
     if wrong := find_conflicts(settings):
-        raise SettingsInvalid([Problem(format_key(path), message, _blame(path, origins)) for path, message in wrong])
+        raise SettingsInvalid(
+            [Problem(format_key(path), message, _find_blame(path, origins)) for path, message in wrong]
+        )
     if settings.workspace and not places.workspace:
         places = places_of(settings.workspace, env)
     return LoadedSettings(
@@ -101,7 +110,7 @@ def check_settings(
     overrides: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> list[Problem]:
-    """Everything wrong with settings and templates, for `zoea config check`; empty where all is well."""
+    """Return all problems of settings and templates, for `zoea config check`."""
     env = os.environ if env is None else env
     found: list[Problem] = []
     try:
@@ -115,7 +124,7 @@ def check_settings(
 
 @dataclass(slots=True)
 class _Reading:
-    """The layers as read, lowest first."""
+    """The layers read so far, lowest first."""
 
     templates: Templates
     project: Path | None
@@ -136,25 +145,25 @@ def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mappin
     templates = Templates(template_levels(places.templates, project_folder(start)), trust)
     reading = _Reading(templates, project)
     user = read_document(places.config_file, Layer.USER)
-    reading.add(_of_file(Layer.USER, places.config_file, user), user)
+    reading.add(_file_values(Layer.USER, places.config_file, user), user)
     if project:
         _add_project(reading, project, trust)
     reading.untrusted += templates.untrusted()
-    known = {section: _names(reading.sources, section) for section in TABLES}
+    known = {section: _entry_names(reading.sources, section) for section in TABLES}
     for source in read_environment(env, known):
         reading.add(source)
     if overrides:
-        reading.add(_of_overrides(overrides))
+        reading.add(_override_values(overrides))
     return reading
 
 
 def project_file(start: Path) -> Path | None:
-    """The nearest `zoea.toml`, from a directory upward."""
-    return next(walk_up(start.absolute(), PROJECT_FILE), None)
+    """Return the nearest `zoea.toml` from a directory upward."""
+    return next(find_upward(start.absolute(), PROJECT_FILE), None)
 
 
 def project_folder(start: Path) -> Path | None:
-    """The project's directory: where its `zoea.toml` lies, else the nearest with templates of its own."""
+    """Return the directory of the nearest `zoea.toml`, else the nearest with project templates."""
     if file := project_file(start):
         return file.parent
     start = start.absolute()
@@ -162,17 +171,17 @@ def project_folder(start: Path) -> Path | None:
 
 
 def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
-    """The whole file is checked, but of an untrusted one only the inert part takes effect."""
+    """Validate the whole project file; if it is untrusted, only its inert part takes effect."""
     document = read_document(file, Layer.PROJECT)
-    reading.add(_of_file(Layer.PROJECT, file, document), document)
-    if not reading.problems and not trust.holds(file, document.raw):
-        below, _ = _laid_over(reading.sources[:-1])
-        inert, reading.untrusted = inert_part(document.tree, below)
+    reading.add(_file_values(Layer.PROJECT, file, document), document)
+    if not reading.problems and not trust.is_trusted(file, document.raw):
+        below, _ = _merge_sources(reading.sources[:-1])
+        inert, reading.untrusted = split_inert(document.tree, below)
         whole = reading.sources.pop()
         reading.sources.append(LayerValues(Layer.PROJECT, inert, whole.origins))
 
 
-def _of_file(layer: Layer, file: Path, document: Document) -> LayerValues:
+def _file_values(layer: Layer, file: Path, document: Document) -> LayerValues:
     return LayerValues(
         layer,
         document.tree,
@@ -180,7 +189,7 @@ def _of_file(layer: Layer, file: Path, document: Document) -> LayerValues:
     )
 
 
-def _of_overrides(overrides: Mapping[str, Any]) -> LayerValues:
+def _override_values(overrides: Mapping[str, Any]) -> LayerValues:
     tree: dict[str, Any] = {}
     origins: dict[KeyPath, Origin] = {}
     for key, value in overrides.items():
@@ -191,13 +200,13 @@ def _of_overrides(overrides: Mapping[str, Any]) -> LayerValues:
     return LayerValues(Layer.COMMAND_LINE, tree, origins)
 
 
-def _names(sources: Sequence[LayerValues], section: str) -> list[str]:
+def _entry_names(sources: Sequence[LayerValues], section: str) -> list[str]:
     named = [source.tree.get(section) for source in sources]
     return [name for table in named if isinstance(table, Mapping) for name in table]
 
 
-def _laid_over(sources: Sequence[LayerValues]) -> tuple[dict[str, Any], dict[KeyPath, Origin]]:
-    """All layers in one tree; of each budget the lowest bound that anyone set."""
+def _merge_sources(sources: Sequence[LayerValues]) -> tuple[dict[str, Any], dict[KeyPath, Origin]]:
+    """Merge all layers; of each budget the lowest bound applies."""
     tree: dict[str, Any] = {}
     origins: dict[KeyPath, Origin] = {}
     for source in sources:
@@ -219,8 +228,8 @@ def _laid_over(sources: Sequence[LayerValues]) -> tuple[dict[str, Any], dict[Key
     return tree, origins
 
 
-def _blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
-    """Where to look for a disagreement: the key, else the highest layer that set anything beside it."""
+def _find_blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
+    """Return the origin of a conflict: the key's, else the highest layer's beside it."""
     if path in origins:
         return origins[path]
     beside = [origin for other, origin in origins.items() if other[:-1] == path[:-1]]
@@ -229,45 +238,40 @@ def _blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
 
 def _all_origins(settings: Settings, origins: Mapping[KeyPath, Origin]) -> dict[str, Origin]:
     plain = settings.model_dump()
-    return {format_key(path): origins.get(path) or _as_written(path, origins) for path, _ in iterate_leaves(plain)}
+    return {format_key(path): origins.get(path) or _nested_origin(path, origins) for path, _ in iterate_leaves(plain)}
 
 
-def _as_written(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
-    """The origin of a key whose last part holds a dot, where the file has it as a table in a table."""
+def _nested_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
+    """Return the origin of a key with a dot in its last part, which a file may nest as tables."""
     return origins.get((*path[:-1], *path[-1].split(".")), DEFAULT)
 
 
-# An empty variable counts as unset. Names of providers and upstreams are matched
-# without case, `_` standing for `-`, since a variable's name can hold neither.
-
-PREFIX = "ZOEA_"
-BARE: Mapping[str, KeyPath] = {
-    "TOKEN_BUDGET_PER_AGENT": ("budget", "token_budget_per_agent"),
-    "TOKEN_BUDGET_PER_TASK": ("budget", "token_budget_per_task"),
-}
-"""Names that Shannon's users already have in their environment; with or without the prefix."""
-
-
 def read_environment(env: Mapping[str, str], names: Mapping[str, Iterable[str]]) -> list[LayerValues]:
-    """What the environment sets. `names` are the providers and upstreams known so far.
+    """Return the values set by environment variables; empty variables count as unset.
 
-    One source per way of naming, so that of two names for one budget both count.
+    Names of providers and upstreams match case-insensitively, with `_` for `-`, because a variable's
+    name cannot hold either. `names` are those known so far. Each way of naming is a source of its own,
+    so that of two names for one budget both count.
     """
     ways: tuple[dict[str, KeyPath], ...] = (
         {name: path for name, path in BARE.items() if name in env},
         {PREFIX + name: path for name, path in BARE.items() if PREFIX + name in env},
-        {name: _path(name, names) for name in sorted(env) if name.startswith(PREFIX) and "__" in name[len(PREFIX) :]},
+        {
+            name: _variable_path(name, names)
+            for name in sorted(env)
+            if name.startswith(PREFIX) and "__" in name[len(PREFIX) :]
+        },
         {f"{PREFIX}WORKSPACE": ("workspace",)} if f"{PREFIX}WORKSPACE" in env else {},
     )
-    return [source for way in ways if (source := _source(way, env)).tree]
+    return [source for way in ways if (source := _variable_values(way, env)).tree]
 
 
 def variable_name(path: KeyPath) -> str:
-    """The variable that sets a key."""
+    """Return the environment variable that sets a key."""
     return PREFIX + "__".join(part.replace("-", "_").upper() for part in path)
 
 
-def _path(name: str, names: Mapping[str, Iterable[str]]) -> KeyPath:
+def _variable_path(name: str, names: Mapping[str, Iterable[str]]) -> KeyPath:
     parts = [part.lower() for part in name[len(PREFIX) :].split("__")]
     if len(parts) > 1:
         for known in names.get(parts[0], ()):
@@ -276,7 +280,7 @@ def _path(name: str, names: Mapping[str, Iterable[str]]) -> KeyPath:
     return tuple(parts)
 
 
-def _source(way: Mapping[str, KeyPath], env: Mapping[str, str]) -> LayerValues:
+def _variable_values(way: Mapping[str, KeyPath], env: Mapping[str, str]) -> LayerValues:
     tree: dict[str, Any] = {}
     origins: dict[KeyPath, Origin] = {}
     for name, path in way.items():

@@ -1,8 +1,7 @@
-"""Where everything of Zoea's own lies: data, configuration, the socket.
+"""The directories and files of a workspace: data, configuration, socket.
 
-Light on purpose: every command needs it first, and reading commands need hardly
-more. So `Places` is a NamedTuple (`dataclasses` costs 10 ms to import), and what
-only an error or the platform's own directories need is imported there.
+Every command imports this first, so it must stay cheap: `Places` is a NamedTuple (`dataclasses`
+takes 10 ms to import), and rarely needed modules are imported where they are used.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ PROJECT_FILE = "zoea.toml"
 USER_FILE = "config.toml"
 
 SOCKET_PATH_LIMIT = 107
-"""Bytes that a Unix socket's path may have, without the closing NUL."""
+"""The longest path of a Unix socket in bytes, without the closing NUL."""
 
 _LARGEST = 1_000_000
 _SOCKET_NAME_BYTES = len("/") + 16 + len(".sock")
@@ -27,7 +26,7 @@ _WORKSPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 class Places(NamedTuple):
-    """The three directories of one workspace, and the files in them. Nothing here exists until made."""
+    """The directories of one workspace and their files; nothing is created on access."""
 
     data: Path
     config: Path
@@ -48,7 +47,7 @@ class Places(NamedTuple):
 
     @property
     def mcp_log(self) -> Path:
-        """Of the processes that serve MCP clients."""
+        """The log of processes that serve MCP clients."""
         return self.data / "mcp.log"
 
     @property
@@ -69,65 +68,69 @@ class Places(NamedTuple):
 
     @property
     def trusted(self) -> Path:
-        """Which project files the person trusts, by content hash."""
+        """The record of trusted project files, by content hash."""
         return self.config / "trusted.json"
 
     @property
     def socket(self) -> Path:
-        """The owner's socket. Its name is a hash of the data directory, so the path stays short."""
+        """The owner's socket, named by a hash of the data directory so that the path stays short."""
         import hashlib  # costs some milliseconds, and most commands never ask
 
         name = hashlib.blake2s(os.fsencode(self.data), digest_size=8).hexdigest()
         return self.runtime / f"{name}.sock"
 
     def make_data(self) -> Path:
-        """Create the data directory, closed to others (0700), and return it."""
-        return _closed_folder(self.data)
+        """Create the data directory (mode 0700) and return it."""
+        return _make_private_folder(self.data)
 
     def make_config(self) -> Path:
-        return _closed_folder(self.config)
+        return _make_private_folder(self.config)
 
     def make_runtime(self) -> Path:
-        """Create the socket's directory. Raises OwnerError where it belongs to someone else."""
-        made = _closed_folder(self.runtime)
+        """Create the socket's directory and return it.
+
+        Raises:
+            OwnerError: It belongs to another user or is open to others.
+        """
+        made = _make_private_folder(self.runtime)
         found = made.lstat()
         if stat.S_ISLNK(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
             from zoea.model.errors import OwnerError
 
             raise OwnerError(
-                f"{made} is not a directory of yours alone",
+                f"{made} is not a directory that only you can enter",
                 hint="Remove it, or set XDG_RUNTIME_DIR to a directory that only you can enter.",
             )
         return made
 
 
 def places(workspace: str = "", env: Mapping[str, str] = os.environ, *, configured: bool = True) -> Places:
-    """The places of a workspace.
+    """Return the places of a workspace.
 
-    Without a name it is the one that `ZOEA_WORKSPACE`, the project's file or the
-    user's names (`configured = False` leaves the files alone), else the default one.
-    `ZOEA_DATA_DIR` and `ZOEA_CONFIG_DIR` win over the platform's own directories.
+    Without a name it is the one in `ZOEA_WORKSPACE`, the project's file or the user's file (unless
+    `configured` is False), else the default. `ZOEA_DATA_DIR` and `ZOEA_CONFIG_DIR` override the
+    platform's directories.
 
     Raises:
-        UsageError: for a name that could leave its directory.
-        SettingsError: where a file that may name the workspace cannot be read.
+        UsageError: The name could leave its directory.
+        SettingsError: A file that may name the workspace cannot be read.
     """
-    config = _config(env)
+    config = _config_folder(env)
     workspace = workspace or env.get("ZOEA_WORKSPACE", "")
     if not workspace and configured:
-        workspace = _configured(config)
+        workspace = _read_workspace(config)
     if workspace and not _WORKSPACE.fullmatch(workspace):
         from zoea.model.errors import UsageError
 
         raise UsageError(
-            f"{workspace!r} is no workspace name",
+            f"{workspace!r} is not a workspace name",
             hint="Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit.",
         )
-    return Places(data=_data(workspace, env), config=config, runtime=_runtime(env), workspace=workspace)
+    return Places(data=_data_folder(workspace, env), config=config, runtime=_runtime_folder(env), workspace=workspace)
 
 
-def _configured(config: Path) -> str:
-    """The workspace that the project's file names, else the user's; read only if one might."""
+def _read_workspace(config: Path) -> str:
+    """Return the workspace named by the project's file, else by the user's."""
     here = Path.cwd()
     project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
     for candidate in (project, config / USER_FILE):
@@ -135,12 +138,12 @@ def _configured(config: Path) -> str:
             continue
         with candidate.open("rb") as stream:
             raw = stream.read(_LARGEST)
-        if b"workspace" in raw and (name := _workspace_in(candidate, raw)):
+        if b"workspace" in raw and (name := _parse_workspace(candidate, raw)):
             return name
     return ""
 
 
-def _workspace_in(file: Path, raw: bytes) -> str:
+def _parse_workspace(file: Path, raw: bytes) -> str:
     import tomllib
 
     try:
@@ -148,11 +151,11 @@ def _workspace_in(file: Path, raw: bytes) -> str:
     except (ValueError, RecursionError):
         from zoea.model.errors import SettingsError
 
-        raise SettingsError(f"{file} is no TOML", hint="Run `zoea config check` to see what is wrong.") from None
+        raise SettingsError(f"{file} is not valid TOML", hint="Run `zoea config check` to see what is wrong.") from None
     return name if isinstance(name, str) else ""
 
 
-def _data(workspace: str, env: Mapping[str, str]) -> Path:
+def _data_folder(workspace: str, env: Mapping[str, str]) -> Path:
     if given := env.get("ZOEA_DATA_DIR"):
         root = _absolute(given)
         return root if workspace in ("", DEFAULT_WORKSPACE) else root / "workspaces" / workspace
@@ -161,7 +164,7 @@ def _data(workspace: str, env: Mapping[str, str]) -> Path:
     return user_data_path("zoea", appauthor=False) / "workspaces" / (workspace or DEFAULT_WORKSPACE)
 
 
-def _config(env: Mapping[str, str]) -> Path:
+def _config_folder(env: Mapping[str, str]) -> Path:
     if given := env.get("ZOEA_CONFIG_DIR"):
         return _absolute(given)
     from platformdirs import user_config_path
@@ -169,8 +172,8 @@ def _config(env: Mapping[str, str]) -> Path:
     return user_config_path("zoea", appauthor=False)
 
 
-def _runtime(env: Mapping[str, str]) -> Path:
-    """The first place short enough for a socket's path."""
+def _runtime_folder(env: Mapping[str, str]) -> Path:
+    """Return the first directory with a path short enough for a socket."""
     candidates = [
         Path(env[name]) / leaf for name, leaf in _runtime_candidates() if Path(env.get(name, "")).is_absolute()
     ]
@@ -188,14 +191,14 @@ def _absolute(given: str) -> Path:
     return Path(given).expanduser().absolute()
 
 
-def _closed_folder(folder: Path) -> Path:
+def _make_private_folder(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         from zoea.model.errors import OwnerError
 
         raise OwnerError(
-            f"the directory {folder} cannot be made: {error.strerror}",
+            f"the directory {folder} cannot be created: {error.strerror}",
             hint="Set ZOEA_DATA_DIR and ZOEA_CONFIG_DIR to directories that you may write.",
         ) from error
     return folder

@@ -1,4 +1,4 @@
-"""Files that only their owner may read, written whole or not at all."""
+"""Write files that only their owner may read, atomically and under a lock."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from zoea.model.errors import SettingsError
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replace a file (0600) in one step; a crash leaves the old one or the new one.
+    """Replace a file (mode 0600) in one step; a crash leaves the old or the new one.
 
-    Raises SettingsError where it cannot be written; the old one is then untouched.
+    Raises:
+        SettingsError: It cannot be written; the old file is unchanged.
     """
     draft = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
     try:
@@ -28,23 +29,24 @@ def write_private(file: Path, text: str) -> None:
             os.fsync(stream.fileno())
         draft.replace(file)
     except OSError as error:
-        with suppress(OSError):  # what went wrong first is what the person has to know
+        with suppress(OSError):  # the first error is the one to report
             draft.unlink(missing_ok=True)
-        _unwritable(file, error)
+        _raise_unwritable(file, error)
 
 
 @contextmanager
 def lock_file(file: Path) -> Iterator[None]:
-    """Hold a lock beside a file, so that two processes' changes to it both last.
+    """Hold a lock beside a file, so that changes by two processes do not overwrite each other.
 
-    Raises SettingsError where the lock cannot be made.
+    Raises:
+        SettingsError: The lock cannot be created.
     """
     lock = file.with_name(f".{file.name}.lock")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        _unwritable(file, error)
+        _raise_unwritable(file, error)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -52,7 +54,8 @@ def lock_file(file: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _unwritable(file: Path, error: OSError) -> NoReturn:
+def _raise_unwritable(file: Path, error: OSError) -> NoReturn:
     raise SettingsError(
-        f"{file} cannot be written: {error.strerror}", hint=f"Check the space and the rights of {file.parent}."
+        f"{file} cannot be written: {error.strerror}",
+        hint=f"Check the free space and the permissions of {file.parent}.",
     ) from error

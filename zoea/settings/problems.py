@@ -1,4 +1,4 @@
-"""From pydantic's complaints to ours: file, line, key, what is wanted, the nearest valid key."""
+"""Convert pydantic errors to problems with file, line, key and the nearest valid key."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zoea.settings.fields import Section
 from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, Problem, find_nearest, format_key
 
 TABLES: Mapping[str, type[Section]] = {"provider": ProviderSettings, "upstream": UpstreamSettings}
-"""Sections that hold named entries of one shape."""
+"""Sections with named entries of one shape."""
 
 _GUARDED = frozenset({"provider", "upstream"})
-"""Sections whose texts a message never repeats: a key may have been put in the wrong place."""
+"""Sections whose values a message never repeats, because a key may be misplaced there."""
 
 
 def find_problems(
     model: type[BaseModel], tree: Mapping[str, Any], origins: Mapping[KeyPath, Origin], *, partial: bool = False
 ) -> list[Problem]:
-    """All that is wrong with a tree. `partial` leaves out what only is not there yet."""
+    """Return all problems of a tree; `partial` ignores missing keys."""
     try:
         model.model_validate(tree)
     except ValidationError as error:
@@ -34,7 +34,7 @@ def find_problems(
 def _explained(
     model: type[BaseModel], tree: Mapping[str, Any], origins: Mapping[KeyPath, Origin], found: list[ErrorDetails]
 ) -> list[Problem]:
-    """One problem a key, by line; what a union's members each say is joined."""
+    """Return one problem per key, sorted by line; messages of a union's members are joined."""
     by_path: dict[KeyPath, list[str]] = {}
     unknown: set[KeyPath] = set()
     for error in found:
@@ -57,7 +57,7 @@ def _explained(
 
 
 def find_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
-    """The origin of a key, else of the table around it."""
+    """Return the origin of a key, else of the table around it."""
     for length in range(len(path), 0, -1):
         if found := origins.get(path[:length]):
             return found
@@ -65,7 +65,7 @@ def find_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
 
 
 def _path(tree: Mapping[str, Any], error: ErrorDetails) -> KeyPath:
-    """The key in the file: as far as the location follows the tree, and a missing last part."""
+    """Return the key of an error as far as the tree has it, plus a missing last part."""
     path: list[str] = []
     node: Any = tree
     for part in error["loc"]:
@@ -88,7 +88,7 @@ def _message(error: ErrorDetails, path: KeyPath) -> str:
         case "value_error":
             return error["msg"].removeprefix("Value error, ")
         case "model_type" | "dict_type" | "model_attributes_type":
-            return "a table is wanted here"
+            return "expected a table"
     message = error["msg"][:1].lower() + error["msg"][1:]
     given = error["input"]
     if isinstance(given, int | float) or (isinstance(given, str) and len(given) <= 20 and path[0] not in _GUARDED):
@@ -97,7 +97,7 @@ def _message(error: ErrorDetails, path: KeyPath) -> str:
 
 
 def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
-    """The model whose keys stand directly under a path, if that is a table of known keys."""
+    """Return the model of the table at a path, or None if its keys are not known."""
     node: type[BaseModel] | None = model
     for place, part in enumerate(path):
         if place == 1 and path[0] in TABLES:
@@ -116,7 +116,7 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
 
 
 def _nearest(model: type[BaseModel], path: KeyPath) -> str:
-    """A key of the same table; else one of that very name, or close to it, in another."""
+    """Return a similar key of the same table, else of another one."""
     here = model_at(model, path[:-1])
     begun = [name for name in (here.model_fields if here else ()) if len(path[-1]) > 2 and name.startswith(path[-1])]
     if here and (found := next(iter(begun), find_nearest(path[-1], here.model_fields))):

@@ -1,6 +1,6 @@
-"""The settings reference as Markdown: `python -m zoea.settings.reference`.
+"""Render the settings reference (Markdown) and the sample `config.toml` from the schema.
 
-Checked in as `documentation/reference/settings.md`; a test says when it is stale.
+`documentation.build` writes the reference to `documentation/reference/settings.md`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ Errors name the file, line and key, and exit with code 3; `zoea config check` li
 A project's `zoea.toml` takes effect except for the keys marked *trust* below, until `zoea trust`
 has recorded exactly that content of the file.
 """
-
 _COLUMNS = "| Key | Type | Default | Description | Environment | From |\n|---|---|---|---|---|---|"
 _TEMPLATE_HEAD = """\
 # Templates
@@ -51,10 +50,36 @@ may hold the sections {sections} of the settings for its own myses.
 A project's template needs trust where it sets `tools.ask_destructive = false`, `search = "swarm"`, or
 changes the tool lists of a template it extends.
 """
+_SAMPLE_HEAD = """\
+# Zoea's settings, all at their defaults. Remove the "#" before a key to change it.
+# A project's zoea.toml, ZOEA_SECTION__KEY in the environment and the command line go over this file.
+# `zoea config check` says what is wrong, `zoea config show --origin` what holds and why.
+"""
+_EXAMPLES = """\
+# Sources of models, by a name of your own. Keys are never written here, only where they are.
+#[provider.local]
+#type = "openai"
+#base_url = "http://127.0.0.1:8080/v1"
+#model = "default"
+
+#[provider.claude]
+#type = "anthropic"
+#api_key = "file:claude"        # stored with `zoea credentials set claude`
+
+# MCP servers whose tools the myses use.
+#[upstream.git]
+#command = "mcp-server-git"
+#args = ["--repository", "."]
+
+#[upstream.shared-world]
+#url = "http://127.0.0.1:8090/mcp"
+#session = "per-mysis"
+#inject = { session_id = "account" }
+"""
 
 
 def render_reference() -> str:
-    """The whole page."""
+    """Return the settings reference as Markdown."""
     parts = [_HEAD]
     for name, field in Settings.model_fields.items():
         if name in TABLES:
@@ -116,13 +141,35 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def render_sample() -> str:
+    """Return the text of the sample file."""
+    parts = [_SAMPLE_HEAD]
+    for name, field in Settings.model_fields.items():
+        if name in TABLES:
+            continue
+        section = model_at(Settings, (name,))
+        if section is None:
+            parts.append(f"# {field.description}\n#{name} = {format_toml(field.default)}\n")
+        else:
+            parts.append(_section(name, section))
+    return "\n".join([*parts, _EXAMPLES])
+
+
+def _section(name: str, section: type[BaseModel]) -> str:
+    lines = [f"# {(section.__doc__ or '').strip()}", f"[{name}]"]
+    for key, field in section.model_fields.items():
+        default = "none" if field.default is None else field.default
+        lines += [f"# {field.description} ({describe_kind(field)})", f"#{key} = {format_toml(default) or '{}'}"]
+    return "\n".join(lines) + "\n"
+
+
 def describe_kind(field: FieldInfo) -> str:
-    """What may stand there: `whole number, 1 to 2000`, `true or false`, `soft, hard or approve`."""
+    """Return the accepted values in words: `whole number, 1 to 2000`, `true or false`."""
     return _kind(field.annotation, field.metadata)
 
 
 def default_source(field: FieldInfo) -> str:
-    """Which system the setting and its default come from."""
+    """Return the system that the setting and its default come from."""
     extra = field.json_schema_extra
     return str(extra.get("source", "")) if isinstance(extra, dict) else ""
 
@@ -165,7 +212,7 @@ def _either(kinds: Sequence[str]) -> str:
 
 
 def _limits(metadata: Sequence[Any]) -> str:
-    """`, 1 to 2000`, `, above 0`, …, as far as bounds are set."""
+    """Return the bounds in words: `, 1 to 2000`, `, above 0`, `, at least 1` or ""."""
     found: dict[str, Any] = {}
     for one in metadata:
         for part in (one, *getattr(one, "metadata", ())):
@@ -179,57 +226,6 @@ def _limits(metadata: Sequence[Any]) -> str:
     if low is not None and high is not None:
         return f", {low} to {high}"
     return f", at least {low}" if low is not None else ""
-
-
-_SAMPLE_HEAD = """\
-# Zoea's settings, all at their defaults. Remove the "#" before a key to change it.
-# A project's zoea.toml, ZOEA_SECTION__KEY in the environment and the command line go over this file.
-# `zoea config check` says what is wrong, `zoea config show --origin` what holds and why.
-"""
-
-_EXAMPLES = """\
-# Sources of models, by a name of your own. Keys are never written here, only where they are.
-#[provider.local]
-#type = "openai"
-#base_url = "http://127.0.0.1:8080/v1"
-#model = "default"
-
-#[provider.claude]
-#type = "anthropic"
-#api_key = "file:claude"        # stored with `zoea credentials set claude`
-
-# MCP servers whose tools the myses use.
-#[upstream.git]
-#command = "mcp-server-git"
-#args = ["--repository", "."]
-
-#[upstream.shared-world]
-#url = "http://127.0.0.1:8090/mcp"
-#session = "per-mysis"
-#inject = { session_id = "account" }
-"""
-
-
-def render_sample() -> str:
-    """The text of the file."""
-    parts = [_SAMPLE_HEAD]
-    for name, field in Settings.model_fields.items():
-        if name in TABLES:
-            continue
-        section = model_at(Settings, (name,))
-        if section is None:
-            parts.append(f"# {field.description}\n#{name} = {format_toml(field.default)}\n")
-        else:
-            parts.append(_section(name, section))
-    return "\n".join([*parts, _EXAMPLES])
-
-
-def _section(name: str, section: type[BaseModel]) -> str:
-    lines = [f"# {(section.__doc__ or '').strip()}", f"[{name}]"]
-    for key, field in section.model_fields.items():
-        default = "none" if field.default is None else field.default
-        lines += [f"# {field.description} ({describe_kind(field)})", f"#{key} = {format_toml(default) or '{}'}"]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The sections of the settings, each with its defaults, limits and words for a form.
+"""The schema of all settings: sections with defaults, limits, titles and descriptions.
 
-The numbers are decided in the specification (turns, planner, memory, world); a
-field's `source` names the system they come from.
+`load` makes a `Settings`; `Settings()` holds the defaults. `find_conflicts` checks rules between
+fields. Each field's `source` names the system its default comes from.
 """
 
 from __future__ import annotations
@@ -16,40 +16,48 @@ from zoea.settings.fields import NAME_PATTERN, Bound, Keys, Number, Seconds, Sec
 
 NOVA = "Zoea Nova"
 SHANNON = "Shannon"
+_UNCONFIGURED_KEYS = {
+    ProviderType.OPENAI: "env:OPENAI_API_KEY",
+    ProviderType.ANTHROPIC: "env:ANTHROPIC_API_KEY",
+}
 
 
 class SwarmSettings(Section):
-    """How many myses there may be, and how they talk to each other."""
+    """Size of the swarm, and limits on messages between myses."""
 
     max_myses: Whole = setting(
         16, "Myses at most", "How many living myses the workspace may hold.", source=NOVA, ge=1, le=2000
     )
     active_turns: Whole = setting(
-        32, "Turns at once", "Turns that advance at the same moment; the rest wait in a queue.", ge=1, le=1000
+        32, "Turns at once", "Turns that run at the same time; the rest wait in a queue.", ge=1, le=1000
     )
     max_hops: Whole = setting(
-        3, "Hops that wake", "From this hop on, a message between myses is delivered but wakes nobody.", ge=0, le=100
+        3,
+        "Hops that wake",
+        "From this hop on, a message between myses is delivered but does not wake its recipient.",
+        ge=0,
+        le=100,
     )
     inherit_broadcast_hours: Number = setting(
         12,
         "Hours a broadcast is inherited",
-        "A new mysis gets the commander's latest broadcast of this many hours as its first prompt; 0 turns it off.",
+        "A new mysis gets the commander's latest broadcast of the last hours as its first prompt; 0 turns it off.",
         ge=0,
         le=24 * 365,
     )
     resume: bool = setting(False, "Resume at start", "Start all idle myses when the swarm opens.", source=NOVA)
     default_template: str = setting(
-        "default", "Template of new myses", "Used where none is named.", pattern=NAME_PATTERN
+        "default", "Template of new myses", "The template of a mysis created without one.", pattern=NAME_PATTERN
     )
     default_provider: str = setting(
         "",
         "Provider of new myses",
-        "Used where the template names none; empty is the only or first configured provider, else the autopilot.",
+        "Used if the template names none; empty means the first configured provider, else the autopilot.",
     )
     discover: bool = setting(
         True,
         "Look for a model",
-        "Where no provider is configured, use a model server found on this machine; else the autopilot.",
+        "Without a configured provider, use a model server found on this machine, else the autopilot.",
     )
     messages_per_hour: Whole = setting(
         20, "Messages an hour", "Direct messages that one mysis may send to others in an hour.", ge=0
@@ -63,22 +71,22 @@ class LlmSettings(Section):
     """Deadlines and retries of model calls."""
 
     timeout: Seconds = setting(120, "First token within", "Seconds until the first token of an answer.", gt=0)
-    between_tokens: Seconds = setting(60, "Between tokens", "Seconds that a stream may be silent.", gt=0)
-    retries: Whole = setting(4, "Retries", "How often a transient failure is tried again within a turn.", ge=0, le=20)
+    between_tokens: Seconds = setting(60, "Between tokens", "Seconds a stream may be silent.", gt=0)
+    retries: Whole = setting(4, "Retries", "Retries of a transient failure within a turn.", ge=0, le=20)
     backoff_first: Seconds = setting(0.5, "First backoff", "Seconds before the first retry, with full jitter.", gt=0)
-    backoff_max: Seconds = setting(20, "Longest backoff", "Seconds to which the backoff doubles at most.", gt=0)
+    backoff_max: Seconds = setting(
+        20, "Longest backoff", "The longest delay to which the backoff doubles, in seconds.", gt=0
+    )
 
 
 class ToolSettings(Section):
     """Deadlines and sizes of tool calls."""
 
-    timeout: Seconds = setting(
-        60, "Deadline of a call", "Seconds after which a tool call has failed.", source=NOVA, gt=0
-    )
+    timeout: Seconds = setting(60, "Deadline of a call", "Seconds after which a tool call fails.", source=NOVA, gt=0)
     max_result_chars: Whole = setting(
         100_000,
         "Longest result shown",
-        "Characters of a result that a model sees; the whole result is stored.",
+        "Characters of a result shown to the model; the whole result is stored.",
         ge=1000,
     )
 
@@ -95,20 +103,20 @@ class TurnSettings(Section):
 
 
 class NudgeSettings(Section):
-    """What keeps an idle mysis going, and what bounds it."""
+    """Nudges that keep an idle mysis going, and their limits."""
 
-    enabled: bool = setting(True, "Nudge idle myses", "Off makes a mysis answer prompts only.", source=NOVA)
+    enabled: bool = setting(True, "Nudge idle myses", "If off, a mysis only answers prompts.", source=NOVA)
     idle_interval: Seconds = setting(
         30, "Nudge after", "Seconds between the end of a turn and the nudge.", source=NOVA, gt=0
     )
     wait_interval: Seconds = setting(
         120, "Longest wait", "Seconds of silence after which a waiting mysis is nudged.", source=NOVA, gt=0
     )
-    max_per_hour: Whole = setting(60, "Nudges an hour", "Nudges that one mysis gets in an hour; 0 is no bound.", ge=0)
+    max_per_hour: Whole = setting(60, "Nudges an hour", "Nudges one mysis gets in an hour; 0 is no bound.", ge=0)
 
 
 class WaitSettings(Section):
-    """How results of tools say that a mysis has to wait."""
+    """Result fields by which a tool tells a mysis to wait."""
 
     until_fields: Words = setting(
         ("arrival_tick", "travel_arrival_tick"),
@@ -123,23 +131,27 @@ class WaitSettings(Section):
         "current_tick", "Field of the present", "The result field that holds the current tick.", source=NOVA
     )
     default_tick: Seconds = setting(
-        10, "Length of a tick", "Seconds a tick takes until its length is learned from results.", source=NOVA, gt=0
+        10, "Length of a tick", "Seconds of a tick until its length is learned from results.", source=NOVA, gt=0
     )
 
 
 class LoopSettings(Section):
-    """When calls or texts that repeat count as a loop."""
+    """Limits above which repeated calls or texts count as a loop."""
 
     volatile: Words = setting(
         ("current_tick", "*timestamp*", "*_at"),
         "Volatile fields",
-        "Result fields, as globs, that are left out when results are compared.",
+        "Result fields, as globs, ignored when results are compared.",
     )
     exempt: Words = setting(
-        ("zoea_wait", "mine", "get_notifications"), "Exempt tools", "Tools, as globs, that may repeat without end."
+        ("zoea_wait", "mine", "get_notifications"), "Exempt tools", "Tools, as globs, that may repeat without limit."
     )
     window: Whole = setting(
-        10, "Calls looked at", "The last calls of this turn and the one before that are compared.", ge=2, le=200
+        10,
+        "Calls looked at",
+        "The number of last calls, of this turn and the previous one, that are compared.",
+        ge=2,
+        le=200,
     )
     same_result: Whole = setting(3, "Same call, same result", "Repetitions that make a loop.", ge=2)
     same_call: Whole = setting(5, "Same call, any result", "Repetitions that make a loop.", ge=2)
@@ -147,7 +159,7 @@ class LoopSettings(Section):
 
 
 class RecoverySettings(Section):
-    """When a mysis that failed for a passing reason starts again by itself."""
+    """Automatic restart of a mysis after a transient failure."""
 
     delays: tuple[Seconds, ...] = setting(
         (30.0, 120.0, 600.0),
@@ -157,34 +169,36 @@ class RecoverySettings(Section):
 
 
 class ContextSettings(Section):
-    """How a request is composed."""
+    """Composition of a request."""
 
-    strategy: Literal["turns"] = setting("turns", "Strategy", "How a mysis's packs are made.", source=NOVA)
+    strategy: Literal["turns"] = setting(
+        "turns", "Strategy", "The strategy that selects the parts of a request.", source=NOVA
+    )
     scan_window: Whole = setting(
         20,
         "Memories looked back",
-        "How far before the turn the latest loop slice is looked for.",
+        "How many memories before the turn are searched for the latest loop slice.",
         source=NOVA,
         ge=0,
         le=1000,
     )
     keep_answer: bool = setting(True, "Keep the last answer", "Show the final answer of the previous turn.")
     snapshot_tools: Words = setting(
-        ("get_*",), "Snapshot tools", "Tools, as globs, whose later result supersedes an earlier one.", source=NOVA
+        ("get_*",), "Snapshot tools", "Tools, as globs, with results that supersede earlier ones.", source=NOVA
     )
     keep_tools: Words = setting(
         ("login", "register", "*_login"),
         "Tools kept whole",
-        "Tools, as globs, whose slices are never compacted.",
+        "Tools, as globs, with loop slices that are never compacted.",
         source=NOVA,
     )
     context_window: Whole = setting(
-        8192, "Context window", "Tokens assumed for a model whose window nobody knows.", ge=1024
+        8192, "Context window", "Tokens assumed for a model with an unknown window.", ge=1024
     )
 
 
 class BudgetSettings(Section):
-    """What may be spent. The lowest of environment, settings, template and request holds."""
+    """Token budgets. The lowest of environment, settings, template and request applies."""
 
     enforcement: Literal["soft", "hard", "approve"] = setting(
         "soft",
@@ -193,88 +207,93 @@ class BudgetSettings(Section):
         source=SHANNON,
     )
     token_budget_per_agent: Whole = setting(
-        50_000, "Tokens a request", "The most tokens that one request may have.", source=SHANNON, ge=1000, le=200_000
+        50_000, "Tokens a request", "The maximum tokens of one request.", source=SHANNON, ge=1000, le=200_000
     )
     token_budget_per_task: Whole = setting(
         200_000,
         "Tokens a turn",
-        "The most tokens that all requests of a turn may use together; never below the tokens of one request.",
+        "The maximum tokens of all requests of a turn together; at least the tokens of one request.",
         source=SHANNON,
         ge=1000,
         le=200_000,
     )
     swarm_per_day: Bound = setting(
-        2_000_000, "Tokens a day", 'Tokens that the whole swarm may use on one local day; "none" lifts it.'
+        2_000_000, "Tokens a day", 'Tokens the whole swarm may use on one local day; "none" lifts it.'
     )
     swarm_enforcement: Literal["soft", "hard", "approve"] = setting(
         "hard",
         "Enforcement of the day",
         "At the day's spent budget: hard holds the swarm, approve asks, soft warns and slows down.",
     )
-    mysis: Bound = setting(None, "Tokens a mysis", 'Tokens that one mysis may ever use; "none" is no bound.')
+    mysis: Bound = setting(None, "Tokens a mysis", 'Tokens one mysis may use in total; "none" is no bound.')
     max_output_tokens: Whole = setting(
-        4096, "Tokens of an answer", "The most tokens that one answer may have; always sent.", ge=16, le=200_000
+        4096, "Tokens of an answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )
     background: Bound = setting(20_000, "Background tokens a day", "Tokens a day for summaries and the like.")
 
 
 class UpstreamDefaults(Section):
-    """Limits of upstreams that set none of their own."""
+    """Limits of upstreams that do not set their own."""
 
     start_timeout: Seconds = setting(
-        20, "Opening within", "Seconds until an upstream has opened and listed its tools.", source=NOVA, gt=0
+        20, "Opening within", "Seconds an upstream may take to open and list its tools.", source=NOVA, gt=0
     )
-    max_parallel: Whole = setting(32, "Calls at once", "Calls that run on one session at the same time.", ge=1, le=1000)
+    max_parallel: Whole = setting(32, "Calls at once", "Parallel calls on one session.", ge=1, le=1000)
     max_sessions: Whole = setting(
-        16, "Sessions at most", "Processes of one upstream whose sessions are per mysis.", ge=1, le=2000
+        16, "Sessions at most", "Processes of one upstream with a session per mysis.", ge=1, le=2000
     )
     retries: Whole = setting(
-        3, "Retries", "How often a lost session is opened again before calls fail.", source=NOVA, ge=0, le=20
+        3, "Retries", "Attempts to reopen a lost session before calls fail.", source=NOVA, ge=0, le=20
     )
-    idle_close: Seconds = setting(600, "Close when idle", "Seconds after which a session per mysis is closed.", gt=0)
+    idle_close: Seconds = setting(
+        600, "Close when idle", "Idle seconds after which a session per mysis is closed.", gt=0
+    )
 
 
 class WorldSettings(Section):
     """Reef, the embedded world."""
 
-    tick: Seconds = setting(2.0, "Length of a tick", "Seconds that a tick takes.", ge=0.01, le=3_600)
-    seed: Whole = setting(1, "Seed", "Of a new world: the same seed and size give the same map.", ge=0)
+    tick: Seconds = setting(2.0, "Length of a tick", "Seconds of a tick.", ge=0.01, le=3_600)
+    seed: Whole = setting(1, "Seed", "The seed of a new world; the same seed and size give the same map.", ge=0)
     systems: Whole = setting(
         40,
         "Systems",
-        "Size of a new world: 40 systems have 120 points, 30 belts and 12 stations among them; others in proportion.",
+        "Size of a new world: 40 systems have 120 points, with 30 belts and 12 stations; others in proportion.",
         ge=10,
         le=1000,
     )
-    turbo: bool = setting(False, "Turbo", "A tick passes as soon as every player has acted; for tests.")
+    turbo: bool = setting(False, "Turbo", "Advance a tick as soon as every player has acted; for tests.")
 
 
 class McpSettings(Section):
-    """Zoea as an MCP server for clients outside the swarm; `zoea mcp token new NAME` lets one in."""
+    """Zoea as an MCP server for other clients; `zoea mcp token new NAME` creates their tokens."""
 
     http: bool = setting(False, "Serve over HTTP", "Serve clients over HTTP whenever the swarm runs.")
     host: str = setting(
-        "127.0.0.1", "Address", "Where to listen. Beyond this machine, tokens travel unencrypted.", min_length=1
+        "127.0.0.1",
+        "Address",
+        "The address to listen on. Outside this machine tokens are sent unencrypted.",
+        min_length=1,
     )
-    port: Whole = setting(9632, "Port", "Where to listen; 0 takes any that is free.", ge=0, le=65_535)
-    hosts: Words = setting((), "Names", "Further names under which clients may call it, as of a proxy before it.")
+    port: Whole = setting(9632, "Port", "The port to listen on; 0 takes any free port.", ge=0, le=65_535)
+    hosts: Words = setting((), "Names", "Additional host names that clients may use, for example of a proxy.")
 
 
 class MemorySettings(Section):
-    """How long what was said stays. Everything does, unless a rule is set."""
+    """Removal of old memories; everything is kept unless a rule is set."""
 
     keep_days: Number = setting(
         0,
         "Keep for days",
-        "Older turns of every mysis are removed for good; 0 keeps them for ever.",
+        "Turns older than this many days are removed for good; 0 keeps all.",
         ge=0,
         le=36_500,
     )
     keep_memories: Whole = setting(
         0,
         "Keep memories",
-        "Beyond so many memories, the oldest turns of a mysis are removed for good; 0 keeps all. The newest 100 always "
-        "stay.",
+        "Above this many memories, the oldest turns of a mysis are removed for good; 0 keeps all. The newest 100 "
+        "always stay.",
         ge=0,
     )
 
@@ -282,27 +301,20 @@ class MemorySettings(Section):
 class LogSettings(Section):
     """The log file."""
 
-    level: Literal["debug", "info", "warning", "error"] = setting("info", "Level", "What is written to the log file.")
+    level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "Level", "The lowest level written to the log file."
+    )
 
 
 class TuiSettings(Section):
-    """How the cockpit looks, and which keys it listens to."""
+    """Appearance and keys of the cockpit."""
 
     theme: str = setting(
-        "nova", "Theme", "A shipped theme, or a file of your own in themes/ beside config.toml.", pattern=NAME_PATTERN
+        "nova", "Theme", "A shipped theme, or a file in themes/ beside config.toml.", pattern=NAME_PATTERN
     )
-    reduced_motion: bool = setting(False, "Reduced motion", "Nothing blinks and nothing is animated.")
-    bell: bool = setting(True, "Bell", "Ring when a mysis needs you while you look elsewhere.")
+    reduced_motion: bool = setting(False, "Reduced motion", "Turn off blinking and animation.")
+    bell: bool = setting(True, "Bell", "Ring when a mysis needs you while another screen is open.")
     keys: Keys = setting({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
-
-
-# Made by `load`; tests and embedders may make one directly (`Settings()` is the
-# defaults) and ask `find_conflicts` about what holds between fields.
-
-_UNCONFIGURED_KEYS = {
-    ProviderType.OPENAI: "env:OPENAI_API_KEY",
-    ProviderType.ANTHROPIC: "env:ANTHROPIC_API_KEY",
-}
 
 
 def _name(value: str) -> str:
@@ -315,10 +327,10 @@ Name = Annotated[str, AfterValidator(_name)]
 
 
 class Settings(Section):
-    """All settings. Durations are seconds, sizes are tokens or characters as each field says."""
+    """All settings; durations are seconds."""
 
     workspace: str = setting(
-        "", "Workspace", "The workspace to open where none is named.", pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
+        "", "Workspace", "The workspace to open if none is named.", pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]{0,39})?$"
     )
     swarm: SwarmSettings = Field(SwarmSettings(), title="Swarm")
     llm: LlmSettings = Field(LlmSettings(), title="Model calls")
@@ -340,7 +352,7 @@ class Settings(Section):
     tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
 
     def provider_named(self, name: str) -> ProviderSettings | None:
-        """A provider's settings; a type's own name works without configuration. None where unknown."""
+        """Return a provider's settings, or None; a type's name works without configuration."""
         if name in self.provider:
             return self.provider[name]
         if name not in set(ProviderType):
@@ -349,17 +361,17 @@ class Settings(Section):
         return ProviderSettings(type=kind, api_key=_UNCONFIGURED_KEYS.get(kind, ""))
 
     def provider_name(self, wanted: str = "") -> str:
-        """The provider to use: the one wanted, else the default, else the first configured, else the autopilot."""
+        """Return the provider to use: the wanted, the default, the first configured, or the autopilot."""
         return wanted or self.swarm.default_provider or next(iter(self.provider), ProviderType.AUTOPILOT.value)
 
-    def limits_of(self, upstream: UpstreamSettings) -> UpstreamDefaults:
-        """An upstream's limits, its own over the defaults."""
+    def upstream_limits(self, upstream: UpstreamSettings) -> UpstreamDefaults:
+        """Return an upstream's limits, its own over the defaults."""
         own = {name: value for name in UpstreamDefaults.model_fields if (value := getattr(upstream, name)) is not None}
         return self.upstream_defaults.model_copy(update=own)
 
 
 def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
-    """What each field allows but all together do not, as (path, message)."""
+    """Return rules between fields that are broken, as (path, message)."""
     found: list[tuple[tuple[str, ...], str]] = []
     budget = settings.budget
     if budget.token_budget_per_task < budget.token_budget_per_agent:
@@ -378,5 +390,5 @@ def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
     default = settings.swarm.default_provider
     if default and settings.provider_named(default) is None:
         known = ", ".join(settings.provider) or "none is configured"
-        found.append((("swarm", "default_provider"), f"names no provider ({known})"))
+        found.append((("swarm", "default_provider"), f"is not a configured provider ({known})"))
     return found

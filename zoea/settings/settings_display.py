@@ -1,4 +1,4 @@
-"""Settings as text for people: every key with its value and origin, nothing secret among them."""
+"""Format settings for people: every key with its value and origin, secrets hidden."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from zoea.settings.layers import LoadedSettings
 HIDDEN = "‹hidden›"
 
 _BOUNDS = frozenset({("budget", "swarm_per_day"), ("budget", "mysis"), ("budget", "background")})
-_TELLING = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One key: its value as plain data (None is unset) and where it came from."""
+    """A key with its value as plain data (None is unset) and origin."""
 
     key: str
     value: Any
@@ -36,35 +36,35 @@ class SettingRow:
 
 
 def list_settings(loaded: LoadedSettings) -> list[SettingRow]:
-    """Every key of the settings, in the schema's order."""
+    """Return every key of the settings, in schema order."""
     return [
         SettingRow(format_key(path), hide_secrets(path, value), loaded.origins.get(format_key(path), DEFAULT))
-        for path, value in _values(loaded.settings.model_dump())
+        for path, value in _iterate_values(loaded.settings.model_dump())
     ]
 
 
-def _values(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
+def _iterate_values(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
     for path, value in iterate_leaves(tree):
         yield path, "none" if value is None and path in _BOUNDS else value
 
 
 def hide_secrets(path: KeyPath, value: Any) -> Any:
-    """A value that may be shown: texts that are or may hold a secret are hidden, references are not."""
+    """Return a value that is safe to show: possible secrets are hidden, references are not."""
     if isinstance(value, SecretStr):
         plain = value.get_secret_value()
         return plain if REFERENCE.fullmatch(plain) else HIDDEN
     if isinstance(value, str) and path[-1] in ("url", "base_url"):
-        return _without_query(value)
+        return _hide_query(value)
     if isinstance(value, list | tuple):
-        return _arguments(value) if path[-1] == "args" else [hide_secrets(path, one) for one in value]
+        return _hide_arguments(value) if path[-1] == "args" else [hide_secrets(path, one) for one in value]
     if isinstance(value, Mapping):
         return {key: hide_secrets((*path, key), one) for key, one in value.items()}
-    if isinstance(value, str) and len(path) > 3 and _TELLING.search(path[-1]) and not REFERENCE.fullmatch(value):
+    if isinstance(value, str) and len(path) > 3 and _SECRET_NAME.search(path[-1]) and not REFERENCE.fullmatch(value):
         return HIDDEN
     return value.value if hasattr(value, "value") else value
 
 
-def _without_query(address: str) -> str:
+def _hide_query(address: str) -> str:
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -73,13 +73,13 @@ def _without_query(address: str) -> str:
     return urlunsplit((parts.scheme, place, parts.path, HIDDEN if parts.query else "", ""))
 
 
-def _arguments(args: Sequence[Any]) -> list[Any]:
-    """Arguments without what follows a flag like `--token`."""
+def _hide_arguments(args: Sequence[Any]) -> list[Any]:
+    """Hide the arguments after a flag like `--token`."""
     shown: list[Any] = []
     hide_next = False
     for arg in args:
         flag, equals, value = str(arg).partition("=")
-        telling = flag.startswith("-") and _TELLING.search(flag) is not None
+        telling = flag.startswith("-") and _SECRET_NAME.search(flag) is not None
         if hide_next and not flag.startswith("-"):
             shown.append(arg if "{" in str(arg) else HIDDEN)
         elif telling and equals:
@@ -91,11 +91,11 @@ def _arguments(args: Sequence[Any]) -> list[Any]:
 
 
 def format_toml(value: Any) -> str:
-    """A value as TOML writes it, on one line."""
+    """Format a value as TOML on one line."""
     plain = list(value) if isinstance(value, tuple) else value
     return escape_unprintable(tomlkit.item(plain).as_string())
 
 
 def escape_unprintable(text: str) -> str:
-    """Text from a file as a terminal may show it: what is not printable is spelled out."""
+    """Escape characters of a file's text that are not printable."""
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)

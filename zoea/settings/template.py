@@ -1,7 +1,6 @@
-"""`Template`: what an agent is, resolved, hashed, and readable years later.
+"""Templates: the definition of an agent, with a canonical text and its hash.
 
-A template's text is its identity: canonical JSON of everything it says, so that the
-database can keep it by hash and `parse_template` gives back the same agent.
+The database keeps the text by its hash; `parse_template` restores the same agent from it.
 """
 
 from __future__ import annotations
@@ -31,49 +30,51 @@ from zoea.settings.schema import (
 )
 
 PARENT = "{{parent}}"
-"""Where a prompt takes in the prompt of the template it extends."""
-
+"""Placeholder in a prompt for the prompt of the extended template."""
 OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "budget", "llm", "tool")
 """The sections of the settings that a template may set for its own myses."""
-
+CAPS = ("token_budget_per_agent", "token_budget_per_task", "swarm_per_day", "mysis", "max_output_tokens", "background")
+"""Budgets that are bounds; `enforcement` is layered like any other key."""
 _VERSION = 1
 
 
 class ToolPolicySettings(Section):
-    """Which tools the myses of a template have. `deny` wins over `allow`."""
+    """Tools of a template's myses. `deny` wins over `allow`."""
 
-    allow: Words = setting(("*",), "Allowed", "Tools, as globs, that the template's myses may see.")
-    deny: Words = setting((), "Denied", "Tools, as globs, that they may not.")
-    ask: Words = setting((), "Ask first", "Tools, as globs, that a person must approve.")
+    allow: Words = setting(("*",), "Allowed", "Tools, as globs, that the myses may use.")
+    deny: Words = setting((), "Denied", "Tools, as globs, that they may not use.")
+    ask: Words = setting((), "Ask first", "Tools, as globs, that need the commander's approval.")
     ask_destructive: bool = setting(
-        True, "Ask for destructive tools", "Also those that their server marks as destructive."
+        True, "Ask for destructive tools", "Ask also for tools that their server marks as destructive."
     )
 
 
 class Template(Section):
-    """What an agent is. The sections below hold only what the template sets; see `effective_settings`."""
+    """The definition of an agent; sections hold only what the template sets, see `effective_settings`."""
 
     name: str = setting("", "Name", "The file's name without `.toml`; may be left out.", pattern=NAME_PATTERN)
     title: str = setting("", "Title", "One line for lists.")
     prompt: str = setting(
         "",
         "Prompt",
-        "The system prompt; `{{parent}}` stands for the prompt of the template it extends.",
+        "The system prompt; `{{parent}}` is replaced by the prompt of the extended template.",
         source=NOVA,
     )
     opening: str = setting("", "Opening", "The first prompt of a newly created mysis; empty for none.")
-    provider: str = setting("", "Provider", "Empty is the default one.")
-    model: str = setting("", "Model", "Empty is the provider's.")
+    provider: str = setting("", "Provider", "Empty is the default provider.")
+    model: str = setting("", "Model", "Empty is the provider's model.")
     strategy: Literal["", "turns"] = setting("", "Strategy", "Empty is context.strategy.")
     run: Literal["forever", "once"] = setting(
-        "forever", "Run", "Once: after a turn with nothing pending it is idle, without nudges."
+        "forever", "Run", "Once: idle without nudges after a turn with nothing pending."
     )
-    send: Literal["none", "commander", "swarm"] = setting("swarm", "May write to", "Whom its myses may send messages.")
-    search: Literal["own", "swarm"] = setting("own", "May search", "Whose memories its myses may search.")
-    tools: ToolPolicySettings = Field(ToolPolicySettings(), title="Tools", description="Its policy on tools.")
+    send: Literal["none", "commander", "swarm"] = setting(
+        "swarm", "May write to", "The recipients its myses may write to."
+    )
+    search: Literal["own", "swarm"] = setting("own", "May search", "The memories its myses may search.")
+    tools: ToolPolicySettings = Field(ToolPolicySettings(), title="Tools", description="The tool policy.")
     upstreams: tuple[str, ...] | Literal["*"] = setting("*", "Upstreams", 'Names of upstreams, or "*" for all.')
     situation: tuple[Literal["broadcast", "snapshot", "time", "swarm"], ...] = setting(
-        (), "Situation", "What the situation pack holds.", source=NOVA
+        (), "Situation", "The content of the situation pack.", source=NOVA
     )
     nudge: NudgeSettings = Field(NudgeSettings(), title="Nudges")
     wait: WaitSettings = Field(WaitSettings(), title="Waiting")
@@ -85,17 +86,17 @@ class Template(Section):
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
 
     def overrides(self) -> dict[str, dict[str, Any]]:
-        """What the template sets of each section of the settings, and nothing else."""
+        """Return the values that the template sets in each section of the settings."""
         found = {name: section.model_dump(exclude_unset=True) for name in OVERRIDES if (section := getattr(self, name))}
         return {name: values for name, values in found.items() if values}
 
-    def uses(self, upstream: str) -> bool:
-        """Whether its myses have this upstream's tools."""
+    def uses_upstream(self, upstream: str) -> bool:
+        """Return whether its myses have this upstream's tools."""
         return self.upstreams == "*" or upstream in self.upstreams
 
     @cached_property
     def text(self) -> str:
-        """Canonical JSON of all it says: sorted keys, no spaces, UTF-8. What the database keeps."""
+        """The stored form: canonical JSON with sorted keys, without spaces, in UTF-8."""
         plain = self.model_dump(mode="json", exclude=set(OVERRIDES))
         for name in OVERRIDES:
             if said := getattr(self, name).model_dump(mode="json", exclude_unset=True):
@@ -105,26 +106,27 @@ class Template(Section):
 
     @cached_property
     def hash(self) -> bytes:
-        """BLAKE3 of the text, 32 bytes."""
+        """The BLAKE3 hash of the text, 32 bytes."""
         return blake3(self.text.encode("utf-8", "surrogatepass")).digest()
 
     @property
     def id(self) -> str:
-        """`name@` and eight hex digits of the hash: what people see."""
+        """`name@` and eight hex digits of the hash, for display."""
         return f"{self.name}@{self.hash.hex()[:8]}"
 
 
 def parse_template(text: str) -> Template:
-    """A template back from its text. What a later or earlier Zoea knew beyond this one is left out.
+    """Restore a template from its text, ignoring keys unknown to this version.
 
-    Raises TemplateError where the text is no template.
+    Raises:
+        TemplateError: The text is not a template.
     """
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
-        raise TemplateError("the stored text is no template") from None
+        raise TemplateError("the stored text is not a template") from None
     if not isinstance(tree, dict) or "zoea_template" not in tree:
-        raise TemplateError("the stored text is no template")
+        raise TemplateError("the stored text is not a template")
     known = {name: value for name, value in tree.items() if name in Template.model_fields}
     for name in (*OVERRIDES, "tools"):
         if isinstance(known.get(name), dict):
@@ -138,12 +140,16 @@ def parse_template(text: str) -> Template:
 
 
 def change_settings(template: Template, values: Mapping[str, Any]) -> Template:
-    """The template with other settings, by dotted key; None takes a key out. Raises TemplateError naming the wrong."""
+    """Return the template with changed settings, by dotted key; None removes a key.
+
+    Raises:
+        TemplateError: A key or value is invalid.
+    """
     tree = json.loads(template.text)
     for path, value in values.items():
         section, _, key = path.partition(".")
         if section not in OVERRIDES or key not in type(getattr(template, section)).model_fields:
-            raise TemplateError(f"{path} is no setting of one mysis", hint=f"these are: {', '.join(OVERRIDES)}")
+            raise TemplateError(f"{path} is not a setting of one mysis", hint=f"these are: {', '.join(OVERRIDES)}")
         tree.setdefault(section, {})
         if value is None:
             tree[section].pop(key, None)
@@ -157,32 +163,30 @@ def change_settings(template: Template, values: Mapping[str, Any]) -> Template:
         raise TemplateError(said) from None
 
 
-CAPS = ("token_budget_per_agent", "token_budget_per_task", "swarm_per_day", "mysis", "max_output_tokens", "background")
-"""The budgets that are bounds; `enforcement` is layered like any other key."""
-
-
 def effective_settings(settings: Settings, template: Template) -> Settings:
-    """The settings as they are for the myses of a template.
+    """Return the settings for the myses of a template.
 
-    What the template says holds over the settings; of a budget that both set, the
-    lower. A template's `strategy` is `context.strategy`. Raises TemplateError where
-    both together make no sense.
+    The template's values override the settings; of a budget set in both, the lower applies. A
+    template's `strategy` sets `context.strategy`.
+
+    Raises:
+        TemplateError: Template and settings conflict.
     """
     overrides = template.overrides()
     if template.strategy:
         overrides.setdefault("context", {})["strategy"] = template.strategy
     if "budget" in overrides:
-        overrides["budget"] = _budget(settings.budget, overrides["budget"])
+        overrides["budget"] = _merge_budget(settings.budget, overrides["budget"])
     sections = {name: getattr(settings, name).model_copy(update=values) for name, values in overrides.items()}
     result = settings.model_copy(update=sections)
     if template.overrides() and (wrong := find_conflicts(result)):
         lines = "; ".join(f"{'.'.join(path)}: {message}" for path, message in wrong)
-        raise TemplateError(f"template {template.name} does not agree with the settings: {lines}")
+        raise TemplateError(f"template {template.name} conflicts with the settings: {lines}")
     return result
 
 
-def _budget(settings: BudgetSettings, said: dict[str, Any]) -> dict[str, Any]:
-    """A default is no bound that anyone set, so a template may go above it."""
+def _merge_budget(settings: BudgetSettings, said: dict[str, Any]) -> dict[str, Any]:
+    """Merge budgets; a default is not a set bound, so a template may exceed it."""
     return {
         key: lowest_bound({"settings": getattr(settings, key), "template": value})[1]
         if key in CAPS and key in settings.model_fields_set

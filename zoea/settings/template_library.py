@@ -1,7 +1,7 @@
-"""The templates there are: the project's, the person's, the shipped ones, each over the next.
+"""Find templates on three levels: project, user, shipped; higher levels first.
 
-A template of one level may extend the one of its own name a level below; that is how
-a shipped template is changed without copying it.
+A template may extend the one of the same name on a lower level, which changes a shipped template
+without copying it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from zoea.settings.template import PARENT, Template
 from zoea.settings.trust import Trust, find_untrusted_keys
 
 TEMPLATES_FOLDER = ".zoea/templates"
-"""Where a project keeps its own, beside `zoea.toml` if it has one."""
+"""The folder of a project's templates, beside `zoea.toml`."""
 
 SHIPPED = Path(__file__).parent / "templates"
-_OWN = frozenset({"name", "title"})
-"""What a template never has from the one it extends."""
+_NOT_INHERITED = frozenset({"name", "title"})
+"""Keys that a template does not inherit."""
 
 
 class TemplateInvalid(SettingsInvalid, TemplateError):
-    """A template's problems, all of them."""
+    """All problems of a template."""
 
     title = TemplateError.title
 
@@ -43,33 +43,42 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """A template's merged table, and where each key came from."""
+    """A template's merged table, and the origin of each key."""
 
     tree: dict[str, Any]
     origins: dict[KeyPath, Origin] = field(default_factory=dict)
 
 
 class Templates:
-    """Templates by name. Files are read when asked for, so a changed file counts for the next mysis."""
+    """Templates by name, read on each request, so that a changed file applies to the next mysis."""
 
     def __init__(self, levels: Sequence[Level] = (), trust: Trust | None = None) -> None:
         self._levels = (*levels, Level(Layer.DEFAULT, SHIPPED))
         self._trust = trust
 
     def names(self) -> tuple[str, ...]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         return tuple(sorted({file.stem for level in self._levels for file in _files(level.folder)}))
 
     def files(self) -> tuple[Path, ...]:
-        """Every file of every level, the project's first."""
+        """Return every file of every level, the project's first."""
         return tuple(file for level in self._levels for file in _files(level.folder))
 
     def file(self, name: str) -> Path:
-        """The file that a name means. Raises TemplateError where there is none."""
+        """Return the file of a template.
+
+        Raises:
+            TemplateError: There is none.
+        """
         return self._find(name, 0)[1]
 
     def get(self, name: str) -> Template:
-        """The template, with all it extends. Raises TemplateError, or TrustError for a project's."""
+        """Return the template merged with those it extends.
+
+        Raises:
+            TemplateError: It is missing or invalid.
+            TrustError: It belongs to a project and needs trust.
+        """
         resolved = self._resolve(name, 0, ())
         problems = find_problems(Template, resolved.tree, resolved.origins)
         if problems:
@@ -77,7 +86,7 @@ class Templates:
         return Template.model_validate(resolved.tree)
 
     def problems(self) -> list[Problem]:
-        """What is wrong with any of them, for `zoea config check`."""
+        """Return the problems of all templates, for `zoea config check`."""
         found: list[Problem] = []
         for name in self.names():
             try:
@@ -85,13 +94,13 @@ class Templates:
             except SettingsInvalid as error:
                 found += [one for one in error.problems if one not in found]
             except TrustError:
-                continue  # not wrong, only not trusted yet; `load` reports those
+                continue  # valid but untrusted; `load` reports it
             except TemplateError as error:
                 found.append(Problem(f"template {name}", error.what, Origin(Layer.TEMPLATE, str(self.file(name)))))
         return found
 
     def untrusted(self) -> tuple[str, ...]:
-        """The project's templates that wait for trust, as `template NAME: keys`."""
+        """Return the project's templates that need trust, as `template NAME: keys`."""
         return tuple(
             f"template {file.stem}: {', '.join(held)}"
             for level in self._levels
@@ -116,32 +125,32 @@ class Templates:
         place, file = self._find(name, start)
         if file in above:
             chain = " -> ".join(one.stem for one in (*above[above.index(file) :], file))
-            raise TemplateError(f"{file}: templates extend each other in a circle: {chain}", hint="Break the circle.")
+            raise TemplateError(
+                f"{file}: templates extend each other in a loop: {chain}", hint="Remove one `extends` of the loop."
+            )
         document = read_document(file, Layer.TEMPLATE)
         if document.problems:
             raise TemplateInvalid(document.problems)
         self._check_trust(self._levels[place], file, document)
-        own = _own_part(file, document)
+        own = _read_own(file, document)
         parent = document.tree.get("extends")
         if parent is None:
             return own
         if not isinstance(parent, str):
             line = document.lines.get(("extends",), 0)
-            raise TemplateInvalid(
-                [Problem("extends", "a name is wanted here", Origin(Layer.TEMPLATE, str(file), line))]
-            )
+            raise TemplateInvalid([Problem("extends", "expected a name", Origin(Layer.TEMPLATE, str(file), line))])
         base = self._resolve(parent, place + 1 if parent == file.stem else 0, (*above, file))
-        return _over(base, own)
+        return _extend(base, own)
 
     def _check_trust(self, level: Level, file: Path, document: Document) -> None:
         if held := self._held(level, file, document):
             raise TrustError(
-                f"{file} sets {', '.join(held)}, which needs your trust",
+                f"{file} sets {', '.join(held)}, which need trust",
                 hint=f"Read the file, then run `zoea trust {file}`.",
             )
 
     def _held(self, level: Level, file: Path, document: Document) -> tuple[str, ...]:
-        if not level.needs_trust or (self._trust is not None and self._trust.holds(file, document.raw)):
+        if not level.needs_trust or (self._trust is not None and self._trust.is_trusted(file, document.raw)):
             return ()
         return find_untrusted_keys(document.tree)
 
@@ -150,8 +159,8 @@ def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob("*.toml") if file.is_file())
 
 
-def _own_part(file: Path, document: Document) -> _Resolved:
-    """What one file says, checked by itself so that its errors name its lines."""
+def _read_own(file: Path, document: Document) -> _Resolved:
+    """Return the part of one file, validated alone so that errors name its lines."""
     origins = {path: Origin(Layer.TEMPLATE, str(file), line) for path, line in document.lines.items()}
     tree = {key: value for key, value in document.tree.items() if key != "extends"}
     named = tree.setdefault("name", file.stem)
@@ -163,24 +172,24 @@ def _own_part(file: Path, document: Document) -> _Resolved:
     return _Resolved(tree, origins)
 
 
-def _over(base: _Resolved, own: _Resolved) -> _Resolved:
-    """A template over the one it extends."""
-    kept = {key: value for key, value in base.tree.items() if key not in _OWN}
+def _extend(base: _Resolved, own: _Resolved) -> _Resolved:
+    """Merge a template over the one it extends."""
+    kept = {key: value for key, value in base.tree.items() if key not in _NOT_INHERITED}
     tree = merge_trees(kept, own.tree)
     if isinstance(prompt := own.tree.get("prompt"), str):
         tree["prompt"] = prompt.replace(PARENT, str(base.tree.get("prompt", "")).strip())
     return _Resolved(tree, {**base.origins, **own.origins})
 
 
-def walk_up(start: Path, name: str) -> Iterator[Path]:
-    """The file of that name in a directory and all above it, nearest first."""
+def find_upward(start: Path, name: str) -> Iterator[Path]:
+    """Yield the files of that name in a directory and its parents, nearest first."""
     for folder in (start, *start.parents):
         if (file := folder / name).is_file():
             yield file
 
 
 def template_levels(user: Path, project: Path | None) -> tuple[Level, ...]:
-    """The person's level, and over it the project's where there is one."""
+    """Return the user's level, preceded by the project's if there is one."""
     mine = Level(Layer.USER, user)
     if project is None:
         return (mine,)

@@ -1,8 +1,7 @@
-"""What a project's files may do before the person has seen them, and the record that they did.
+"""Restrict a project's files until the user trusts them, and record that trust.
 
-A project's `zoea.toml` comes with a checkout, so with a stranger's intentions. What it
-could run, reach or read in the person's name takes effect only after `zoea trust`
-recorded the hash of that very content; any change asks again.
+A project's `zoea.toml` comes with a checkout. Keys that run, reach or read something take effect
+only after `zoea trust` recorded the hash of exactly that content.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ ACTIVE: Mapping[str, frozenset[str]] = {
     "provider": frozenset({"base_url", "api_key", "headers"}),
     "upstream": frozenset({"command", "args", "env", "cwd", "url", "headers", "inject"}),
 }
-"""Keys of named entries that run, reach or read something: commands, addresses, headers, credentials."""
+"""Keys of named entries that run, reach or read something."""
 
 OPENING: Mapping[str, frozenset[str]] = {
     "mcp": frozenset({"http", "host", "port", "hosts"}),
     "memory": frozenset({"keep_days", "keep_memories"}),
 }
-"""Keys of plain sections that open a door of the person's machine, or let go what is stored there."""
+"""Keys of sections that open a network port or remove stored data."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trusted:
-    """A recorded file: its hash as hex, and when (seconds since the epoch)."""
+class TrustedFile:
+    """A recorded file with its hash (hex) and time (seconds since the epoch)."""
 
     file: Path
     digest: str
@@ -46,32 +45,34 @@ class Trusted:
 class Trust:
     """The record of trusted files, `trusted.json` in the configuration directory.
 
-    Raises TrustError where the record itself cannot be relied on.
+    Raises TrustError if the record is unreadable, damaged, or writable by others.
     """
 
     def __init__(self, record: Path) -> None:
         self._record = record
 
-    def holds(self, file: Path, raw: bytes) -> bool:
-        """Whether exactly this content of this file is trusted."""
-        return self._read().get(_key(file), {}).get("hash") == digest(raw)
+    def is_trusted(self, file: Path, raw: bytes) -> bool:
+        """Return whether exactly this content of the file is trusted."""
+        return self._read().get(_record_key(file), {}).get("hash") == hash_content(raw)
 
     def add(self, file: Path, raw: bytes) -> None:
-        """Record the content that the person was shown (not what the file may hold by now)."""
+        """Record the content shown to the user, which may differ from the file's current content."""
         record = self._read()
-        record[_key(file)] = {"hash": digest(raw), "at": int(time.time())}
+        record[_record_key(file)] = {"hash": hash_content(raw), "at": int(time.time())}
         self._write(record)
 
     def revoke(self, file: Path) -> bool:
-        """Forget a file; False where it was not trusted."""
+        """Remove a file from the record; return False if it was not trusted."""
         record = self._read()
-        if record.pop(_key(file), None) is None:
+        if record.pop(_record_key(file), None) is None:
             return False
         self._write(record)
         return True
 
-    def files(self) -> tuple[Trusted, ...]:
-        return tuple(Trusted(Path(name), str(of["hash"]), int(of["at"])) for name, of in sorted(self._read().items()))
+    def files(self) -> tuple[TrustedFile, ...]:
+        return tuple(
+            TrustedFile(Path(name), str(of["hash"]), int(of["at"])) for name, of in sorted(self._read().items())
+        )
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
@@ -84,7 +85,7 @@ class Trust:
             raise TrustError(f"{self._record} cannot be read: {error.strerror}") from error
         if mode & 0o022:
             raise TrustError(
-                f"{self._record} can be written by others, so it proves nothing",
+                f"{self._record} can be written by others, so it cannot be trusted",
                 hint=f"Run `chmod 600 {self._record}` after checking `zoea trust --list`, or delete it.",
             )
         try:
@@ -97,16 +98,16 @@ class Trust:
         write_private(self._record, json.dumps({"files": record}, indent=2, sort_keys=True) + "\n")
 
 
-def digest(raw: bytes) -> str:
+def hash_content(raw: bytes) -> str:
     return blake3(raw).hexdigest()
 
 
-def _key(file: Path) -> str:
+def _record_key(file: Path) -> str:
     return str(file.resolve())
 
 
-def find_active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:
-    """The keys of a project file that need trust, in its order."""
+def active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:
+    """Return the keys of a project file that need trust, in file order."""
     named = tuple(
         (section, name, key)
         for section, active in ACTIVE.items()
@@ -118,14 +119,14 @@ def find_active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:
     return (*named, *sorted(plain))
 
 
-def inert_part(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What of an untrusted file takes effect, and the keys that do not.
+def split_inert(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the part of an untrusted file that takes effect, and the keys that do not.
 
-    `below` is what lower layers say. An entry that the file itself introduces and that
-    needs trust is left out whole: half a provider would talk to another address.
+    `below` holds the values of lower layers. An entry that only this file defines and that needs trust
+    is left out completely, because half a provider would talk to another address.
     """
     result = merge_trees(tree, {})
-    held = list(find_active_keys(tree))
+    held = list(active_keys(tree))
     for section, name, *_ in held:
         if get_value(below, (section, name)) is None:
             result[section].pop(name, None)
@@ -140,7 +141,7 @@ def inert_part(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict[
 
 
 def find_untrusted_keys(tree: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys of a project's template that loosen what a person would be asked about, and so need trust."""
+    """Return the keys of a project's template that weaken approvals, and so need trust."""
     held: list[KeyPath] = []
     if get_value(tree, ("tools", "ask_destructive")) is False:
         held.append(("tools", "ask_destructive"))

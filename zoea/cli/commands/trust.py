@@ -17,7 +17,7 @@ from zoea.settings.key_paths import Layer, SettingsInvalid, format_key, get_valu
 from zoea.settings.layers import project_file
 from zoea.settings.paths import PROJECT_FILE, places
 from zoea.settings.settings_display import escape_unprintable, format_toml, hide_secrets
-from zoea.settings.trust import Trust, find_active_keys, find_untrusted_keys
+from zoea.settings.trust import Trust, active_keys, find_untrusted_keys
 
 
 def trust(
@@ -64,7 +64,7 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     document = read_document(file, Layer.PROJECT if is_project else Layer.TEMPLATE)
     if document.problems:
         raise SettingsInvalid(document.problems)
-    if record.holds(file, document.raw):
+    if record.is_trusted(file, document.raw):
         typer.echo(f"{file}: trusted already, unchanged")
         return
     wanted = list(_wanted(document.tree)) if is_project else list(find_untrusted_keys(document.tree))
@@ -96,7 +96,7 @@ def _record(record: Trust, file: Path, document: Document) -> None:
 
 def _wanted(tree: Mapping[str, Any]) -> Iterator[str]:
     """Yield one line per setting that runs, reaches or uses something; values like secrets are hidden."""
-    for path in find_active_keys(tree):
+    for path in active_keys(tree):
         value = get_value(tree, path)
         if isinstance(value, Mapping):
             for key, one in value.items():
@@ -123,6 +123,6 @@ def _list(record: Trust, as_json: bool) -> None:
 def _holds(record: Trust, file: Path) -> bool:
     """Return whether the file is unchanged since it was trusted; False if it cannot be read."""
     try:
-        return file.is_file() and record.holds(file, file.read_bytes())
+        return file.is_file() and record.is_trusted(file, file.read_bytes())
     except OSError:
         return False
