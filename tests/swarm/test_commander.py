@@ -154,7 +154,7 @@ class TestStarting:
         found = templates(tmp_path, miner="[budget]\ntoken_budget_per_task = 2000")
         settings = Settings.model_validate({"budget": {"token_budget_per_agent": 5000}})
         async with swarm(tmp_path, HELLO, templates=found, settings=settings) as s:
-            with pytest.raises(TemplateError, match="does not agree with the settings"):
+            with pytest.raises(TemplateError, match="conflicts with the settings"):
                 await s.commander.create("alpha", template="miner")
             assert await s.value("SELECT count(*) FROM mysis") == 0
 
