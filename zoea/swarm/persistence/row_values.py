@@ -9,20 +9,25 @@ from collections.abc import Iterable
 from zoea.model.enums import CallState, DeliveryMode, DeliveryState, MessageKind, MysisState, Role, SenderKind, Source
 from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, ToolCall, label
 
-# One row holds a whole memory: its prompt's sender, the call it answers, the calls it makes.
-MEMORY = """
-SELECT m.id, m.mysis_id, m.turn_id, t.number AS turn_number, m.seq, m.role, m.source, m.content, m.reasoning,
-       m.native, m.partial, m.tokens, m.created_at, m.message_id, m.sender_id,
-       g.kind AS message_kind, g.sender_kind, g.sender_name,
-       c.id AS call_id, c.name AS tool_name, c.state AS call_state,
-       CASE WHEN m.role = 'assistant' THEN (
-         SELECT json_group_array(json_array(k.id, k.position, k.name, k.arguments, k.upstream, k.provider_call_id,
-                hex(k.fingerprint), hex(k.result_fingerprint), k.state, k.result_memory_id, k.started_at, k.ended_at))
-         FROM tool_call k WHERE k.memory_id = m.id) END AS calls
-FROM memory m JOIN turn t ON t.id = m.turn_id
+# One row holds a whole memory: the sender of its prompt, the call it answers, the calls it makes.
+_MEMORY_COLUMNS = """
+m.id, m.mysis_id, m.turn_id, t.number AS turn_number, m.seq, m.role, m.source, m.content, m.reasoning,
+m.native, m.partial, m.tokens, m.created_at, m.message_id, m.sender_id,
+g.kind AS message_kind, g.sender_kind, g.sender_name,
+c.id AS call_id, c.name AS tool_name, c.state AS call_state,
+CASE WHEN m.role = 'assistant' THEN (
+  SELECT json_group_array(json_array(k.id, k.position, k.name, k.arguments, k.upstream, k.provider_call_id,
+         hex(k.fingerprint), hex(k.result_fingerprint), k.state, k.result_memory_id, k.started_at, k.ended_at))
+  FROM tool_call k WHERE k.memory_id = m.id) END AS calls
+"""
+_MEMORY_JOINS = """
+JOIN turn t ON t.id = m.turn_id
 LEFT JOIN message g ON g.id = m.message_id
 LEFT JOIN tool_call c ON c.result_memory_id = m.id AND m.role = 'tool'
 """
+MEMORY = f"SELECT {_MEMORY_COLUMNS} FROM memory m {_MEMORY_JOINS}"
+WANTED_MEMORY = f"SELECT w.need, {_MEMORY_COLUMNS} FROM wanted w CROSS JOIN memory m ON m.id = w.id {_MEMORY_JOINS}"
+"""The same for the rows of a CTE `wanted(id, need)`, looked up one by one."""
 
 MYSIS = """
 SELECT y.*, p.name AS template_name,

@@ -35,8 +35,8 @@ wanted AS (
   SELECT id, 'slice' AS need FROM slice
   UNION ALL SELECT id, 'order' FROM ordered
   UNION ALL SELECT id, 'previous' FROM memory WHERE turn_id IN (SELECT turn_id FROM previous) AND role = 'assistant')
-SELECT w.need, x.* FROM wanted w JOIN ({row_values.MEMORY} WHERE m.id IN (SELECT id FROM wanted)) x ON x.id = w.id
-ORDER BY x.turn_number, x.seq
+{row_values.WANTED_MEMORY}
+ORDER BY turn_number, m.seq
 """
 
 # A request that was cut off is settled as unknown; one that was answered with nothing says how the model ended.
