@@ -1,1 +1,1 @@
-"""`SwarmApi` over a Unix socket: protocol, server, client."""
+"""`SwarmApi` over a Unix socket: protocol, server, client, read-only client."""

@@ -1,11 +1,8 @@
-"""Zoea's values as JSON and back, by their own type hints.
+"""Encode the model's dataclasses as JSON and decode them by their type hints.
 
-The socket and `--json` speak the model's frozen dataclasses. This module turns
-one into plain JSON and checks plain JSON into one; it is small and imports
-nothing heavy, because `zoea list` pays for every import of it.
-
-What arrives is judged, never trusted: a wrong type, a missing or an unknown
-field is a `Mismatch` that names the place.
+Used by the socket and by `--json`. Decoding is strict: a wrong type, a missing or an
+unknown field raises `Mismatch` with its place. Imports nothing heavy, because
+`zoea list` imports it.
 """
 
 from __future__ import annotations
@@ -22,11 +19,11 @@ Decoder = Callable[[Json, str], Any]
 
 
 class Mismatch(ValueError):
-    """A JSON value that is not what its place asks for."""
+    """A JSON value of the wrong type or shape."""
 
 
 def encode(value: Any) -> Json:
-    """A value of the model as what `json.dumps` takes."""
+    """Convert a value of the model to plain JSON values."""
     if isinstance(value, Enum):
         return value.value
     if value is None or isinstance(value, str | int | float | bool):
@@ -43,17 +40,17 @@ def encode(value: Any) -> Json:
 
 
 def decode(kind: Any, value: Json, where: str = "") -> Any:
-    """`value` as a `kind`: a dataclass, enumeration, tuple, optional or plain type.
+    """Convert a JSON value to `kind`: a dataclass, enumeration, tuple, optional or plain type.
 
     Raises:
-        Mismatch: naming the place, `where` and below.
+        Mismatch: naming the place, which starts with `where`.
     """
     return decoder(kind)(value, where)
 
 
 @cache
 def decoder(kind: Any) -> Decoder:
-    """The function that checks JSON into `kind`, made once per type."""
+    """Return the function that decodes `kind`, made once per type."""
     if kind is Any:
         return lambda value, _where: value
     if kind is type(None):

@@ -1,20 +1,18 @@
-"""The wire between a swarm's owner and its fronts: JSON lines over a local socket.
+"""The protocol between a swarm's owner and its fronts: JSON lines over a local socket.
 
     -> {"id": 1, "method": "hello", "args": {"protocol": 1, "version": "0.1.0"}}
     <- {"id": 1, "result": {"protocol": 1, "version": "0.1.0", "pid": 4711, "started_at": …}}
     -> {"id": 2, "method": "send", "args": {"ref": "alpha", "text": "Mine"}}
     <- {"id": 2, "result": {"message_id": 7, "lines": […]}}
     -> {"id": 3, "method": "events", "args": {"after": 0}}
-    <- {"id": 3, "item": {…}}            as often as there is one
-    <- {"id": 3, "end": true}            when the stream is over
+    <- {"id": 3, "item": {…}}            once for each item
+    <- {"id": 3, "end": true}            at the end of the stream
     -> {"id": 4, "method": "cancel", "args": {"request": 3}}
     <- {"id": 9, "error": {"class", "title", "what", "hint"}}
 
-`hello` may name a `client`: then all that is said over the connection is said by it
-(spec memory.md); without one the commander speaks.
-
-The methods and the types of their arguments are those of `SwarmApi`: its
-signatures are the schema, so the two bodies cannot drift apart.
+`hello` may name a `client`: messages sent over the connection then have this client as
+their sender, otherwise the commander. The methods and the types of their arguments are
+those of `SwarmApi`: its signatures are the schema (decision 2).
 """
 
 from __future__ import annotations
@@ -34,15 +32,15 @@ from zoea.model.errors import UsageError, ZoeaError
 PROTOCOL = 1
 REQUEST_LIMIT = 4 * 1024 * 1024
 REPLY_LIMIT = 32 * 1024 * 1024
-"""Longest frames in bytes: what a front may ask, what an owner may answer."""
+"""Longest frames in bytes, of a request and of a reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiMethod:
-    """One method of `SwarmApi`: the types of its arguments and of its answer.
+    """The types of the arguments and the answer of one method of `SwarmApi`.
 
-    `sender` is no argument here: who speaks is decided by the owner. `speaks` is
-    True where it has to say so.
+    `sender` is not among the arguments, because the server sets it. `has_sender` is
+    True if the method takes one.
     """
 
     name: str
@@ -50,10 +48,10 @@ class ApiMethod:
     required: frozenset[str]
     result: Any
     streams: bool
-    speaks: bool = False
+    has_sender: bool = False
 
     def read(self, args: Any) -> dict[str, Any]:
-        """Arguments from the wire, checked.
+        """Decode the arguments of a request.
 
         Raises:
             UsageError: naming the argument that is wrong, missing or unknown.
@@ -74,30 +72,30 @@ class ApiMethod:
 
 @cache
 def api_methods() -> dict[str, ApiMethod]:
-    """Every method of `SwarmApi`, by name."""
+    """Return all methods of `SwarmApi` by name."""
     return {name: _method(name, function) for name, function in api_functions().items()}
 
 
 def _method(name: str, function: Any) -> ApiMethod:
     hints = get_type_hints(function)
     result = hints.pop("return")
-    speaks = hints.pop("sender", None) is not None
+    has_sender = hints.pop("sender", None) is not None
     parameters = inspect.signature(function).parameters
     required = frozenset(key for key in hints if parameters[key].default is inspect.Parameter.empty)
     streams = not inspect.iscoroutinefunction(function)
-    return ApiMethod(name, hints, required, get_args(result)[0] if streams else result, streams, speaks)
+    return ApiMethod(name, hints, required, get_args(result)[0] if streams else result, streams, has_sender)
 
 
 def encode_frame(**parts: Any) -> bytes:
-    """One line of the wire."""
+    """Encode a frame as one line of JSON."""
     return json.dumps(encode(parts), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 def parse_frame(line: bytes) -> dict[str, Any]:
-    """One line as an object.
+    """Decode one line.
 
     Raises:
-        UsageError: where it is no JSON object.
+        UsageError: if it is not a JSON object.
     """
     try:
         value = json.loads(line, parse_constant=_refuse)
@@ -113,12 +111,12 @@ def _refuse(constant: str) -> None:
 
 
 def decode_error(error: dict[str, Any]) -> ZoeaError:
-    """An error of the other side as the same class here; an unknown class as the root."""
+    """Make an error of the same class as the sender's; ZoeaError for an unknown class."""
     kind = getattr(errors, str(error.get("class", "")), ZoeaError)
     what, hint = str(error.get("what", "")), str(error.get("hint", ""))
     revived: ZoeaError
     if kind is errors.ProviderError:
-        # What it means for a turn is the owner's business; a front shows it, under its exit code.
+        # A front only shows it; its class of error matters to the owner alone.
         revived = errors.ProviderError(what, kind=ErrorClass.BAD_REQUEST, hint=hint)
     else:
         is_ours = isinstance(kind, type) and issubclass(kind, ZoeaError)

@@ -1,7 +1,6 @@
 """`SwarmApi` of a swarm that runs in another process of this machine.
 
-Every front but the owner's own uses this one. It holds no state of the swarm:
-it asks, and hands out what it is told.
+All fronts outside the owner's process use it. It keeps no state of the swarm.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from zoea.process.lock import Holder
 
 CONNECT_TIMEOUT_S = 5.0
 REPLY_TIMEOUT_S = 30.0
-"""Deadlines of the handshake and of an answer; `wait` adds its own to the latter."""
+"""Deadlines of the handshake and of a reply; `wait` adds its own timeout to the latter."""
 
-_GONE = "the running swarm went away"
+_GONE = "the running swarm has ended or closed the connection"
 
 
 class SocketConnection:
-    """One greeted connection: frames out, frames in."""
+    """A connection after its `hello`: writes and reads frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -40,46 +39,50 @@ class SocketConnection:
 
     @classmethod
     async def open(cls, path: Path, speaking_as: str = "") -> Self:
-        """Reach the owner that listens at `path`: as the commander, or as a client of this name.
+        """Connect to the owner that listens at `path`, as the commander or as a named client.
 
         Raises:
-            NoRunningSwarm: where nobody answers there.
-            OwnerError: where the owner speaks another protocol.
+            NoRunningSwarm: if no process answers there.
+            OwnerError: if the owner has another version of the protocol.
         """
-        line: Self | None = None
+        connection: Self | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 reader, writer = await asyncio.open_unix_connection(path, limit=REPLY_LIMIT)
-                line = cls(reader, writer)
+                connection = cls(reader, writer)
                 named = {"client": speaking_as} if speaking_as else {}
-                await line.write(line.number(), "hello", {"protocol": PROTOCOL, "version": __version__, **named})
-                hello = _part(await line.read(), "result")
+                await connection.write(
+                    connection.next_id(), "hello", {"protocol": PROTOCOL, "version": __version__, **named}
+                )
+                hello = _part(await connection.read(), "result")
         except TimeoutError:
-            await cls._give_up(line)
+            await cls._close_if_open(connection)
             raise NoRunningSwarm(
                 f"the swarm's process has not answered for {CONNECT_TIMEOUT_S:g} s",
-                hint="It may be stopped (ctrl+z) or stuck: let it go on, or end it. What is stored is safe.",
+                hint="It may be stopped (ctrl+z) or hang: continue it or end it. Stored data is safe.",
             ) from None
         except OSError:
-            await cls._give_up(line)
-            raise NoRunningSwarm("nobody answers for this workspace", hint="Start one with `zoea run`.") from None
+            await cls._close_if_open(connection)
+            raise NoRunningSwarm(
+                "no process answers for this workspace", hint="Start a swarm with `zoea run`."
+            ) from None
         except BaseException:
-            await cls._give_up(line)
+            await cls._close_if_open(connection)
             raise
-        line.pid = int(hello.get("pid", 0))
-        return line
+        connection.pid = int(hello.get("pid", 0))
+        return connection
 
     @staticmethod
-    async def _give_up(line: SocketConnection | None) -> None:
-        if line is not None:
-            await line.close()
+    async def _close_if_open(connection: SocketConnection | None) -> None:
+        if connection is not None:
+            await connection.close()
 
-    def number(self) -> int:
-        """An id for the next request."""
+    def next_id(self) -> int:
+        """Return the id of the next request."""
         return next(self._ids)
 
     async def write(self, request: int, method: str, args: dict[str, Any]) -> None:
-        """Send one request."""
+        """Send one request. Raises UsageError if it is too long, NoRunningSwarm if the owner is gone."""
         data = encode_frame(id=request, method=method, args=args)
         if len(data) > REQUEST_LIMIT:
             raise UsageError(f"that is {len(data):,} bytes; at most {REQUEST_LIMIT:,} can be sent at once")
@@ -90,7 +93,7 @@ class SocketConnection:
             raise NoRunningSwarm(_GONE) from None
 
     async def read(self) -> dict[str, Any] | None:
-        """The next frame; None where the owner is gone."""
+        """Read the next frame; None if the owner is gone."""
         try:
             data = await self._reader.readline()
             return parse_frame(data) if data.endswith(b"\n") else None
@@ -104,15 +107,15 @@ class SocketConnection:
 
 
 class RemoteSwarm(SwarmProxy):
-    """A running swarm, reached over its socket. Use as `async with await RemoteSwarm.connect(path)`.
+    """A running swarm over its socket. Use as `async with await RemoteSwarm.connect(path)`.
 
-    Requests share one line; each stream has its own, so that a reader who is slow
-    holds up nothing but his own stream.
+    Requests share one connection; each stream has its own, so that a slow reader
+    delays only its own stream.
     """
 
-    def __init__(self, path: Path, line: SocketConnection, speaking_as: str = "") -> None:
+    def __init__(self, path: Path, connection: SocketConnection, speaking_as: str = "") -> None:
         self._path = path
-        self._line = line
+        self._connection = connection
         self._speaker = Sender(SenderKind.CLIENT, None, speaking_as) if speaking_as else COMMANDER
         self._replies: dict[int, asyncio.Future[dict[str, Any] | None]] = {}
         self._is_gone = False
@@ -120,28 +123,28 @@ class RemoteSwarm(SwarmProxy):
 
     @property
     def pid(self) -> int:
-        """The owner's process."""
-        return self._line.pid
+        """The process id of the owner."""
+        return self._connection.pid
 
     @property
     def is_gone(self) -> bool:
-        """True once the owner hung up or ended."""
+        """True after the owner has closed the connection or ended."""
         return self._is_gone
 
     @classmethod
     async def connect(cls, path: Path, speaking_as: str = "") -> Self:
-        """See `SocketConnection.open` for what it raises."""
+        """Connect to the owner. Raises as `SocketConnection.open`."""
         return cls(path, await SocketConnection.open(path, speaking_as), speaking_as)
 
     async def gone(self) -> None:
-        """Wait until the owner has gone away."""
+        """Wait until the owner has closed the connection or ended."""
         await asyncio.wait({self._pump})
 
     async def close(self) -> None:
-        """Hang up. The swarm goes on."""
+        """Close the connection; the swarm continues."""
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
-        await self._line.close()
+        await self._connection.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -162,16 +165,16 @@ class RemoteSwarm(SwarmProxy):
 
     async def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
         """Send a request on a connection of its own and yield its decoded items."""
-        line = await SocketConnection.open(self._path)
+        connection = await SocketConnection.open(self._path)
         try:
-            await line.write(line.number(), method, arguments)
-            while (reply := await line.read()) is not None and "item" in reply:
+            await connection.write(connection.next_id(), method, arguments)
+            while (reply := await connection.read()) is not None and "item" in reply:
                 yield _decoded(method, reply["item"])
             _part(reply, "end")
             # Streams of a swarm have no end of their own: the owner is closing.
             raise NoRunningSwarm(_GONE)
         finally:
-            await line.close()
+            await connection.close()
 
     def _check_sender(self, arguments: dict[str, Any]) -> None:
         """Remove the sender: the connection's `hello` has named it. COMMANDER is every method's default."""
@@ -182,11 +185,11 @@ class RemoteSwarm(SwarmProxy):
         if self._is_gone:
             raise NoRunningSwarm(_GONE)
         deadline = REPLY_TIMEOUT_S + args.get("timeout_s", 0.0)
-        request = self._line.number()
+        request = self._connection.next_id()
         reply = self._replies[request] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(deadline):
-                await self._line.write(request, method, args)
+                await self._connection.write(request, method, args)
                 return _part(await reply, "result")
         except TimeoutError:
             raise OwnerError(f"the running swarm did not answer within {deadline:g} s") from None
@@ -195,7 +198,7 @@ class RemoteSwarm(SwarmProxy):
 
     async def _read(self) -> None:
         try:
-            while (frame_in := await self._line.read()) is not None:
+            while (frame_in := await self._connection.read()) is not None:
                 reply = self._replies.get(frame_in.get("id") or 0)
                 if reply is not None and not reply.done():
                     reply.set_result(frame_in)
@@ -207,10 +210,10 @@ class RemoteSwarm(SwarmProxy):
 
 
 async def connect_to(holder: Holder | None, speaking_as: str = "") -> RemoteSwarm:
-    """The swarm of the process that holds the workspace, to be spoken to as the commander or as a client.
+    """Connect to the process that holds the workspace, as the commander or as a named client.
 
     Raises:
-        NoRunningSwarm: where nobody holds it or nobody answers.
+        NoRunningSwarm: if no process holds it, or the holder does not answer.
     """
     if holder is None or not holder.socket:
         raise NoRunningSwarm("this workspace has no running swarm", hint="Start one with `zoea run`.")

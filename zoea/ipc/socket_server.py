@@ -1,8 +1,8 @@
-"""The owner's door for local fronts: `SwarmApi` over a Unix socket.
+"""The owner's socket server: `SwarmApi` for local fronts.
 
-Only the same user may come in: the socket is 0600 and the peer's uid is checked.
-A bad frame is answered and forgotten. A front that does not read is waited for
-by its own streams only, which the swarm's bounded queues turn into `Lagged`.
+Only processes of the same user may connect: the socket's mode is 0600, and the peer's
+uid is checked. A bad frame is answered with an error. A front that does not read delays
+only its own streams, which get `Lagged` from the swarm's bounded queues.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 128
 MAX_REQUESTS = 64
-"""Requests of one front that may be under way at once."""
+"""Limit of concurrent requests of one front."""
 LARGE_SWARM = 100
-"""From this many myses on, a view is written to JSON in a thread."""
+"""Views of more myses than this are encoded in a thread."""
 
 
 class SocketServer:
@@ -37,8 +37,8 @@ class SocketServer:
 
     Args:
         api: The swarm.
-        path: Where to listen, at most 107 bytes long.
-        started_at: µs UTC; told to fronts.
+        path: The socket's path, at most 107 bytes long.
+        started_at: Start of the owner in µs UTC, reported to fronts.
     """
 
     def __init__(self, api: SwarmApi, path: Path, *, started_at: int = 0) -> None:
@@ -49,10 +49,10 @@ class SocketServer:
         self._fronts: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Listen. A socket left by a dead owner is replaced: the caller holds the lock.
+        """Listen. Replaces the socket of a dead owner, because the caller holds the workspace's lock.
 
         Raises:
-            OwnerError: where the path is too long or cannot be used.
+            OwnerError: if the path is too long or cannot be used.
         """
         if len(os.fsencode(self.path)) > 107:
             raise OwnerError(
@@ -63,14 +63,14 @@ class SocketServer:
             self.path.unlink(missing_ok=True)
             before = os.umask(0o177)
             try:
-                self._server = await asyncio.start_unix_server(self._come_in, self.path, limit=REQUEST_LIMIT)
+                self._server = await asyncio.start_unix_server(self._accept, self.path, limit=REQUEST_LIMIT)
             finally:
                 os.umask(before)
         except OSError as problem:
             raise OwnerError(f"cannot listen at {self.path}: {problem.strerror}") from problem
 
     async def close(self) -> None:
-        """Stop listening and end every front's connection."""
+        """Stop listening and close every connection."""
         if self._server is None:
             return
         self._server.close()
@@ -80,7 +80,7 @@ class SocketServer:
         self._server = None
         self.path.unlink(missing_ok=True)
 
-    def _come_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._fronts) >= MAX_CONNECTIONS or not _is_same_user(writer):
             writer.transport.abort()
             return
@@ -91,7 +91,7 @@ class SocketServer:
 
 
 class _Front:
-    """One connection: reads requests, runs each as a task, writes whole frames."""
+    """One connection: reads requests, runs each as a task, writes frames."""
 
     def __init__(
         self,
@@ -110,26 +110,26 @@ class _Front:
 
     async def serve(self) -> None:
         try:
-            while (line := await self._line()) is not None:
-                await self._take(line)
+            while (line := await self._read_line()) is not None:
+                await self._start_request(line)
         except (ConnectionError, TimeoutError):
-            log.debug("a front went away")
+            log.debug("a front closed its connection")
         finally:
             for task in self._running.values():
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
-            await self._hang_up()
+            await self._close_writer()
 
-    async def _hang_up(self) -> None:
-        """Let the last frames out, for a second at most."""
+    async def _close_writer(self) -> None:
+        """Close the connection; wait at most one second until the last frames are sent."""
         self._writer.close()
         try:
             await asyncio.wait_for(self._writer.wait_closed(), timeout=1.0)
         except (ConnectionError, TimeoutError):
             self._writer.transport.abort()
 
-    async def _line(self) -> bytes | None:
-        """The next line; None at the end. A line over the limit is answered and skipped."""
+    async def _read_line(self) -> bytes | None:
+        """Read the next line; None at the end. A line over the limit is refused and skipped."""
         skipped = False
         while True:
             try:
@@ -145,7 +145,7 @@ class _Front:
             skipped = False
             await self._refuse(None, UsageError(f"a frame may hold {REQUEST_LIMIT:,} bytes"))
 
-    async def _take(self, line: bytes) -> None:
+    async def _start_request(self, line: bytes) -> None:
         request: int | None = None
         try:
             message = parse_frame(line)
@@ -166,7 +166,7 @@ class _Front:
             if len(self._running) >= MAX_REQUESTS:
                 raise UsageError(f"at most {MAX_REQUESTS} requests at once")
             arguments = method.read(args)
-            if method.speaks:
+            if method.has_sender:
                 arguments["sender"] = self._speaker
         except ZoeaError as error:
             await self._refuse(request, error)
@@ -219,9 +219,9 @@ class _Front:
         except ZoeaError as error:
             await self._refuse(request, error)
         except ConnectionError:
-            log.debug("a front went away")
+            log.debug("a front closed its connection")
         except Exception:
-            log.exception("a front's %s failed", method.name)
+            log.exception("the request %s of a front failed", method.name)
             await self._refuse(request, ZoeaError(f"{method.name} failed inside Zoea", hint="See zoea.log."))
 
     async def _refuse(self, request: int | None, error: ZoeaError) -> None:
@@ -229,7 +229,7 @@ class _Front:
             await self._write(id=request, error=error.as_dict())
 
     async def _write(self, **parts: Any) -> None:
-        """One whole frame. Waiting for a slow front blocks this request alone."""
+        """Write one frame. A slow front delays only this request."""
         is_large = any(isinstance(part, SwarmView) and len(part.myses) > LARGE_SWARM for part in parts.values())
         self._writer.write(await asyncio.to_thread(encode_frame, **parts) if is_large else encode_frame(**parts))
         await self._writer.drain()
@@ -243,7 +243,7 @@ def _request_id(message: dict[str, Any]) -> int:
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """Whether the peer runs under our uid; where the system cannot tell, the 0600 socket decides."""
+    """Check that the peer has our uid; True if the system cannot tell, as the socket is 0600."""
     peer: socket.socket = writer.get_extra_info("socket")
     if not hasattr(socket, "SO_PEERCRED"):
         return True

@@ -1,7 +1,6 @@
-"""The protocols by which a lower layer reaches what a higher one owns.
+"""Protocols that a lower layer uses and a higher layer implements; `runtime/` joins the two.
 
-Nothing here does anything; `runtime/` hands the bodies in. A method that can fail
-names the errors of `zoea.model.errors` it raises.
+A method that can fail names the errors of `zoea.model.errors` that it raises.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """The only source of time above `store`. Times are µs since the epoch, UTC."""
+    """Source of time for all layers above `store`. Times are µs since the epoch, UTC."""
 
     def now(self) -> int: ...
 
     def call_at(self, at: int, callback: Callable[[], None]) -> Timer:
-        """Run `callback` on the loop at `at`, or as soon after as the loop can."""
+        """Run `callback` on the event loop at `at` or soon after."""
         ...
 
     async def sleep_until(self, at: int) -> None: ...
 
 
 class Ids(Protocol):
-    """Makes what must not repeat (uids, idempotency keys) and the randomness of jitter."""
+    """Source of unique ids (uids, idempotency keys) and of random jitter."""
 
     def uid(self) -> str: ...
 
@@ -39,11 +38,13 @@ class Ids(Protocol):
 
 
 class Provider(Protocol):
-    """One source of models. One instance serves all myses.
+    """A source of models; one instance serves all myses.
 
-    `kind` is the setting that made it (`openai`, `anthropic`, `ollama`,
-    `embedded`, `autopilot`, `scripted`); `label` is what fronts show; `metered`
-    is False where its tokens do not count against any budget.
+    Attributes:
+        name: Name in the settings.
+        kind: Type in the settings: `openai`, `anthropic`, `ollama`, `embedded`, `autopilot`, `scripted`.
+        label: Name that fronts show.
+        metered: False if its tokens do not count against budgets.
     """
 
     name: str
@@ -52,55 +53,55 @@ class Provider(Protocol):
     metered: bool
 
     def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """One attempt: `Delta`s, then exactly one `Answer`; before them `Held`s, then `Sent`, where it had to wait.
+        """Make one attempt: `Held`s and `Sent` if it had to wait, `Delta`s, then one `Answer`.
 
-        No retries here, except one without thinking blocks after a 400 that names
-        them. Closing the iterator closes the connection at once.
+        Does not retry, except once without thinking blocks after a 400 that names them.
+        Closing the iterator closes the connection at once.
 
         Raises:
-            ProviderError: with the class that decides what happens next.
+            ProviderError: with the error class that decides the next step.
         """
         ...
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """The models it offers. Raises ProviderError where it cannot be reached."""
+        """List its models. Raises ProviderError if it cannot be reached."""
         ...
 
     async def info(self, model: str) -> ModelInfo:
-        """What is known of one model; unknown fields are None, never guessed."""
+        """Describe one model; unknown fields are None."""
         ...
 
     async def close(self) -> None: ...
 
 
 class ToolSession(Protocol):
-    """The toolbox of one mysis while it runs."""
+    """The tools of one mysis while it runs."""
 
     async def catalogue(self) -> Catalogue:
-        """The tools it may call now, cached; waits for upstreams that are still opening."""
+        """List the tools it may call now, cached; waits for upstreams that are still opening."""
         ...
 
     async def call(self, call: AnswerCall, *, meta: CallMeta) -> ToolResult:
-        """Carry out one call. Never raises for a failing tool: that is a result.
+        """Carry out one call; a failing tool is a result, not an exception.
 
-        Injected arguments are filled in here, and their values replaced in the result.
+        Fills in injected arguments and masks their values in the result.
         """
         ...
 
     def stored_arguments(self, call: AnswerCall) -> str:
-        """The arguments as they may be stored: injected ones as `‹account›`."""
+        """Return the arguments in the form that may be stored: injected ones as `‹account›`."""
         ...
 
     async def close(self) -> None: ...
 
 
 class ToolFactory(Protocol):
-    """Makes the toolbox of a mysis after its template's policy."""
+    """Makes tool sessions according to each template's policy."""
 
     def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> ToolSession:
-        """Its accounts go by its `uid`: a name is given anew once its mysis is deleted."""
+        """Open a session. Accounts belong to the `uid`, because a name can be used again after a deletion."""
         ...
 
     def forget(self, uid: str) -> None:
-        """The mysis is deleted: what is known of it here goes; what is kept of its accounts stays kept."""
+        """Drop the cached state of a deleted mysis; its stored accounts stay."""
         ...

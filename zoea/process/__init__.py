@@ -1,1 +1,1 @@
-"""Services of the process itself: clock, lock, log file, garbage collection, hangup."""
+"""Services of the process: clock, workspace lock, log file, garbage collection, hangup."""

@@ -1,4 +1,4 @@
-"""Real time, real ids and real chance: the only place outside the store that asks for them."""
+"""The system's time, unique ids and randomness; other layers get them through `Clock` and `Ids`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class SystemClock:
-    """`Clock` over the operating system's time and the running loop.
+    """`Clock` over the system's time and the running event loop.
 
-    Timers are durations on the monotonic clock of the loop: a wall clock that jumps
-    while one runs does not move it.
+    Timers run on the loop's monotonic clock, so a change of the wall clock does not
+    move a timer that runs.
     """
 
     def now(self) -> int:
-        """µs since the epoch, UTC."""
+        """Return the time in µs since the epoch, UTC."""
         return time.time_ns() // 1_000
 
     def call_at(self, at: int, callback: Callable[[], None]) -> Timer:
@@ -35,10 +35,10 @@ class SystemClock:
 
 
 class SystemIds:
-    """`Ids` from the operating system's randomness."""
+    """`Ids` from the system's randomness."""
 
     def uid(self) -> str:
-        """32 hexadecimal digits, never the same twice."""
+        """Return a new uid of 32 hexadecimal digits."""
         return uuid.uuid4().hex
 
     def jitter(self) -> float:

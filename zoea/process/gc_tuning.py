@@ -1,11 +1,10 @@
-"""How often Python looks for cycles while a swarm runs, and among how much.
+"""Thresholds of the garbage collector while a swarm runs.
 
-A swarm makes thousands of short-lived values a second and hardly a cycle among
-them. With the interpreter's own thresholds a tenth of the CPU goes into looking,
-and a full look over a thousand busy myses holds up the loop for 100 ms: longer than
-a key may wait. So looks are seldom, but never of so much that one takes longer than
-about 10 ms; what a full one finds alive stands aside from then on, and only once in a
-while is everything looked through again.
+A swarm makes thousands of short-lived values a second and hardly any cycles. With
+Python's default thresholds the collector takes a tenth of the CPU, and a full collection
+over a thousand busy myses blocks the event loop for 100 ms. So collections are rare and
+bounded to about 10 ms: what a full collection finds alive is frozen, and everything is
+collected again only every `WHOLE_EVERY_S`.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from typing import Any
 
 THRESHOLDS = (2_000, 10, 20)
 WHOLE_EVERY_S = 600.0
-"""How long garbage may lie among what stands aside: a closed screen's, say, which was open during a full look."""
+"""Seconds between collections of frozen objects, such as a screen that was closed after a full collection."""
 
 _FULL = 2
 
 
 @contextmanager
 def tuned_gc(clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Look for cycles less often, and seldom among what stands already, until the block is left."""
+    """Collect rarely, and freeze the survivors of full collections, until the block is left."""
     whole_at = clock()
 
-    def looking(phase: str, info: Mapping[str, Any]) -> None:
+    def freeze_survivors(phase: str, info: Mapping[str, Any]) -> None:
         nonlocal whole_at
         if info["generation"] != _FULL:
             return
@@ -41,10 +40,10 @@ def tuned_gc(clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
-    gc.callbacks.append(looking)
+    gc.callbacks.append(freeze_survivors)
     try:
         yield
     finally:
-        gc.callbacks.remove(looking)
+        gc.callbacks.remove(freeze_survivors)
         gc.set_threshold(*before)
         gc.unfreeze()

@@ -1,4 +1,4 @@
-"""When the terminal is gone: what would be written there goes nowhere, and nothing fails for it."""
+"""Output of a process that has lost its terminal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import sys
 
 
 def detach_terminal() -> None:
-    """The terminal is gone: what would be written there goes nowhere, and a file or pipe goes on as before."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    # A screen has the terminal under descriptors of its own.
+    """Redirect the terminal's descriptors to /dev/null, so that later writes do not raise.
+
+    Descriptors of files and pipes stay.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    # The cockpit opens the terminal under further descriptors.
     streams = {stream.fileno() for stream in (sys.__stdout__, sys.__stderr__) if stream is not None}
     for descriptor in {0, 1, 2} | streams:
         if stat.S_ISCHR(os.fstat(descriptor).st_mode):
-            os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+            os.dup2(null, descriptor)
+    os.close(null)

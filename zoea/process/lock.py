@@ -1,7 +1,7 @@
-"""One process owns a workspace: a file lock that says who holds it and where it listens.
+"""The lock of a workspace: one process owns it; the file names its process and socket.
 
-The lock is the kernel's (`flock`), so it goes when its process does, however
-that ends. The text in the file is a note for others and never the proof.
+The lock is the kernel's (`flock`), so it is released when its process ends, in any way.
+The text in the file informs other processes; only the lock decides.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from types import TracebackType
 from zoea.model.errors import StoreError, WorkspaceHeld
 
 LOCK_NAME = "zoea.lock"
-ASKERS_TRIES = 200
+ACQUIRE_TRIES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a workspace: its process, its socket, and since when (µs UTC)."""
+    """The process that holds a workspace, its socket, and the start in µs UTC."""
 
     pid: int
     socket: str
@@ -32,12 +32,12 @@ class Holder:
 
 
 class OwnerLock:
-    """The right to write one workspace, held until `release` or the end of the process.
+    """The exclusive lock of one workspace, held until `release` or the end of the process.
 
     Args:
         data: The workspace's data directory; it must exist.
-        socket: Where the holder listens; written into the file for the others.
-        since: When it took the workspace, µs UTC.
+        socket: The socket of the holder, written into the file.
+        since: Time of acquisition in µs UTC.
     """
 
     def __init__(self, data: Path, socket: Path, *, since: int = 0) -> None:
@@ -46,11 +46,11 @@ class OwnerLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock at once or not at all.
+        """Take the lock without waiting for another owner.
 
         Raises:
             WorkspaceHeld: naming the process that has it.
-            StoreError: nothing can be written there.
+            StoreError: if the file cannot be written.
         """
         try:
             descriptor = _inherited(self.path)
@@ -70,9 +70,10 @@ class OwnerLock:
         self._descriptor = descriptor
 
     def pass_on(self, start: Callable[[int], object]) -> None:
-        """Have `start` begin a process with this descriptor as its stdin: it holds the workspace from its first moment.
+        """Hand the lock over to a new process: `start` gets the descriptor to use as its stdin.
 
-        There `acquire` finds the lock. In between nobody else can take it; here it is not held any more.
+        `acquire` in that process finds the lock. It is held without a gap in between;
+        this object does not hold it afterwards.
         """
         assert self._descriptor is not None
         try:
@@ -82,7 +83,7 @@ class OwnerLock:
             self._descriptor = None
 
     def release(self) -> None:
-        """Give it up. The note goes first, so nobody is sent to a socket that is closed."""
+        """Release the lock. Clears the file first, so that no process is sent to a closed socket."""
         if self._descriptor is None:
             return
         os.ftruncate(self._descriptor, 0)
@@ -100,7 +101,7 @@ class OwnerLock:
 
 
 def _inherited(path: Path) -> int | None:
-    """The lock's descriptor, where whoever started this process has passed it on as stdin."""
+    """Return the lock's descriptor if it was passed to this process as stdin."""
     try:
         given, file = os.fstat(0), path.stat()
         if (given.st_dev, given.st_ino) != (file.st_dev, file.st_ino):
@@ -108,21 +109,21 @@ def _inherited(path: Path) -> int | None:
     except OSError:  # there is no stdin, or no file yet
         return None
     descriptor = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
-    nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    os.dup2(nowhere, 0)  # what this process starts would hold the workspace after it
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(null, 0)  # a child process would inherit stdin and keep the lock
+    os.close(null)
     return descriptor
 
 
 def _taken(descriptor: int) -> bool:
     """Take the lock unless an owner has it. Waits for a `read_holder` that shares it for a moment."""
-    for _ in range(ASKERS_TRIES):
+    for _ in range(ACQUIRE_TRIES):
         if _locks(descriptor, fcntl.LOCK_EX):
             return True
         if not _locks(descriptor, fcntl.LOCK_SH):
             return False
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-        sleep(uniform(0.001, 0.005))  # two that start at once do not meet again and again
+        sleep(uniform(0.001, 0.005))  # random, so that two processes that start at once do not collide again
     return False
 
 
@@ -135,7 +136,7 @@ def _locks(descriptor: int, how: int) -> bool:
 
 
 def read_holder(data: Path) -> Holder | None:
-    """Who holds the workspace now, or None where nobody does."""
+    """Return the process that holds the workspace; None if it is free."""
     path = data / LOCK_NAME
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -151,7 +152,7 @@ def read_holder(data: Path) -> Holder | None:
 
 
 def read_note(path: Path) -> Holder | None:
-    """What the lock file says, or None where it says nothing readable."""
+    """Read the text of the lock file; None if it cannot be parsed."""
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
         return Holder(int(note["pid"]), str(note["socket"]), int(note["since"]))

@@ -1,6 +1,6 @@
-"""The log file: `zoea.log` in the data directory, rotating, for its owner only, without secrets.
+"""The log file `zoea.log`: rotating, readable by its owner alone, without secrets.
 
-Configured before mcp is imported, whose server would else write to the screen.
+Must be configured before mcp is imported, because mcp's server would write to the screen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HIDDEN = "[REDACTED_SECRET]"
 
 
 class RedactingFormatter(logging.Formatter):
-    """Writes a record without known secrets and without what looks like one."""
+    """Formats records with known and likely secrets masked."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -36,10 +36,10 @@ class RedactingFormatter(logging.Formatter):
 
 @contextmanager
 def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) -> Iterator[None]:
-    """Send all logging of this process to `path`, made 0600, and nothing to the screen, while the block runs."""
+    """Send all logging of this process to `path` (mode 0600) while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-    # A path may hold bytes that are no UTF-8, and a line about it must not be lost for that.
+    # A path in a message may hold bytes that are not UTF-8.
     handler = RotatingFileHandler(
         path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="backslashreplace"
     )
@@ -56,5 +56,5 @@ def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) 
     finally:
         root.handlers[:], logging.raiseExceptions = before[0], before[2]
         root.setLevel(before[1])
-        with suppress(OSError):  # the last lines may find no room; what ends here has ended well or ill without them
+        with suppress(OSError):  # a full disk may refuse the last lines
             handler.close()

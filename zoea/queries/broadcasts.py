@@ -1,4 +1,4 @@
-"""The latest things said to many, and what became of them; read straight from the database."""
+"""Broadcasts and messages to the commander, with the state of their deliveries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP BY g.id ORDER BY g.id DESC LIMIT ?
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """One thing said, and for how many it was answered, is worked on, waits, was skipped, will not be answered."""
+    """A broadcast, and the number of its recipients in each state of delivery."""
 
     id: int
     sender: str
@@ -41,7 +41,7 @@ class Broadcast:
 
 
 def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
-    """The newest first. Raises StoreError."""
+    """Read the newest broadcasts, newest first. Raises StoreError."""
     with closing(open_reader(database)) as reader:
         found = reader.execute(_LATEST, (limit,)).fetchall()
     return tuple(
@@ -71,9 +71,9 @@ _SAID = "SELECT content FROM message WHERE sender_kind = 'commander' ORDER BY id
 
 
 def read_inherited_broadcast(database: Path, since: int) -> tuple[str, int] | None:
-    """What a new mysis would be told first: the commander's newest broadcast to all, and when it was said.
+    """Read the broadcast that a new mysis inherits: the commander's newest one to all, with its time.
 
-    `since` is in µs. None where nothing was said since then. Raises StoreError.
+    `since` is in µs; None if there is no broadcast since then. Raises StoreError.
     """
     with closing(open_reader(database)) as reader:
         row = reader.execute(_INHERITED, (since,)).fetchone()
@@ -81,7 +81,7 @@ def read_inherited_broadcast(database: Path, since: int) -> tuple[str, int] | No
 
 
 def read_commander_messages(database: Path, limit: int = 200) -> tuple[str, ...]:
-    """What the commander wrote, the oldest first. Raises StoreError."""
+    """Read the texts of the commander's newest messages, oldest first. Raises StoreError."""
     with closing(open_reader(database)) as reader:
         found = reader.execute(_SAID, (limit,)).fetchall()
     return tuple(row["content"] for row in reversed(found))

@@ -1,8 +1,7 @@
-"""One mysis's conversation read by turns, a page at a time, straight from the database.
+"""Reads the conversation of one mysis from the database, a page of turns at a time.
 
-A transcript of 100,000 memories opens as fast as one of a hundred: pages are found
-by the turn's number and read by the turn's own index, and nothing is counted whole.
-Everything here is synchronous and read-only; fronts call it in a thread.
+A page is found by the number of a turn, so 100,000 memories open as fast as a hundred.
+Synchronous and read-only; fronts call it in a thread.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ FROM request WHERE state <> 'refused'
 
 @dataclass(frozen=True, slots=True)
 class ConversationEntry:
-    """One memory as a reader meets it.
+    """One memory with the data that fronts show beside it.
 
     Args:
-        memory: Its content is cut to `SHOWN_CHARS`; `read_content` reads the rest.
+        memory: Its content is cut to `SHOWN_CHARS`; `read_content` reads all of it.
         chars: Length of the whole content.
-        sender, kind: Who said a prompt, and to how many; None for what is no prompt.
-        request_id: The request that an answer came from, for the inspector.
-        took_us: How long that request took.
+        sender, kind: Sender and kind of a prompt; None for other memories.
+        request_id: The request that an answer came from.
+        took_us: Duration of that request.
     """
 
     memory: Memory
@@ -61,7 +60,7 @@ class ConversationEntry:
 
 @dataclass(frozen=True, slots=True)
 class TurnNote:
-    """What Zoea itself put into a turn, after the memory of that `seq`."""
+    """A note of Zoea in a turn, placed after the memory of that `seq`."""
 
     after_seq: int
     kind: str
@@ -72,9 +71,9 @@ class TurnNote:
 class ConversationTurn:
     """A turn with its memories in conversation order.
 
-    `outcome` is None while it is open; then `broke_off` may say why it stands
-    still. `tokens` counts all of its requests; it is an estimate where a provider
-    did not report.
+    `outcome` is None while it is open; `broke_off` is then the reason if it was
+    interrupted. `tokens` counts all its requests and is an estimate if a provider did
+    not report.
     """
 
     id: int
@@ -96,7 +95,7 @@ class ConversationTurn:
 
 @dataclass(frozen=True, slots=True)
 class ConversationPage:
-    """Turns that follow each other, oldest first, and whether there are more on either side."""
+    """Consecutive turns, oldest first, and whether there are more on either side."""
 
     turns: tuple[ConversationTurn, ...] = ()
     has_older: bool = False
@@ -106,26 +105,26 @@ class ConversationPage:
 
 
 def read_newest(database: Path, mysis_id: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
-    """The newest turns, with what waits in the inbox. Raises StoreError."""
+    """Read the newest turns and the pending deliveries. Raises StoreError."""
     return read_older(database, mysis_id, _NO_END, memories=memories)
 
 
 def read_older(database: Path, mysis_id: int, before: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
-    """The turns before the one of this number. Raises StoreError."""
+    """Read the turns before the one of this number. Raises StoreError."""
     with open_database(database) as reader:
         back, more = _back(reader, mysis_id, before, memories)
         return _page(reader, mysis_id, back[::-1], has_older=more)
 
 
 def read_newer(database: Path, mysis_id: int, since: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
-    """The turns from the one of this number on: what may have changed, and what came. Raises StoreError."""
+    """Read the turns from the one of this number on. Raises StoreError."""
     with open_database(database) as reader:
         on, _ = _forth(reader, mysis_id, since, memories)
         return _page(reader, mysis_id, on, has_older=True)
 
 
 def read_around(database: Path, mysis_id: int, number: int, *, memories: int = PAGE_MEMORIES) -> ConversationPage:
-    """The turn of this number with its neighbours on both sides. Raises StoreError."""
+    """Read the turn of this number with its neighbours on both sides. Raises StoreError."""
     with open_database(database) as reader:
         back, more = _back(reader, mysis_id, number, memories // 2)
         on, _ = _forth(reader, mysis_id, number, memories // 2)
@@ -133,14 +132,14 @@ def read_around(database: Path, mysis_id: int, number: int, *, memories: int = P
 
 
 def read_content(database: Path, memory_id: int) -> str:
-    """The content of one memory, uncut; empty where there is none. Raises StoreError."""
+    """Read the whole content of one memory; empty if it does not exist. Raises StoreError."""
     with open_database(database) as reader:
         row = reader.execute("SELECT content FROM memory WHERE id = ?", (memory_id,)).fetchone()
     return row[0] if row else ""
 
 
 def iterate_turns(reader: sqlite3.Connection, mysis_id: int) -> Iterator[ConversationTurn]:
-    """All turns, oldest first, whole and uncut, read a page at a time."""
+    """Yield all turns with whole contents, oldest first; reads a page at a time."""
     since = 0
     while True:
         found, _ = _forth(reader, mysis_id, since, PAGE_MEMORIES)
@@ -151,7 +150,7 @@ def iterate_turns(reader: sqlite3.Connection, mysis_id: int) -> Iterator[Convers
 
 
 def _back(reader: sqlite3.Connection, mysis_id: int, before: int, memories: int) -> tuple[list[sqlite3.Row], bool]:
-    """Turn rows before a number, newest first, until they hold enough; and whether there are more."""
+    """Read turn rows before a number, newest first, up to a number of memories; and whether there are more."""
     found = reader.execute(
         f"{_TURNS} AND t.number < ? ORDER BY t.number DESC LIMIT ?", (mysis_id, before, PAGE_TURNS + 1)
     )

@@ -1,7 +1,7 @@
-"""What happened, as lines: the event table paged by id, with the texts that events only name; and the log file's end.
+"""Reads stored events as log lines, and the end of the log file.
 
-Synchronous and read-only; fronts call it in a thread. A list of ids stands for the
-whole log, so that a hundred thousand events scroll and only those in sight are read.
+Synchronous and read-only; fronts call it in a thread. A log screen holds the ids of all
+events and reads the lines of the visible ones only.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from zoea.queries.stored_swarm import open_database, read_answer, read_message
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import strip
 
-# Synchronous and read-only; fronts call it in a thread.
-
-# The turn that a failure was about: the newest that ended or broke off before, unless it was taken up again since,
-# as its row then says nothing of this failure any more.
+# The turn of a failure: the newest that ended or broke off before, unless it was resumed since, because its row
+# then no longer holds this failure.
 _BROKEN_TURN = """
 SELECT t.failure FROM turn t WHERE t.id = (
   SELECT json_extract(p.data, '$.turn') FROM event p
@@ -40,7 +38,7 @@ SELECT t.failure FROM turn t WHERE t.id = (
   WHERE n.mysis_id = :mysis AND n.id > :event AND n.kind LIKE 'turn.%' AND n.kind <> 'turn.note' ORDER BY n.id LIMIT 1
 ), '') <> 'turn.resumed'
 """
-# A row of state and its event are written at one time.
+# The state of a mysis and its event are written with the same time.
 _OWN = "SELECT error FROM mysis WHERE id = :mysis AND state_at = (SELECT created_at FROM event WHERE id = :event)"
 
 
@@ -58,7 +56,7 @@ def read_event_text(database: Path, event: Event) -> str:
 
 
 def read_rare_text(reader: sqlite3.Connection, event: Event) -> str:
-    """As `read_event_text`, of what few events need: why a mysis failed, and what to do; or what it asks."""
+    """Read the text of a rare kind of event: a failure with its hint, or a question."""
     match event_text_source(event):
         case EventTextSource.FAILURE, _:
             return _failure(reader, event)
@@ -69,7 +67,7 @@ def read_rare_text(reader: sqlite3.Connection, event: Event) -> str:
 
 
 def _failure(reader: sqlite3.Connection, event: Event) -> str:
-    """`what` and `hint` of the failure whose title the event holds; empty where it is not kept any more."""
+    """Return `what` and `hint` of the failure with the event's title; empty if it is no longer stored."""
     for query in (_OWN, _BROKEN_TURN):
         row = reader.execute(query, {"mysis": event.mysis_id, "event": event.id}).fetchone()
         kept = json.loads(row[0]) if row is not None and row[0] else {}
@@ -79,7 +77,7 @@ def _failure(reader: sqlite3.Connection, event: Event) -> str:
 
 
 def _ended(text: str) -> str:
-    """A sentence with its end, so that another can follow."""
+    """End a text with a full stop, so that a sentence can follow."""
     text = text.strip()
     return f"{text}." if text and text[-1] not in ".?:;" else text
 
@@ -91,7 +89,7 @@ TAIL_BYTES = 256_000
 _NEWEST = 1 << 62
 _IN_ONE_QUERY = 500
 
-# The text that an event names: what a turn's mysis said last, or what a message says.
+# `said` is the text that an event refers to: the last answer of a turn, or a message.
 _LINES = f"""
 SELECT e.id, e.mysis_id, e.kind, e.data, e.created_at, y.name, CASE e.kind
   WHEN 'turn.ended' THEN (SELECT substr(m.content, 1, {TEXT_CHARS}) FROM memory m
@@ -106,7 +104,7 @@ _KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One event as a line; `text` is harmless to a terminal. Time in µs."""
+    """One event as a line; `text` has no control characters. Time in µs."""
 
     id: int
     at: int
@@ -117,14 +115,14 @@ class LogLine:
 
 
 def read_event_ids(database: Path, after: int = 0) -> array[int]:
-    """The ids of all events worth a line after the given one, oldest first. Raises StoreError."""
+    """Read the ids of all events with a line after the given one, oldest first. Raises StoreError."""
     with open_database(database) as reader:
         found = reader.execute(f"SELECT e.id FROM event e WHERE e.id > ? AND {_KEPT} ORDER BY e.id", (after,))
         return array("q", (row[0] for row in found))
 
 
 def read_event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
-    """These events as lines, oldest first. Raises StoreError."""
+    """Read the lines of these events, oldest first. Raises StoreError."""
     lines: list[LogLine] = []
     with open_database(database) as reader:
         for at in range(0, len(ids), _IN_ONE_QUERY):
@@ -135,7 +133,7 @@ def read_event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
 
 
 def read_full_text(database: Path, event_id: int) -> str:
-    """What a line says, uncut and with its line breaks; empty where there is no such event. Raises StoreError."""
+    """Read the whole text of a line with its line breaks; empty if it does not exist. Raises StoreError."""
     with open_database(database) as reader:
         row = reader.execute(f"{_LINES} WHERE e.id = ?", (event_id,)).fetchone()
     if row is None:
@@ -145,9 +143,9 @@ def read_full_text(database: Path, event_id: int) -> str:
 
 
 def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[list[LogLine], int | None]:
-    """Lines that hold the words, in any case, among the `SEARCHED` events before an id; newest first.
+    """Find lines with these words in any case among the `SEARCHED` events before an id, newest first.
 
-    With it where to go on, None at the beginning of the log. Raises StoreError.
+    Returns also the id to continue before; None at the beginning of the log. Raises StoreError.
     """
     with open_database(database) as reader:
         found = reader.execute(
@@ -158,12 +156,12 @@ def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[li
 
 
 def contains_words(line: LogLine, words: str) -> bool:
-    """Whether a line says these words, in any case."""
+    """Check that a line contains these words, in any case."""
     return words.casefold() in f"{line.who} {line.text}".casefold()
 
 
 def read_log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
-    """The last lines of a log file, oldest first; empty where there is none (yet)."""
+    """Read the last lines of a log file, oldest first; empty if it does not exist."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

@@ -1,7 +1,6 @@
-"""Finding words in one mysis's conversation, all the places at once; the reader can change their mind.
+"""Finds words in the conversation of one mysis; a search can be stopped.
 
-Small letters find any case (A to Z); a capital asks for exactly what was typed.
-Source: spec tui.md, "Focus".
+Words in lower case match any case (A to Z); a capital letter makes the match exact.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from zoea.text import clean
 
 LIMIT = 1000
 
-# Where the words `?1` stand in the memories `?2`, a JSON array. {fold} is lower() or nothing.
+# The positions of the words `?1` in the memories `?2`, a JSON array. {fold} is lower() or empty.
 _PLACES = """
 SELECT m.id, m.seq, t.number,
   instr({fold}(m.content), {fold}(?1)) AS at, instr({fold}(m.reasoning), {fold}(?1)) AS thought,
@@ -33,11 +32,10 @@ FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.id IN (SELECT value FROM j
 
 @dataclass(frozen=True, slots=True)
 class FindHit:
-    """A memory that holds the words.
+    """A memory that contains the words.
 
-    `at` is the place in its content, `thought` in its reasoning, both in
-    characters from 0, -1 where they are not there; `call_id` is the call whose
-    name, arguments or result hold them.
+    `at` is their position in the content, `thought` in the reasoning, in characters
+    from 0, or -1; `call_id` is the call that has them in its name, arguments or result.
     """
 
     memory_id: int
@@ -50,7 +48,7 @@ class FindHit:
 
 @dataclass(frozen=True, slots=True)
 class FindResult:
-    """Hits in conversation order; `is_cut` where there are older ones beyond the limit."""
+    """Hits in conversation order; `is_cut` if there are older ones over the limit."""
 
     words: str
     hits: tuple[FindHit, ...] = ()
@@ -58,7 +56,7 @@ class FindResult:
 
 
 class ConversationFinder:
-    """One search at a time: a new one, or `stop`, ends the one before."""
+    """Runs one search at a time; `stop` ends it from another thread."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -66,7 +64,7 @@ class ConversationFinder:
         self._running: sqlite3.Connection | None = None
 
     def find(self, mysis_id: int, words: str, *, limit: int = LIMIT) -> FindResult | None:
-        """What holds the words, the newest `limit` of it; None where it was stopped. Raises StoreError."""
+        """Find the newest `limit` memories with the words; None if stopped. Raises StoreError."""
         words = clean(words)
         if not words.strip():
             return FindResult(words)
@@ -91,7 +89,7 @@ class ConversationFinder:
         return FindResult(words, tuple(hits), len(ids) > limit)
 
     def stop(self) -> None:
-        """End the search that runs now, from any thread."""
+        """Stop the running search; may be called from any thread."""
         with self._lock:
             if self._running is not None:
                 self._running.interrupt()

@@ -1,7 +1,7 @@
-"""Events, questions and failures as sentences for people: what happened, to whom, how bad, and what is asked. Pure.
+"""Makes sentences for people from events, approvals and failures. Pure functions.
 
-Events hold ids, never texts, so a sentence is made in two steps: `event_text_source` says
-which text it needs, and `event_sentence` is given that text by whoever can read it.
+Events hold ids instead of texts (decision 4): `event_text_source` names the text that a
+sentence needs, and `event_sentence` takes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zoea.model.values import ApprovalView, Event
 from zoea.text.call_text import format_arguments, format_call
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
-"""Events that another line already says."""
+"""Kinds of events that are not shown, because another event tells the same."""
 
 _WORDS = {
     "turn.opened": "turn {number} opens",
@@ -41,7 +41,7 @@ _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
 
 
 class EventTextSource(StrEnum):
-    """Where the text of an event stands."""
+    """The kind of text that an event refers to."""
 
     ANSWER = "answer"
     MESSAGE = "message"
@@ -57,9 +57,9 @@ _NAMED = {
 
 
 def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
-    """The text that an event's sentence needs, as its place and the row's id.
+    """Return the kind of text that an event's sentence needs, and the id of its row.
 
-    That is of a turn, a message, a question; of a failure, of the event itself, which only says its title.
+    The id is that of a turn, message or approval; for a failure that of the event itself.
     """
     if event.kind == "mysis.state" and event.data.get("error"):
         return EventTextSource.FAILURE, event.id
@@ -69,7 +69,7 @@ def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
 
 
 def event_sentence(event: Event, text: str = "") -> str:
-    """What happened. `text` is what `event_text_source` asked for, on one line; it is quoted as it is."""
+    """Say what happened. `text` is the text that `event_text_source` names, on one line."""
     match event.kind:
         case "turn.ended":
             outcome = str(event.data.get("outcome", ""))
@@ -92,14 +92,14 @@ def event_sentence(event: Event, text: str = "") -> str:
 
 
 def event_subject(event: Event, names: Mapping[int, str]) -> str:
-    """Who an event is about: a mysis by name or `#id`, the commander, or the swarm as a whole."""
+    """Return the subject of an event: a mysis by name or `#id`, `commander` or `swarm`."""
     if event.mysis_id is None:
         return "commander" if event.kind == "message.sent" else "swarm"
     return names.get(event.mysis_id, f"#{event.mysis_id}")
 
 
 def is_trouble(event: Event) -> bool:
-    """True where something went wrong: an error, a spent budget, a turn that did not end well."""
+    """True for an error, a spent budget, or a turn that did not end well."""
     match event.kind:
         case "mysis.state":
             return event.data.get("state") == "errored"
@@ -109,12 +109,12 @@ def is_trouble(event: Event) -> bool:
 
 
 def approval_line(asked: ApprovalView) -> str:
-    """What is asked, on one line: the question itself, or the call that waits."""
+    """Return the question of an approval, or its tool call, on one line."""
     return approval_question(asked) or format_call(asked.tool, asked.arguments, hidden=MASK)
 
 
 def approval_phrase(asked: ApprovalView) -> str:
-    """What is asked, said of whoever asks it: `asks to run sell(item="ore")`."""
+    """Describe an approval as a predicate: `asks to run sell(item="ore")`."""
     if question := approval_question(asked):
         return f"asks: {question}"
     if asked.kind == "budget":
@@ -123,7 +123,7 @@ def approval_phrase(asked: ApprovalView) -> str:
 
 
 def approval_question(asked: ApprovalView) -> str:
-    """What a mysis asks in words; empty where it asks to run a tool."""
+    """Return the question of a mysis; empty if it asks to run a tool."""
     if asked.tool != ASK_TOOL or asked.upstream:
         return ""
     try:
@@ -134,12 +134,12 @@ def approval_question(asked: ApprovalView) -> str:
 
 
 def is_unsent(state: str, error_class: str) -> bool:
-    """True where a request was given back before it left: on hold, or with its turn."""
+    """True if a request was released before it was sent: by a hold, or with its turn."""
     return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
 
 
 def failure_phrase(state: str, error_class: str) -> str:
-    """What came of a request that was not answered, to stand behind `it`; empty where it was."""
+    """Describe the failure of a request as a predicate; empty if it was answered."""
     if not error_class:
         return ""
     return "was never sent" if is_unsent(state, error_class) else f"failed: {error_class}"

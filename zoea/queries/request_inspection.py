@@ -1,8 +1,8 @@
-"""Any request of a mysis, opened again: what went in, what was left out, why, and what it came to.
+"""Reads stored requests with their plan, messages, tools and results.
 
-Read straight from the database. The messages are rebuilt from the stored plan and
-the memories it names, so they are the bytes that were sent, whatever settings say
-by now. Plans of old requests are thinned out; their numbers stay.
+The messages are rebuilt from the stored plan and its memories, so they are the bytes that
+were sent, independent of the present settings. Plans of old requests are deleted; their
+numbers stay.
 """
 
 from __future__ import annotations
@@ -51,11 +51,13 @@ FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.tu
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """The numbers of one call to a model. Times in µs; None where they are not known (yet).
+    """The numbers of one request to a model. Times in µs; None if not known (yet).
 
-    `turn_number` is None for what belongs to no turn. `has_plan` is False once it
-    was thinned out. `estimated_tokens` is the estimate by characters, `planned_tokens` what the plan made of
-    it by what the model's reports had taught: that times `calibration`, as the budget counted it.
+    Attributes:
+        turn_number: None for a request outside of turns.
+        estimated_tokens: Estimate by characters.
+        planned_tokens: The same times `calibration`, the factor learnt from the model's reports.
+        has_plan: False once the plan was deleted.
     """
 
     id: int
@@ -70,7 +72,7 @@ class StoredRequest:
     model: str
     catalogue_hash: str
     estimated_tokens: int
-    planned_tokens: int = field(compare=False)  # about, in lists; as the plan says it, in an `Inspection`
+    planned_tokens: int = field(compare=False)  # approximate in lists, exact in an `Inspection`
     calibration: float
     reserved_tokens: int
     state: str
@@ -84,15 +86,14 @@ class StoredRequest:
 
     @property
     def off_by(self) -> float | None:
-        """How far the plan's estimate was off: 0.03 is 3 % too high. None where the provider did not say."""
+        """Relative error of the plan's estimate: 0.03 is 3 % too high. None without a report."""
         actual = self.usage.input_tokens
         return self.planned_tokens / actual - 1 if actual else None
 
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """One message as it was sent: the form its memory took (empty for what exists in no memory), and its tokens as the
-    plan counted them."""
+    """A message as it was sent, the form of its memory (empty without one), and its tokens in the plan."""
 
     message: RequestMessage
     form: str
@@ -102,7 +103,7 @@ class SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool that a request offered. `schema` is JSON text."""
+    """A tool offered in a request. `schema` is JSON text."""
 
     name: str
     description: str
@@ -111,7 +112,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """One request, whole. `plan` is None where it is gone; `gone` says why, in a sentence."""
+    """A request with its plan, messages and tools. Without a plan, `gone` is the reason in a sentence."""
 
     request: StoredRequest
     plan: Plan | None
@@ -121,14 +122,14 @@ class Inspection:
 
     @property
     def messages(self) -> tuple[RequestMessage, ...]:
-        """Exactly what was sent."""
+        """The messages exactly as they were sent."""
         return tuple(sent.message for sent in self.sent)
 
 
 def read_requests(
     database: Path, mysis_id: int, *, before: int = _NEVER, limit: int = 200
 ) -> tuple[StoredRequest, ...]:
-    """The requests of a mysis with an id below `before`, newest first. Raises StoreError."""
+    """Read the requests of a mysis with an id below `before`, newest first. Raises StoreError."""
     with open_database(database) as reader:
         found = reader.execute(
             f"{_REQUEST} WHERE q.mysis_id = ? AND q.id < ? ORDER BY q.id DESC LIMIT ?", (mysis_id, before, limit)
@@ -137,18 +138,18 @@ def read_requests(
 
 
 def read_requests_since(database: Path, mysis_id: int, since: int) -> tuple[StoredRequest, ...]:
-    """The requests with an id of at least `since`, newest first: what came, and what changed. Raises StoreError."""
+    """Read the requests with an id of at least `since`, newest first. Raises StoreError."""
     with open_database(database) as reader:
         found = reader.execute(f"{_REQUEST} WHERE q.mysis_id = ? AND q.id >= ? ORDER BY q.id DESC", (mysis_id, since))
         return tuple(_request(row) for row in found)
 
 
 def inspect_request(database: Path, request_id: int) -> Inspection:
-    """A request with its plan, messages and tools.
+    """Read a request with its plan, messages and tools.
 
     Raises:
-        UsageError: there is no such request.
-        StoreError: it cannot be read.
+        UsageError: if the request does not exist.
+        StoreError: if it cannot be read.
     """
     with open_database(database) as reader:
         row = reader.execute(f"{_REQUEST} WHERE q.id = ?", (request_id,)).fetchone()
@@ -174,7 +175,7 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
 def _thinned(request: StoredRequest) -> str:
     if request.purpose == "summary":
         return "This request made a summary; it has no plan."
-    return f"Only the numbers are left: plans older than {KEPT_PLANS} requests are thinned out, but for failed ones."
+    return f"Only the numbers are left: plans older than {KEPT_PLANS} requests are deleted, except of failed ones."
 
 
 def _memories(reader: sqlite3.Connection, wanted: tuple[int, ...]) -> dict[int, Memory]:
@@ -235,7 +236,7 @@ def _sent(entry: Mapping[str, Any], message: RequestMessage, count: Counter) -> 
 
 
 def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> Plan:
-    """The plan as a value again. What its record does not hold (forms, the guard's sizes) is empty."""
+    """Decode a stored plan. Parts that are not stored (forms, the guard's sizes) are empty."""
     return Plan(
         decisions=tuple(_decision(entry) for entry in encoded["decisions"]),
         budget=Budget(**encoded["budget"]),

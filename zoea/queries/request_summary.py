@@ -1,4 +1,4 @@
-"""What a mysis sees: the plan of its newest request, and the newest results of its snapshot tools."""
+"""Reads the context of a mysis: a summary of its newest request, and its newest tool snapshots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEFAULT_GLOBS = ("get_*",)
 
 @dataclass(frozen=True, slots=True)
 class PackSummary:
-    """What became of one pack of a request. Tokens are estimates."""
+    """The result of planning one pack. Tokens are estimates."""
 
     id: str
     tokens: int
@@ -44,7 +44,7 @@ class PackSummary:
 
 @dataclass(frozen=True, slots=True)
 class RequestSummary:
-    """The newest request of a mysis. `input_tokens` is None where the provider did not say."""
+    """The newest request of a mysis. `input_tokens` is None if the provider did not report them."""
 
     request_id: int
     turn_number: int
@@ -62,7 +62,7 @@ class RequestSummary:
 
 @dataclass(frozen=True, slots=True)
 class ToolSnapshot:
-    """The newest result of one tool that reads the world. Content is cut to 4,000 characters."""
+    """The newest result of one snapshot tool, cut to 4,000 characters."""
 
     tool: str
     content: str
@@ -71,14 +71,14 @@ class ToolSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class MysisContext:
-    """Both, as stored at one moment; `seen` is None before the first request."""
+    """The newest request and the snapshots; `seen` is None before the first request."""
 
     seen: RequestSummary | None = None
     snapshots: tuple[ToolSnapshot, ...] = ()
 
 
 def read_context(database: Path, mysis_id: int) -> MysisContext:
-    """Read both. Raises StoreError, also where a plan cannot be read."""
+    """Read the context of a mysis. Raises StoreError, also for a plan that cannot be decoded."""
     with open_database(database) as reader:
         row = reader.execute(_NEWEST, (mysis_id,)).fetchone()
         seen = _seen(reader, row) if row is not None else None
@@ -86,7 +86,7 @@ def read_context(database: Path, mysis_id: int) -> MysisContext:
 
 
 def read_newest_request(database: Path, mysis_id: int) -> RequestSummary | None:
-    """What the newest request held, as `read_context` says it. Raises StoreError."""
+    """Read the summary of the newest request. Raises StoreError."""
     with open_database(database) as reader:
         row = reader.execute(_NEWEST, (mysis_id,)).fetchone()
         return _seen(reader, row) if row is not None else None
@@ -101,7 +101,7 @@ def unpack_json(packed: bytes, subject: str) -> Any:
 
 
 def plan_of(blob: bytes) -> dict[str, Any]:
-    """The plan that a request row keeps, as plain values. Raises StoreError."""
+    """Decode the plan of a request row to plain values. Raises StoreError."""
     plan = unpack_json(blob, "the plan of a request")
     if not isinstance(plan, dict):
         raise StoreError("the plan of a request cannot be read: it is no object")
@@ -142,7 +142,7 @@ def _pack(decision: dict[str, Any]) -> PackSummary:
 
 
 def _snapshots(reader: sqlite3.Connection, mysis_id: int) -> tuple[ToolSnapshot, ...]:
-    """The newest result of each tool that the newest turn's frozen settings call a snapshot tool."""
+    """Read the newest result of each snapshot tool of the newest turn's frozen settings."""
     newest = reader.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
     frozen = reader.execute(
         "SELECT frozen FROM turn WHERE mysis_id = ? ORDER BY number DESC LIMIT 1", (mysis_id,)

@@ -1,8 +1,7 @@
-"""What is stored of a swarm, read straight from the database without an owner.
+"""Reads the stored swarm from the database, without an owner process.
 
-Synchronous and light: `zoea list` and `zoea log` start with nothing else. A mysis
-that the database calls running is shown as idle here, which is what it is while
-no process runs it and what the next start makes of it.
+Synchronous and light, because `zoea list` and `zoea log` load it. A mysis stored as
+running is reported as idle, which it is without a process and after the next start.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from zoea.text.control_characters import clean
 
 WAS_RUNNING = "Zoea was closed"
 ONLY_A_SENDER = "known only as a sender"
-"""The state reason of a row that an import made for the sender of a message only."""
+"""The state reason of a mysis that an import made only as the sender of a message."""
 
 _COUNTS = """
 SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_calls, coalesce(t.errors, 0) AS errors,
@@ -67,7 +66,7 @@ def open_database(database: Path) -> Iterator[sqlite3.Connection]:
 
 @dataclass(frozen=True, slots=True)
 class MysisRecord:
-    """Who a mysis is, living or deleted, and the tokens it used in all its time; None where nobody counted any."""
+    """A mysis, living or deleted, and all tokens it used; None if they were not counted."""
 
     uid: str
     name: str
@@ -76,7 +75,7 @@ class MysisRecord:
 
 
 def read_mysis_records(database: Path) -> tuple[MysisRecord, ...]:
-    """Every mysis there ever was, oldest first. Raises StoreMissing, StoreError: as `read_swarm_view`."""
+    """Read all myses, also deleted ones, oldest first. Raises as `read_swarm_view`."""
     with open_database(database) as reader:
         return tuple(
             MysisRecord(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
@@ -121,7 +120,7 @@ def read_configurations(database: Path, mysis_ids: Sequence[int]) -> list[Stored
 
 @dataclass(frozen=True, slots=True)
 class DeletedMysis:
-    """A mysis that can be brought back, and when it was deleted (µs UTC)."""
+    """A deleted mysis that can be restored; `deleted_at` is in µs UTC."""
 
     id: int
     name: str
@@ -129,18 +128,18 @@ class DeletedMysis:
 
 
 def read_deleted_myses(database: Path) -> tuple[DeletedMysis, ...]:
-    """Whom `undelete` can bring back, the last deleted first. Raises StoreMissing, StoreError: as `read_swarm_view`."""
+    """Read the myses that `undelete` can restore, the last deleted first. Raises as `read_swarm_view`."""
     with open_database(database) as reader:
         found = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
     return tuple(DeletedMysis(row["id"], row["name"], row["deleted_at"]) for row in found)
 
 
 def read_swarm_view(database: Path) -> SwarmView:
-    """Every living mysis as stored.
+    """Read all living myses.
 
     Raises:
-        StoreMissing: nothing was ever stored there.
-        StoreError: what is there cannot be read.
+        StoreMissing: if there is no database.
+        StoreError: if it cannot be read.
     """
     with open_database(database) as reader:
         living = reader.execute(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id").fetchall()
@@ -159,17 +158,17 @@ def read_swarm_view(database: Path) -> SwarmView:
 
 
 def read_newest_event(database: Path) -> int:
-    """The id of the newest stored event, 0 where there is none."""
+    """Read the id of the newest event; 0 if there is none."""
     with open_database(database) as reader:
         newest: int = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
         return newest
 
 
 def read_mysis_view(database: Path, ref: str) -> MysisView:
-    """One mysis as stored, by name in any case or `#id`.
+    """Read one mysis, by name in any case or `#id`.
 
     Raises:
-        MysisMissing: there is none of that name.
+        MysisMissing: if it does not exist.
         StoreError: as `read_swarm_view`.
     """
     with open_database(database) as reader:
@@ -178,13 +177,13 @@ def read_mysis_view(database: Path, ref: str) -> MysisView:
 
 
 def read_receipt(database: Path, message_id: int) -> Receipt:
-    """What became of a message for each who should get it.
+    """Read the delivery state of a message for each recipient.
 
     Raises:
-        UsageError: there is no such message.
+        UsageError: if the message does not exist.
         StoreError: as `read_swarm_view`.
     """
-    from zoea.swarm.persistence import message_ops  # seldom asked for
+    from zoea.swarm.persistence import message_ops  # rarely needed
 
     with open_database(database) as reader:
         lines = tuple(map(message_ops.receipt_line, reader.execute(message_ops.RECEIPT, (message_id,))))
@@ -194,7 +193,7 @@ def read_receipt(database: Path, message_id: int) -> Receipt:
 
 
 def read_uid(database: Path, ref: str) -> str:
-    """What a mysis is called for ever, by its name in any case or `#id`. Raises as `read_mysis_view`."""
+    """Read the uid of a mysis, by its name in any case or `#id`. Raises as `read_mysis_view`."""
     with open_database(database) as reader:
         return _find(reader, ref).uid
 
@@ -202,7 +201,7 @@ def read_uid(database: Path, ref: str) -> str:
 def read_memories(
     database: Path, ref: str, *, last: int = 100, after: int = 0, turn: int | None = None
 ) -> tuple[Memory, ...]:
-    """The newest `last` memories of a mysis with an id over `after`, of one turn or of all, in conversation order.
+    """Read the newest `last` memories with an id over `after`, of one turn or of all, in conversation order.
 
     Raises:
         MysisMissing, StoreError: as `read_mysis_view`.
@@ -218,33 +217,33 @@ def read_memories(
 
 
 def read_queued(database: Path, ref: str) -> tuple[Delivery, ...]:
-    """What was said to a mysis and no turn has taken yet, in the order it came. Raises as `read_mysis_view`."""
+    """Read the pending deliveries of a mysis, oldest first. Raises as `read_mysis_view`."""
     with open_database(database) as reader:
         waiting = f"{row_values.DELIVERY} WHERE d.state = 'pending' AND d.mysis_id = ? ORDER BY d.id"
         return tuple(row_values.delivery(row) for row in reader.execute(waiting, (_find(reader, ref).id,)))
 
 
 def read_open_approvals(database: Path) -> tuple[ApprovalView, ...]:
-    """What waited for an answer when the swarm ended."""
+    """Read the approvals that were open when the swarm ended."""
     with open_database(database) as reader:
         return tuple(approval_ops.view(row) for row in reader.execute(f"{approval_ops.OPEN} ORDER BY a.id"))
 
 
 def read_grants(database: Path) -> tuple[GrantView, ...]:
-    """What is allowed for whole templates."""
+    """Read the grants for whole templates."""
     with open_database(database) as reader:
         return tuple(approval_ops.grant_view(row) for row in reader.execute(approval_ops.GRANTS))
 
 
 def read_answer(database: Path, turn_id: int) -> str:
-    """The newest thing said in a turn by its mysis; empty where there is nothing."""
+    """Read the newest answer of a turn; empty if there is none."""
     with open_database(database) as reader:
         row = reader.execute(_ANSWER, (turn_id,)).fetchone()
     return row[0] if row else ""
 
 
 def read_message(database: Path, message_id: int) -> str:
-    """What a message says; empty where there is none."""
+    """Read the text of a message; empty if it does not exist."""
     with open_database(database) as reader:
         row = reader.execute("SELECT content FROM message WHERE id = ?", (message_id,)).fetchone()
     return row[0] if row else ""

@@ -1,8 +1,8 @@
-"""Searching the whole swarm's memory as a person types: newest first, a page at a time, and easily stopped.
+"""Searches the memories of all myses while a person types: newest first, by pages.
 
-In content, reasoning and tool calls, by the index (`zoea.store.search`). Small letters
-find any case (A to Z); a capital asks for exactly what was typed. Without words the
-filters alone choose. Source: spec tui.md, "Search".
+Searches content, reasoning and tool calls by the index (`zoea.store.search`). Words in
+lower case match any case (A to Z); a capital letter makes the match exact. Without words
+only the filters apply.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ORDER BY m.id DESC
 
 @dataclass(frozen=True, slots=True)
 class SwarmSearchQuery:
-    """What is looked for. `since` and `until` are µs UTC; `problem` says what was not understood."""
+    """A parsed search. `since` and `until` are in µs UTC; `problem` describes an invalid filter."""
 
     words: str = ""
     mysis: str = ""
@@ -80,18 +80,19 @@ class SwarmSearchQuery:
 
     @property
     def is_empty(self) -> bool:
-        """True where nothing was asked for at all."""
+        """True without words and filters."""
         return self == SwarmSearchQuery()
 
 
 @dataclass(frozen=True, slots=True)
 class SwarmSearchHit:
-    """A memory that holds the words.
+    """A memory that contains the words.
 
-    `text` is what stands around them, `start` and `length` the words' place in it
-    (in characters, length 0 where none were asked for). `call_id` is the call
-    whose name, arguments or result hold them, `tool` its name. `sender` is who
-    said a prompt: `you`, or a name.
+    Attributes:
+        text: Excerpt around the words.
+        start, length: Position of the words in `text` in characters; length 0 without words.
+        call_id: The call that has them in its name, arguments or result; `tool` is its name.
+        sender: Sender of a prompt: `you`, or a name.
     """
 
     memory_id: int
@@ -112,9 +113,9 @@ class SwarmSearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SwarmSearchPage:
-    """A page, newest first. `before` is where the next one begins; None where there is no more.
+    """A page of hits, newest first. `before` is the id for the next page; None at the end.
 
-    `note` says what a person should know of how it was looked for.
+    `note` explains to the user how the search was limited.
     """
 
     hits: tuple[SwarmSearchHit, ...] = ()
@@ -123,12 +124,12 @@ class SwarmSearchPage:
 
 
 def parse_search(typed: str, now: int) -> SwarmSearchQuery:
-    """What a person typed: words, and filters among them.
+    """Parse the text of the search field into words and filters.
 
-    `@NAME` one mysis; `role:user|assistant|tool`; `since:` and `until:` with a span
-    (`2h`, `30m`, `1d`), a time today (`10:30`) or a date (`2026-01-31`). In quotes
-    these are words. Everything else is looked for as it was typed, spaces and quotes
-    included. `now` is µs UTC.
+    Filters: `@NAME` for one mysis; `role:user|assistant|tool`; `since:` and `until:` with
+    a span (`2h`, `30m`, `1d`), a time today (`10:30`) or a date (`2026-01-31`). Filters in
+    quotes are words. All other text is searched as typed, with spaces and quotes. `now` is
+    in µs UTC.
     """
     wish = SwarmSearchQuery()
 
@@ -157,7 +158,7 @@ def _filtered(wish: SwarmSearchQuery, name: str, value: str, now: int) -> SwarmS
 
 
 def parse_moment(text: str, now: int) -> int | None:
-    """`2h` ago, `10:30` today, `2026-01-31`; in local time, as µs UTC. None where it is none of them."""
+    """Parse `2h` (ago), `10:30` (today) or `2026-01-31`, in local time, to µs UTC; else None."""
     today = datetime.fromtimestamp(now / _SECOND)
     if found := re.fullmatch(r"(\d{1,6})([smhdw])", text):
         ago = timedelta(**{_SPANS[found[2]]: int(found[1])})
@@ -172,7 +173,7 @@ def parse_moment(text: str, now: int) -> int | None:
 
 
 class SwarmSearcher:
-    """One search at a time: a new one, or `stop`, ends the one before. Called from threads."""
+    """Runs one search at a time: a new one, or `stop`, ends the one before. Thread-safe."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -181,7 +182,7 @@ class SwarmSearcher:
         self._running: sqlite3.Connection | None = None
 
     def begin(self) -> int:
-        """Announce a search, which ends the one that runs: its number for `search`."""
+        """End the running search and return the number of a new one for `search`."""
         with self._lock:
             self._turn += 1
             if self._running is not None:
@@ -189,7 +190,7 @@ class SwarmSearcher:
             return self._turn
 
     def stop(self) -> None:
-        """End the search that runs now."""
+        """End the running search."""
         self.begin()
 
     def search(self, number: int, wish: SwarmSearchQuery, before: int | None = None) -> SwarmSearchPage | None:
@@ -224,7 +225,7 @@ class SwarmSearcher:
 
 
 def is_any_case(words: str) -> bool:
-    """True where a person who typed these words means them in any case."""
+    """True if these words are searched in any case: they have no capital letter."""
     return words == words.lower()
 
 
@@ -271,7 +272,7 @@ def _hit(found: recall.MemoryHit) -> SwarmSearchHit:
 
 
 def _owners(reader: sqlite3.Connection, wish: SwarmSearchQuery) -> tuple[int, ...] | None:
-    """The mysis that is named, the living one first; none at all where nobody is called so."""
+    """Return the id of the named mysis, a living one first; empty if it does not exist, None without a name."""
     if not wish.mysis:
         return None
     found = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY deleted_at IS NOT NULL", (wish.mysis,))
@@ -280,7 +281,7 @@ def _owners(reader: sqlite3.Connection, wish: SwarmSearchQuery) -> tuple[int, ..
 
 
 def _listed(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> SwarmSearchPage:
-    """Without words: the newest memories that the filters leave."""
+    """List the newest memories that pass the filters, for a search without words."""
     where, given = "", dict[str, object](before=before, most=PAGE, around=_AROUND)
     owners = _owners(reader, wish)
     for name, condition, value in (

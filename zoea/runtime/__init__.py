@@ -1,1 +1,1 @@
-"""Composition: from settings to a running swarm and its owner process."""
+"""Composition of the parts: from the settings to a running swarm and its owner process."""

@@ -1,9 +1,8 @@
-"""The myses' accounts on upstreams, kept in the credentials file and nowhere else.
+"""The myses' accounts on upstreams, stored in the credentials file.
 
-They are kept by the uid of their mysis: a name is free again once its mysis is deleted,
-and whoever gets it must not get the other's account too. Under a name stands only what
-a person stored for a mysis, and what Zoea kept there before it went by uids; both are
-given to the mysis that it was meant for, once.
+The key is the uid of the mysis, because its name can be used again after a deletion.
+Accounts stored under a name (by a person, or by an older version) are moved to the uid
+of that mysis once.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _ROOT = "account/"
 class CredentialAccounts:
     """An `AccountKeeper` over the credentials file.
 
-    Saves that come while one is being written go together in the next write, so
-    that a thousand new accounts cost a few writes of the file.
+    Joins saves that arrive during a write into the next one, so that a thousand new
+    accounts cost a few writes of the file.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -33,10 +32,12 @@ class CredentialAccounts:
         self._lock = asyncio.Lock()
 
     async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
-        """The fields of a mysis's account; None where it has none. What a person stored under its name is its own now.
+        """Return the fields of a mysis's account; None if it has none.
+
+        Moves an account stored under the name to the uid.
 
         Raises:
-            SettingsError: where the file cannot be read, or not be written where that is due.
+            SettingsError: if the file cannot be read or written.
         """
         found = await asyncio.to_thread(self._found, upstream, uid, name)
         if found is None:
@@ -51,10 +52,10 @@ class CredentialAccounts:
         return None if found is None else found.get_secret_value()
 
     async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
-        """Keep them; durable when this returns.
+        """Store the fields of an account; durable when this returns.
 
         Raises:
-            SettingsError: where the file cannot be written.
+            SettingsError: if the file cannot be written.
         """
         self._waiting[account_key(upstream, uid)] = json.dumps(dict(fields))
         if self._next is None:
@@ -68,12 +69,13 @@ class CredentialAccounts:
 
 
 def settle_accounts(credentials: Credentials, myses: Iterable[tuple[str, str]]) -> None:
-    """Give what is kept by name to whom it belongs, before anybody new can be called so.
+    """Move accounts stored by name to the uids of their myses.
 
-    `myses` are (name, uid) of all there ever were; of several with one name, the last one has it.
+    Args:
+        myses: (name, uid) of all myses; of several with one name the last gets the account.
 
     Raises:
-        SettingsError: where the file cannot be read or written.
+        SettingsError: if the file cannot be read or written.
     """
     kept = [name for name in credentials.names() if name.startswith(_ROOT) and "/@" not in name]
     if not kept:
@@ -88,10 +90,10 @@ def settle_accounts(credentials: Credentials, myses: Iterable[tuple[str, str]]) 
 
 
 def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, str], Mapping[str, str] | None]:
-    """Every account on an upstream in one reading, by uid, else by the name that a person stored it under.
+    """Read all accounts on an upstream; return a function from (uid, name) to an account's fields.
 
     Raises:
-        SettingsError: where the file cannot be read.
+        SettingsError: if the file cannot be read.
     """
     found = credentials.with_prefix(f"{_ROOT}{upstream}/")
 
@@ -104,15 +106,15 @@ def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, st
 
 
 def account_key(upstream: str, uid: str) -> str:
-    """The credential's name of a mysis's account; the `@`, which no name may have, says that it is a uid."""
+    """Return the credential's name of an account; the `@`, which names cannot contain, marks a uid."""
     return f"{_ROOT}{upstream}/@{uid}"
 
 
 def name_key(upstream: str, mysis: str) -> str:
-    """The credential's name under which a person stores an account for a mysis."""
+    """Return the credential's name under which a person stores an account for a mysis."""
     return f"{_ROOT}{upstream}/{_key_of(mysis)}"
 
 
 def _key_of(mysis: str) -> str:
-    """A mysis whose name the file cannot hold as a key goes by its bytes."""
+    """Return the name as a key of the file: in hexadecimal if it has other characters."""
     return mysis if _PLAIN.fullmatch(mysis) else mysis.encode().hex()

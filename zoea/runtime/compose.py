@@ -1,7 +1,7 @@
-"""The composition root: Settings -> a running swarm.
+"""The composition root: makes a running swarm from the settings.
 
-The only place that knows every part by name. What is opened is closed in the
-opposite order, each part within its share of the ten seconds that an end may take.
+The only module that imports every part. Parts are closed in the reverse order, each
+within its share of the ten seconds that a shutdown may take (decision 3).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ STORE_CLOSE_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class SwarmOptions:
-    """What the command line asks beyond the settings.
+    """Options of a run besides the settings.
 
     Args:
-        world: `reef` runs the sandbox world beside the swarm; a workspace that has it has it anyway.
-        providers: Providers that are there already, by name; for tests and embedders.
+        world: `reef` runs the sandbox world beside the swarm; an existing world always runs.
+        providers: Existing providers by name, for tests and embedding.
         overrides: Settings by dotted key, above all other layers.
         loaded: The settings, if the caller has loaded them; `overrides` is not used then.
     """
@@ -64,13 +64,14 @@ class SwarmOptions:
 async def running_swarm(
     places: Places, on_shutdown: Callable[[], None], *, options: SwarmOptions = SwarmOptions()
 ) -> AsyncIterator[RunningSwarm]:
-    """A swarm over the workspace's database. The caller holds the workspace's lock.
+    """Open a swarm over the workspace's database; close it when the block is left.
 
-    `on_shutdown` is called when a front asks for the end; it comes when the block is left.
+    The caller holds the workspace's lock. `on_shutdown` is called when a front requests
+    the shutdown.
 
     Raises:
         SettingsError: with every problem of every layer.
-        StoreError: where the database cannot be opened.
+        StoreError: if the database cannot be opened.
     """
     loaded = options.loaded
     if loaded is None:
@@ -81,7 +82,7 @@ async def running_swarm(
         secrets = await asyncio.to_thread(providers.secrets)
         stack.enter_context(logging_to(places.log, loaded.settings.log.level, secrets=secrets))
         for waiting in loaded.untrusted:
-            log.warning("waits for trust: %s", waiting)
+            log.warning("not in effect until trusted: %s", waiting)
         store = await Store.open(places.database, clock_now=clock.now)
         stack.push_async_callback(close_within, STORE_CLOSE_S, store.close, "the database")
         stack.push_async_callback(close_within, PROVIDERS_CLOSE_S, providers.close, "the providers")
@@ -128,7 +129,7 @@ async def _assign_accounts(places: Places) -> None:
 def _toolbox(loaded: LoadedSettings, places: Places, options: SwarmOptions) -> Toolbox:
     credentials = Credentials(places.credentials)
     upstreams = build_upstreams(loaded.settings, credentials)
-    # A workspace that has the world keeps it: its myses would stand there without tools.
+    # An existing world always runs, because its myses would have no tools without it.
     if options.world or places.world.exists():
         upstreams = (*upstreams, world_upstream(loaded.settings, places))
     return Toolbox(

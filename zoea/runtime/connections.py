@@ -1,4 +1,4 @@
-"""The upstreams, providers and MCP clients' door of a running swarm, as a person looks at them and mends them."""
+"""`ConnectionApi` of a running swarm: its upstreams, providers and MCP server."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from zoea.tools.results import parse_result
 
 CALLER = "commander"
 TRIAL_S = 25.0
-"""The longest that a tool tried by hand may take: under the deadline of a front's request."""
+"""Deadline of a tool tried by hand in seconds; shorter than that of a front's request."""
 ASKING_S = 5.0
-"""The longest that a provider may take to list its models."""
+"""Deadline of a provider's list of models in seconds."""
 
 
 class LiveConnections:
@@ -35,7 +35,7 @@ class LiveConnections:
         return tuple(_view(status, self._toolbox.upstream(status.name)) for status in self._toolbox.status())
 
     async def providers(self) -> tuple[ProviderView, ...]:
-        # The first provider that speaks HTTP imports its client, which takes longer than the loop may be held up.
+        # Imported in a thread, because the first import of the HTTP client would block the event loop too long.
         await asyncio.to_thread(importlib.import_module, "zoea.llm.transport.http_client")
         return tuple(await asyncio.gather(*(self._tried(name) for name in self._providers.names())))
 
@@ -64,7 +64,7 @@ class LiveConnections:
         return await self._door.switch(on)
 
     async def _tried(self, name: str) -> ProviderView:
-        """One provider, asked for its models; whatever goes wrong is what the view says."""
+        """Ask one provider for its models; report a failure in the view."""
         is_default = name == self._providers.default
         try:
             provider = self._providers.get(name)
@@ -138,5 +138,5 @@ def _tool(spec: ToolSpec, upstream: Upstream) -> ToolView:
 
 
 def _since(began: float) -> int:
-    """Microseconds."""
+    """Return the µs since a reading of the monotonic clock."""
     return round((time.monotonic() - began) * 1_000_000)

@@ -1,8 +1,8 @@
-"""Looking after the database: what the owner does while nobody waits for it, and what a person asks for.
+"""Maintenance of the database, by the owner in the background and by `zoea doctor` and `zoea vacuum`.
 
-The owner merges the search indexes in small steps while the writer rests, and lets go
-what `memory.keep_days` and `memory.keep_memories` say. `zoea doctor` and `zoea vacuum`
-do theirs with the workspace's lock in hand, so that no swarm runs meanwhile.
+The owner merges the search indexes in small steps while the writer is idle, and removes
+turns by `memory.keep_days` and `memory.keep_memories`. The commands hold the workspace's
+lock, so that no swarm runs at the same time.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from zoea.store.writer_connection import transaction
 log = logging.getLogger(__name__)
 
 SECONDS = 10
-"""How often the owner looks whether the writer rests."""
+"""Seconds between two checks whether the writer is idle."""
 KEEP_SECONDS = 3_600
+"""Seconds between two removals by the retention rule."""
 PAGES = 64
 """Pages of one step of merging: a few milliseconds."""
 
@@ -48,7 +49,7 @@ Say = Callable[[str], None]
 
 @asynccontextmanager
 async def run_maintenance(store: Store, clock: Clock, keep: RetentionRule) -> AsyncIterator[None]:
-    """Look after the database until the block is left."""
+    """Maintain the database in the background until the block is left."""
     task = asyncio.create_task(_look_after(store, clock, keep), name="upkeep")
     try:
         yield
@@ -70,19 +71,23 @@ async def _look_after(store: Store, clock: Clock, keep: RetentionRule) -> None:
             if store.stats.ops == seen:
                 await _merge(store)
         except StoreError as problem:
-            log.warning("looking after the database: %s", problem)
+            log.warning("maintenance of the database failed: %s", problem)
         seen = store.stats.ops
 
 
 async def _merge(store: Store) -> None:
-    """Merge step by step, until nothing is left to merge or somebody writes."""
+    """Merge the indexes step by step, until all is merged or another op is written."""
     expected = store.stats.ops
     while store.stats.ops == expected and await store.write(lambda connection: fts_index.merge(connection, PAGES)):
         expected += 1
 
 
 async def apply_retention(store: Store, keep: RetentionRule, *, who: str = "memory.keep") -> RemovedCounts:
-    """Remove what the rule lets go, in steps between which others write; what that was. Raises StoreError."""
+    """Remove turns by the retention rule, in steps between which other ops run.
+
+    Raises:
+        StoreError: if the database cannot be read or written.
+    """
     total = RemovedCounts()
     for row in await store.read(MYSIS_IDS):
         mysis_id: int = row["id"]
@@ -92,7 +97,7 @@ async def apply_retention(store: Store, keep: RetentionRule, *, who: str = "memo
 
         while (removed := await store.write(step)).turns:
             total += removed
-    # Also where nothing went now: messages grow old by themselves, and an earlier process may have been killed here.
+    # Also without removed turns: messages expire on their own, and an earlier process may have been killed here.
     total += await store.write(lambda connection: remove_unused(connection, keep, now=connection.now(), who=who))
     await _merge_removed(store)
     if total.characters:
@@ -103,7 +108,7 @@ async def apply_retention(store: Store, keep: RetentionRule, *, who: str = "memo
 
 
 async def _merge_removed(store: Store) -> None:
-    """Merge the indexes whole, in steps, where they still hold what was removed: only that takes it out of the file."""
+    """Merge the indexes completely if they still hold removed text; only this removes it from the file."""
     if not await store.read(IS_UNMERGED):
         return
     await store.write(lambda connection: fts_index.merge(connection, PAGES, whole=True))
@@ -113,7 +118,7 @@ async def _merge_removed(store: Store) -> None:
 
 
 def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
-    """Look at the whole database; beside a running swarm, at what can be read. Raises StoreError."""
+    """Check the whole database, or only the readable part while a swarm runs. Raises StoreError."""
     try:
         with _alone(places) as connection, translate_errors():
             yield from inspect_database(connection, places.data, whole=True, report=say)
@@ -123,7 +128,7 @@ def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
 
 
 def rebuild_indexes(places: Places, say: Say) -> None:
-    """Make the search indexes anew. Raises WorkspaceHeld where a swarm runs, and StoreError."""
+    """Rebuild the search indexes. Raises WorkspaceHeld if a swarm runs, and StoreError."""
     with _alone(places) as connection, translate_errors():
 
         def progress(done: int, total: int) -> None:
@@ -137,7 +142,7 @@ def rebuild_indexes(places: Places, say: Say) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VacuumResult:
-    """What a vacuum changed: bytes of the file, and files of blobs that belonged to nothing."""
+    """Bytes of the file before and after a vacuum, and the number of unused blob files removed."""
 
     before: int
     after: int
@@ -145,7 +150,7 @@ class VacuumResult:
 
 
 def vacuum(places: Places, say: Say) -> VacuumResult:
-    """Give back the room of what was removed. Raises WorkspaceHeld where a swarm runs, and StoreError."""
+    """Free the space of removed data. Raises WorkspaceHeld if a swarm runs, and StoreError."""
     with _alone(places) as connection, translate_errors():
         before = places.database.stat().st_size
         say("Merging the indexes")
@@ -153,7 +158,7 @@ def vacuum(places: Places, say: Say) -> VacuumResult:
         files = unused_files(connection, places.data)
         for file in files:
             file.unlink(missing_ok=True)
-        say("Writing the database anew")
+        say("Rewriting the database")
         compact(connection)
     return VacuumResult(before, places.database.stat().st_size, len(files))
 
@@ -165,8 +170,8 @@ def _optimize(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _alone(places: Places) -> Iterator[sqlite3.Connection]:
-    """A connection that may write, while no swarm runs."""
-    open_reader(places.database).close()  # there is one, of this version
+    """Open a connection that may write, with the workspace's lock held."""
+    open_reader(places.database).close()  # fails unless a database of this version exists
     lock = OwnerLock(places.data, places.socket, since=SystemClock().now())
     with lock, closing(sqlite3.connect(places.database, isolation_level=None)) as connection:
         with translate_errors(), transaction(connection):

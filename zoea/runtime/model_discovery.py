@@ -1,6 +1,7 @@
-"""What models there are to use: settings, this machine's servers and shelf, keys in the environment.
+"""Finds the models that can be used: from settings, local servers and files, keys in the environment.
 
-`zoea providers` shows it all; a run that was told nothing takes the best of it.
+Used by `zoea providers`, by a run without a configured provider, and by the dialog that
+connects a model.
 """
 
 from __future__ import annotations
@@ -57,10 +58,13 @@ async def load_run_settings(places: Places, *, discover: bool = True, ports: Seq
 
 @dataclass(frozen=True, slots=True)
 class ModelSources:
-    """What can be said without asking anybody.
+    """The sources of models that are known without network access.
 
-    `providers` are the configured ones, as (name, type, model); `keys` the vendors
-    whose key the environment holds; `config` the person's file where there is one.
+    Attributes:
+        loaded: The settings.
+        config: The user's settings file, if it exists.
+        providers: The configured providers, as (name, type, model).
+        keys: The vendors with a key in the environment.
     """
 
     loaded: LoadedSettings
@@ -70,7 +74,7 @@ class ModelSources:
 
 
 def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> ModelSources:
-    """Look around; synchronous. Raises SettingsError where the settings cannot be read."""
+    """Read the settings and the environment; synchronous. Raises SettingsError."""
     loaded = load(where, env=env)
     return ModelSources(
         loaded,
@@ -81,7 +85,7 @@ def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> Mo
 
 
 async def find_servers(loaded: LoadedSettings, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
-    """The model servers of this machine, each as soon as it has answered. Reaches no further than this machine."""
+    """Yield the model servers of this machine as they answer; asks no other machine."""
     if not loaded.settings.swarm.discover:
         return
     tasks = [asyncio.create_task(probe(candidate)) for candidate in build_discovery(loaded, ports).servers()]
@@ -96,7 +100,7 @@ async def find_servers(loaded: LoadedSettings, ports: Sequence[Port] = PORTS) ->
 
 
 def build_discovery(loaded: LoadedSettings, ports: Sequence[Port]) -> Discovery:
-    """Everything that these settings, this machine and this environment offer. Nothing is connected yet."""
+    """List all candidates of the settings, this machine and the environment; connects to none."""
     shelf = LocalModels(loaded.places.data / "models")
     clock = SystemClock()
     made = {**makers(shelf), "autopilot": _autopilot}
@@ -109,7 +113,7 @@ def build_discovery(loaded: LoadedSettings, ports: Sequence[Port]) -> Discovery:
 
 
 def _configured(settings: Settings, credentials: Credentials, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
-    """The providers of the settings, and the default one where it is only a type's name."""
+    """List the providers of the settings, and the default one if it is only a type's name."""
     default = settings.swarm.default_provider or next(iter(settings.provider), "")
     given = dict(settings.provider)
     if default and (named := settings.provider_named(default)) is not None:
@@ -133,7 +137,7 @@ def _configured(settings: Settings, credentials: Credentials, clock: Clock, made
 
 
 def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
-    """The shelf where it holds something, and the autopilot, which is always there."""
+    """List the local model files, if any, and the autopilot."""
 
     def embedded() -> Provider:
         return made["embedded"]("embedded", ProviderConfig(type="embedded"), clock)
@@ -158,7 +162,7 @@ def _autopilot(name: str, config: ProviderConfig, clock: Clock) -> Provider:
 
 @dataclass(frozen=True, slots=True)
 class ModelConnection:
-    """What a person says of a model. `key` is the secret itself, a reference to it, or empty."""
+    """A provider to add to the settings. `key` is the secret itself, a reference to it, or empty."""
 
     name: str
     type: str = ProviderType.OPENAI
@@ -171,24 +175,24 @@ class ModelConnection:
 
     @property
     def reference(self) -> str:
-        """How the settings name the key: a reference as it is, a secret by the provider's name."""
+        """The key in the form of the settings: a reference; for a secret `file:NAME`."""
         if not self.key or REFERENCE.fullmatch(self.key):
             return self.key
         return f"file:{self.name}"
 
     def settings(self) -> dict[str, str]:
-        """By dotted key; what is empty is left to the provider's own."""
+        """Return the settings by dotted key; leaves out empty values."""
         said = {"type": self.type, "base_url": self.base_url, "model": self.model, "api_key": self.reference}
         values = {f"provider.{self.name}.{key}": value for key, value in said.items() if value}
         return values | {"swarm.default_provider": self.name}
 
 
 def save_connection(where: Places, connection: ModelConnection) -> None:
-    """Store the key as a credential and write `[provider.NAME]`, which new myses use from then on. Writes files.
+    """Store the key as a credential and `[provider.NAME]` in the settings, as the default provider.
 
     Raises:
-        SettingsInvalid: where a part of it is not allowed; nothing was written.
-        SettingsError: where a file cannot be written.
+        SettingsInvalid: if a value is not allowed; nothing is written then.
+        SettingsError: if a file cannot be written.
     """
     if not connection.name or "." in connection.name:
         raise SettingsInvalid([Problem("name", "a name is 1 to 32 letters, digits, '-' or '_'")])
@@ -201,7 +205,7 @@ def save_connection(where: Places, connection: ModelConnection) -> None:
 
 
 async def probe_connection(where: Places, connection: ModelConnection) -> Found:
-    """Ask it for its models, which no provider charges for. Raises SettingsError for a key that cannot be found."""
+    """Ask the provider for its models, at no cost. Raises SettingsError if the key cannot be found."""
     key = connection.key
     if connection.reference and connection.reference == key:
         key = Credentials(where.credentials).resolve(key).get_secret_value()

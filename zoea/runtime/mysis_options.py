@@ -1,4 +1,4 @@
-"""What myses are now, and what the settings say where they say nothing themselves: what a form begins with."""
+"""The options of the dialogs that create and configure myses, with the present values."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 from zoea.settings.template import OVERRIDES
 
-# Read from the settings as they stand now, so a changed file counts for the next mysis.
-
 _HOUR_US = 3600 * 1_000_000
 AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedOption:
-    """A name to choose, and what is said beside it."""
+    """A name to choose, and its description."""
 
     name: str
     title: str
@@ -32,10 +30,11 @@ class NamedOption:
 
 @dataclass(frozen=True, slots=True)
 class MysisOptions:
-    """What can be chosen. `models` is the default model of each provider that has one.
+    """The choices for a new mysis.
 
-    `told` is the commander's newest broadcast to all and its time in µs, which a new
-    mysis inherits; None where there is none that is young enough.
+    Attributes:
+        models: The default model of each provider that has one.
+        told: The broadcast that a new mysis inherits and its time in µs; None without one.
     """
 
     templates: tuple[NamedOption, ...]
@@ -46,7 +45,7 @@ class MysisOptions:
 
 
 def read_options(places: Places | None, database: Path, now: int) -> MysisOptions:
-    """Read them all; synchronous. Raises SettingsError, StoreError."""
+    """Read the choices from the settings files and the database. Raises SettingsError, StoreError."""
     settings, templates = Settings(), Templates()
     if places is not None:
         loaded = load(places)
@@ -73,10 +72,10 @@ def _templates(templates: Templates, default: str) -> tuple[NamedOption, ...]:
 
 
 def _providers(settings: Settings) -> tuple[NamedOption, ...]:
-    """The template's own first, then the configured ones, then the autopilot, which needs nothing."""
-    read_configuration = [NamedOption(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
+    """List the template's provider, the configured ones, and the autopilot."""
+    configured = [NamedOption(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
     autopilot = ProviderType.AUTOPILOT.value
-    found = [NamedOption("", f"as the template says, else {settings.provider_name()}"), *read_configuration]
+    found = [NamedOption("", f"the template's, else {settings.provider_name()}"), *configured]
     if autopilot not in settings.provider:
         found.append(NamedOption(autopilot, AUTOPILOT_TITLE))
     return tuple(found)
@@ -94,9 +93,11 @@ BUDGETS = ("budget.token_budget_per_agent", "budget.token_budget_per_task", "bud
 
 @dataclass(frozen=True, slots=True)
 class MysisConfiguration:
-    """What all of them are: empty, or missing in `own`, where they differ.
+    """The common configuration of several myses; where they differ a value is empty, or missing in `own`.
 
-    `own` holds what the template sets, by dotted key; `general` what the settings say of each budget.
+    Attributes:
+        own: The settings of the template, by dotted key.
+        general: The general setting of each budget.
     """
 
     template: str
@@ -109,7 +110,7 @@ class MysisConfiguration:
 
 
 def read_configuration(places: Places | None, database: Path, mysis_ids: Sequence[int], now: int) -> MysisConfiguration:
-    """Read it; synchronous. Raises MysisMissing, SettingsError, StoreError, TemplateError."""
+    """Read the common configuration. Raises MysisMissing, SettingsError, StoreError, TemplateError."""
     rows = read_configurations(database, mysis_ids)
     settings = load(places).settings if places is not None else Settings()
     owns = [_own(body) for body in dict.fromkeys(row.template_body for row in rows)]
@@ -138,12 +139,12 @@ def _shared(words: Iterable[str]) -> str:
 
 
 def format_settings(own: Mapping[str, Any]) -> str:
-    """Settings as a person writes them: `nudge.enabled=false loop.same_call=5`."""
+    """Format settings for an input field: `nudge.enabled=false loop.same_call=5`."""
     return " ".join(f"{path}={json.dumps(value, separators=(',', ':'))}" for path, value in own.items())
 
 
 def parse_settings(text: str) -> dict[str, Any]:
-    """`format_settings` back. Raises UsageError naming the word that is no setting."""
+    """Parse the text of `format_settings`. Raises UsageError naming the word that is no setting."""
     found: dict[str, Any] = {}
     for word in text.split():
         path, sign, value = word.partition("=")
@@ -154,12 +155,12 @@ def parse_settings(text: str) -> dict[str, Any]:
         try:
             found[path] = json.loads(value)
             json.dumps(found[path], allow_nan=False)
-        except (ValueError, RecursionError):  # no JSON, or a number that JSON cannot say again
+        except (ValueError, RecursionError):  # not JSON, or NaN or infinity
             found[path] = value
     return found
 
 
 def diff_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be set to come from one to the other; None takes a key out."""
+    """Return the keys to set to get from `before` to `after`; None removes a key."""
     changed: dict[str, Any] = {path: None for path in before if path not in after}
     return changed | {path: value for path, value in after.items() if path not in before or before[path] != value}

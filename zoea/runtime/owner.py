@@ -1,8 +1,8 @@
-"""The process that owns a workspace: lock, swarm and socket, opened and closed in their order.
+"""The process that owns a workspace: opens and closes lock, swarm and socket in order.
 
-Closing has ten seconds. Each part has its own share, and what does not end in it
-is left behind; if even the interpreter cannot end, a watchdog ends the process.
-Nothing acknowledged is lost by that: it was committed before it was acknowledged.
+Closing may take ten seconds (decision 3). A part that exceeds its share is abandoned; if
+the interpreter cannot end, a watchdog ends the process. Acknowledged data is not lost,
+because it was committed before.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from zoea.settings.paths import Places
 log = logging.getLogger(__name__)
 
 SHUTDOWN_S = 9.5
-"""From the wish to end until the process is gone, at most."""
+"""Longest time in seconds from `end` until the process has ended."""
 
 FORCED = 1
 
 MakeSwarm = Callable[[Places, Callable[[], None]], AbstractAsyncContextManager[SwarmApi]]
-"""Opens the swarm of a workspace; what it is given second is what the swarm's `shutdown` calls."""
+"""Opens the swarm of a workspace. The second argument is called by the swarm's `shutdown`."""
 
 
 class SwarmOwner:
-    """A swarm that is owned here. Made by `own_workspace`.
+    """A swarm that this process owns. Made by `own_workspace`.
 
     Attributes:
         api: The swarm.
-        places: Where its workspace lies.
-        ending: Set once somebody wants it to end: a signal, a front, a deadline.
+        places: The directories of its workspace.
+        ending: Set once a signal, a front or a deadline requests the end.
     """
 
     api: SwarmApi
@@ -50,7 +50,7 @@ class SwarmOwner:
         self._is_process = False
 
     def end(self) -> None:
-        """Wish for the end. It comes when the block of `own_workspace` is left."""
+        """Request the end, which comes when the block of `own_workspace` is left."""
         if self.ending.is_set():
             return
         self.ending.set()
@@ -60,21 +60,21 @@ class SwarmOwner:
             watchdog.start()
 
     def be_the_process(self, *, on_hangup: Callable[[], None]) -> None:
-        """Take the process's signals and its end in hand.
+        """Install the process's signal handlers and its shutdown watchdog.
 
         SIGINT and SIGTERM end the swarm, a second one the process; SIGHUP calls
-        `on_hangup`. From the wish to end on, the process has `SHUTDOWN_S` seconds.
+        `on_hangup`. After `end` the process has `SHUTDOWN_S` seconds.
         """
         self._is_process = True
         loop = asyncio.get_running_loop()
 
-        def wish() -> None:
+        def request_end() -> None:
             if self.ending.is_set():
                 _force()
             self.end()
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, wish)
+            loop.add_signal_handler(number, request_end)
         loop.add_signal_handler(signal.SIGHUP, on_hangup)
 
 
@@ -83,8 +83,8 @@ async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[Swarm
     """Own the workspace and run `swarm` in it until the block is left.
 
     Raises:
-        WorkspaceHeld: where another process owns it.
-        ZoeaError: where a part of it cannot be opened; what was opened is closed again.
+        WorkspaceHeld: if another process owns it.
+        ZoeaError: if a part cannot be opened; the opened parts are closed again.
     """
     places.make_data()
     places.make_runtime()
@@ -102,7 +102,7 @@ async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[Swarm
 
 
 async def close_within(seconds: float, work: Callable[[], Awaitable[object]], what: str) -> None:
-    """Give `work` its time to close. What hangs is cancelled and left behind, what fails is logged."""
+    """Close a part within `seconds`: cancel and abandon it if it hangs, log it if it fails."""
     task = asyncio.ensure_future(work())
     done, _ = await asyncio.wait({task}, timeout=seconds)
     if not done:
@@ -113,6 +113,6 @@ async def close_within(seconds: float, work: Callable[[], Awaitable[object]], wh
 
 
 def _force() -> None:
-    sys.stderr.write("zoea: the swarm did not end in time and was ended; nothing that was stored is lost\n")
+    sys.stderr.write("zoea: the swarm did not end in time, so the process was ended; stored data is not lost\n")
     sys.stderr.flush()
     os._exit(FORCED)

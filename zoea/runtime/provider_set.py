@@ -1,4 +1,4 @@
-"""The configured providers by name, each made when it is first wanted."""
+"""The configured providers by name, each made at its first use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from zoea.settings.paths import Places
 CLOSE_S = 1.0
 UNMETERED = (ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
 _WORDS_OF_AN_ANSWER = 25
-"""The autopilot streams word by word; `provider.NAME.tick` is for about this many."""
+"""Words of an autopilot's answer for which `provider.NAME.tick` is the time."""
 
 
 class ProviderSet:
-    """Every provider that these settings name, and the built-in ones. One instance serves all myses.
+    """The providers of the settings and the built-in ones; one instance serves all myses.
 
     Args:
-        extra: Providers that are there already, by name; tests and embedders bring their own.
+        extra: Existing providers by name, for tests and embedding.
     """
 
     def __init__(
@@ -40,34 +40,34 @@ class ProviderSet:
         self._makers: dict[str, Maker] = {**makers(LocalModels(places.data / "models")), "autopilot": self._autopilot}
 
     def get(self, name: str) -> Provider:
-        """The provider of that name.
+        """Return the provider of that name.
 
         Raises:
-            ProviderError: `model_missing` where there is none, naming the nearest;
-                `auth` where its key cannot be found.
+            ProviderError: `model_missing` if it does not exist, naming the most similar one;
+                `auth` if its key cannot be found.
         """
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
 
     def names(self) -> tuple[str, ...]:
-        """Every configured provider, the default one, and those in use."""
+        """List the configured providers, the default one and those in use."""
         return tuple(dict.fromkeys([*self._settings.provider, self.default, *self._made]))
 
     @property
     def default(self) -> str:
-        """The provider that a mysis gets where nothing else is said."""
+        """The provider of a mysis that names no other."""
         return self._settings.provider_name()
 
     def metered(self) -> dict[str, bool]:
-        """Whose tokens count against budgets, for every name that settings know."""
+        """Return for every provider name whether its tokens count against budgets."""
         configured = {name: given.type for name, given in self._settings.provider.items()}
         by_type = {kind.value: kind for kind in ProviderType} | configured
         known = {name: kind not in UNMETERED for name, kind in by_type.items()}
         return known | {name: provider.metered for name, provider in self._made.items()}
 
     def secrets(self) -> tuple[str, ...]:
-        """Values that no log may hold. A reference that leads nowhere has none."""
+        """List the keys and header values, to be masked in logs; skips references that cannot be resolved."""
         found = []
         for given in self._settings.provider.values():
             try:
@@ -78,7 +78,7 @@ class ProviderSet:
         return tuple(value for value in found if value)
 
     async def close(self) -> None:
-        """Close what was made, each within a second."""
+        """Close every provider that was made, each within a second."""
         for name, provider in self._made.items():
             await close_within(CLOSE_S, provider.close, f"provider {name}")
 
@@ -105,4 +105,4 @@ class ProviderSet:
     def _known(self, name: str) -> str:
         known = [*self._settings.provider, *(kind.value for kind in ProviderType)]
         near = difflib.get_close_matches(name, known, n=1)
-        return f"Did you mean {near[0]}?" if near else "`zoea providers` shows what there is."
+        return f"Did you mean {near[0]}?" if near else "`zoea providers` lists them."

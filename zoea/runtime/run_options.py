@@ -1,4 +1,4 @@
-"""What `zoea run` was asked, and what every front does with it: attach, prepare the swarm, leave it running."""
+"""The options of `zoea run`, and the steps that all fronts share: attach, prepare the swarm, leave it running."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from zoea.settings import Settings
 
 OPENING_S = 5.0
-"""How long an owner that holds the workspace may take until its socket answers."""
+"""Seconds that an owner may take from its lock to an answer on its socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the command line asked of a run. Seconds; None where nothing was asked."""
+    """The command line of a run. Times are in seconds; None means not given."""
 
     headless: bool = False
     as_json: bool = False
@@ -46,18 +46,18 @@ class RunOptions:
 
     @property
     def wants_screen(self) -> bool:
-        """True where a person sits at a terminal and asked for nothing that only lines can give."""
+        """True in a terminal, unless an option asks for plain output or a limited run."""
         bounded = self.seconds is not None or self.turns is not None
         return self.is_interactive and not self.plain and not bounded and sys.stdout.isatty() and sys.stderr.isatty()
 
 
 async def attach(where: Places) -> RemoteSwarm:
-    """A connection to the running swarm; one that is just opening is waited for.
+    """Connect to the running swarm; wait up to `OPENING_S` for one that is just opening.
 
     Raises:
-        NoRunningSwarm: where nobody holds the workspace, or its holder does not answer.
+        NoRunningSwarm: if no process holds the workspace, or its holder does not answer.
     """
-    from zoea.ipc.remote_swarm import connect_to  # the wire's codec is not needed before the first paint
+    from zoea.ipc.remote_swarm import connect_to  # the codec is not needed before the first paint
 
     deadline = asyncio.get_running_loop().time() + OPENING_S
     while True:
@@ -71,7 +71,7 @@ async def attach(where: Places) -> RemoteSwarm:
 
 
 async def prepare_swarm(swarm: SwarmApi, options: RunOptions) -> None:
-    """Create the myses that are missing to `--myses N`, and start the idle ones where that was asked."""
+    """Create the myses that are missing to `--myses N`, and start the idle ones if requested."""
     if options.myses is not None:
         there = len((await swarm.view()).myses)
         for _ in range(options.myses - there):
@@ -96,11 +96,11 @@ async def prepare_own_swarm(swarm: SwarmApi, options: RunOptions, settings: Sett
 
 
 async def leave_running(options: RunOptions, where: Places) -> None:
-    """Hand the workspace to a process without a terminal; what runs goes on there, what is idle stays so.
+    """Hand the workspace to a process without a terminal, which continues the running myses.
 
     Raises:
-        StoreError: the workspace cannot be written any more.
-        NoRunningSwarm: somebody else was quicker to own it, and does not answer.
+        StoreError: if the workspace cannot be written any more.
+        NoRunningSwarm: if another process owns it already and does not answer.
     """
     command = [sys.executable, "-P", "-m", "zoea", "run", "--headless", "--go-on"]
     for name in ("world", "workspace"):

@@ -1,4 +1,4 @@
-"""`SwarmApi` of the swarm in this process: the commander's methods and the connections'."""
+"""`SwarmApi` of a swarm in this process, joined from the commander and the connections."""
 
 from __future__ import annotations
 

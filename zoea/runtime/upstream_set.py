@@ -1,4 +1,4 @@
-"""From the settings to what the toolbox opens: upstreams with their secrets, the world, each template's policy."""
+"""Builds the toolbox's configuration from the settings: upstreams, the world, tool policies."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ WORLD_PARALLEL = 512
 
 
 def build_upstreams(settings: Settings, credentials: Credentials) -> tuple[UpstreamConfig, ...]:
-    """Every configured upstream, secrets resolved.
+    """Build the configuration of every upstream, with its secrets resolved.
 
     Raises:
-        SettingsError: where a reference leads nowhere, or one is no upstream.
+        SettingsError: if a reference cannot be resolved, or an upstream is invalid.
     """
     return tuple(_upstream(name, given, settings, credentials) for name, given in settings.upstream.items())
 
 
 def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
-    """Reef as a child process over stdio. An existing world keeps its own seed and size."""
+    """Build the upstream of Reef, a child process over stdio. An existing world keeps its seed and size."""
     is_new = not (places.data / DATABASE).exists()
     program, *arguments = command(
         places.data,
@@ -51,7 +51,7 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
 
 
 def build_policies(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], ToolPolicy]:
-    """A template's text, as a mysis was made from it, -> its policy on tools."""
+    """Return a function from a template's text to its tool policy."""
     names = tuple(upstream.name for upstream in upstreams)
 
     @cache
@@ -62,7 +62,7 @@ def build_policies(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], Too
 
 
 def build_policy(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
-    """What a template says of tools; upstreams that it does not use are denied whole."""
+    """Build the tool policy of a template; denies all tools of upstreams that it does not use."""
     unused = tuple(f"{name}/*" for name in upstreams if not template.uses_upstream(name))
     return ToolPolicy(
         allow=template.tools.allow,

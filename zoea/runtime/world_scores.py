@@ -1,7 +1,7 @@
-"""What each mysis earned in the sandbox world, and what that cost, read from the files of both.
+"""The credits that myses earned in the sandbox world, and the tokens they spent.
 
-A captain's name in the world is its mysis's own unless that was taken; the
-credentials say which account is whose.
+Joins the world's file, the workspace's database and the credentials, which map each
+captain of the world to its mysis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def read_credits(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int] | None:
-    """Credits by mysis name; None where the workspace has no world. Who never played earned 0."""
+    """Return the credits of each mysis by name, 0 for one that did not play; None without a world."""
     if not places.world.exists():
         return None
     try:
@@ -40,12 +40,12 @@ def read_credits(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int]
 
 
 def read_scores(places: Places) -> list[Score]:
-    """All captains of the workspace's world, running or not, with the tokens that their myses spent.
+    """Return the scores of all captains of the workspace's world, with the tokens their myses spent.
 
     Raises:
-        WorldError: where there is no world.
-        SettingsError: where the credentials cannot be read.
-        StoreError: where there is a database that cannot be read.
+        WorldError: if there is no world.
+        SettingsError: if the credentials cannot be read.
+        StoreError: if the database exists and cannot be read.
     """
     with closing(read_only(places.world)) as db:
         world = load(db, whole=False).world
@@ -58,7 +58,7 @@ def read_scores(places: Places) -> list[Score]:
 
 
 def _accounts(credentials: Credentials, myses: tuple[MysisRecord, ...]) -> dict[str, MysisRecord]:
-    """Whose each account of the world is. An account that nobody kept is the living mysis's of that name."""
+    """Map each account of the world to its mysis; one without stored credentials to the living mysis of its name."""
     found = {known.name: known for known in myses if known.is_living}
     account_of = account_reader(credentials, WORLD)
     for known in myses:
