@@ -331,7 +331,7 @@ async def test_a_swarm_that_goes_away_is_said_to_be_gone(server: SocketServer) -
         with pytest.raises(NoRunningSwarm):
             await remote.view()
         await until(lambda: remote._is_gone)
-        with pytest.raises(NoRunningSwarm, match="went away"):
+        with pytest.raises(NoRunningSwarm, match="has ended"):
             await remote.view()
 
 

@@ -58,7 +58,7 @@ def test_a_reference_is_written_as_it_is(where: Places) -> None:
         (ModelConnection("a b", key=SECRET), "a name is"),
         (ModelConnection("", key=SECRET), "a name is"),
         (ModelConnection("a.b", key=SECRET), "a name is"),
-        (ModelConnection("a", "openai", "ftp://x", key=SECRET), "no http or https address"),
+        (ModelConnection("a", "openai", "ftp://x", key=SECRET), "not an http or https address"),
         (ModelConnection("a", "telepathy", key=SECRET), "type"),
     ],
 )
