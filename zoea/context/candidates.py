@@ -70,7 +70,7 @@ class PackMeter:
 
 
 @dataclass(slots=True)
-class Candidate:
+class PackCandidate:
     """A pack with the decision made on it so far.
 
     Attributes:
@@ -134,7 +134,7 @@ class Candidate:
         )
 
 
-def measure_packs(packs: Sequence[Pack], scale: PackMeter) -> list[Candidate]:
+def measure_packs(packs: Sequence[Pack], scale: PackMeter) -> list[PackCandidate]:
     """Return a candidate for each pack, in declaration order, with nothing chosen yet.
 
     Raises:
@@ -150,16 +150,16 @@ def measure_packs(packs: Sequence[Pack], scale: PackMeter) -> list[Candidate]:
                 f"The pack {pack.id} has the priority {pack.priority!r}.", hint=f"Use one of {allowed}."
             ) from None
         compact = scale.body(pack.compact) if pack.compact else NO_SIZE
-        candidates.append(Candidate(pack, index, priority, scale.pack(pack), compact))
+        candidates.append(PackCandidate(pack, index, priority, scale.pack(pack), compact))
     return candidates
 
 
-def sort_by_priority(candidates: Sequence[Candidate]) -> list[Candidate]:
+def sort_by_priority(candidates: Sequence[PackCandidate]) -> list[PackCandidate]:
     """Sort by priority, then by declaration order."""
     return sorted(candidates, key=lambda one: (_RANK[one.priority], one.index))
 
 
-def build_plan(candidates: Sequence[Candidate], max_tokens: int, truncation: Truncation) -> Plan:
+def build_plan(candidates: Sequence[PackCandidate], max_tokens: int, truncation: Truncation) -> Plan:
     """Build the plan from decided candidates, in declaration order."""
     messages: list[RequestMessage] = []
     forms: dict[int, Form] = {}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from zoea.context.candidates import Candidate, PackMeter, build_plan, measure_packs, sort_by_priority
+from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
 from zoea.context.compaction import CompactedTurn, build_step, own_chars
 from zoea.context.forms import BARE, FULL, ORDER, render_memory
 from zoea.context.frozen_turn import FrozenTurn, Limit, raised_setting, request_limit
@@ -62,7 +62,7 @@ def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
 
 
 def _replay(
-    units: Sequence[Unit], turn: Candidate, others: Sequence[Candidate], frozen: FrozenTurn, budget: int
+    units: Sequence[Unit], turn: PackCandidate, others: Sequence[PackCandidate], frozen: FrozenTurn, budget: int
 ) -> CompactedTurn:
     """Replay the turn, and return its state; the other candidates are decided on the way."""
     state = CompactedTurn(frozen)
@@ -88,7 +88,7 @@ def _is_answer(unit: Unit) -> bool:
     return unit.kind in (UnitKind.SLICE, UnitKind.TEXT)
 
 
-def _drop_optional(optional: Sequence[Candidate], target: int, taken: int) -> None:
+def _drop_optional(optional: Sequence[PackCandidate], target: int, taken: int) -> None:
     """Choose again among the packs still included; a pack is never enlarged within a turn."""
     for candidate in optional:
         if candidate.status is PackStatus.SKIPPED:
@@ -101,7 +101,7 @@ def _drop_optional(optional: Sequence[Candidate], target: int, taken: int) -> No
         taken += candidate.size.tokens
 
 
-def _apply_compaction(turn: Candidate, state: CompactedTurn, scale: PackMeter, why: Reason) -> list[PlanStep]:
+def _apply_compaction(turn: PackCandidate, state: CompactedTurn, scale: PackMeter, why: Reason) -> list[PlanStep]:
     """Replace the turn's full form by the compacted one; return the changes."""
     steps = state.steps()
     turn.take(Variant.FULL, Reason.REQUIRED)
@@ -113,7 +113,7 @@ def _apply_compaction(turn: Candidate, state: CompactedTurn, scale: PackMeter, w
     return steps
 
 
-def _fit_required(candidates: Sequence[Candidate], bound: Limit, frozen: FrozenTurn, scale: PackMeter) -> None:
+def _fit_required(candidates: Sequence[PackCandidate], bound: Limit, frozen: FrozenTurn, scale: PackMeter) -> None:
     """Cut required packs without `preserve` until all fits, or raise PlanError."""
     counter = Counter(frozen.calibration)
     loose = [one for one in candidates if one.is_required and not one.pack.preserve and isinstance(one.body, str)]
@@ -132,7 +132,7 @@ def _budget_reason(bound: Limit) -> Reason:
     return Reason.MAX_CHARS if bound.setting == "max_chars" else Reason.BUDGET
 
 
-def refuse_plan(candidates: Sequence[Candidate], bound: Limit, frozen: FrozenTurn) -> PlanError:
+def refuse_plan(candidates: Sequence[PackCandidate], bound: Limit, frozen: FrozenTurn) -> PlanError:
     """Build the error for required packs that exceed the limit together."""
     must = sorted((one for one in candidates if one.size.tokens), key=lambda one: -one.size.tokens)
     need = sum(candidate.size.tokens for candidate in must)
@@ -143,12 +143,12 @@ def refuse_plan(candidates: Sequence[Candidate], bound: Limit, frozen: FrozenTur
     )
 
 
-def _part(candidate: Candidate) -> tuple[str, str]:
+def _part(candidate: PackCandidate) -> tuple[str, str]:
     return _PARTS.get(candidate.pack.id, (candidate.pack.id, f"make the pack {candidate.pack.id} shorter"))
 
 
 def _set_binding_settings(
-    candidates: Sequence[Candidate], state: CompactedTurn, bound: Limit, frozen: FrozenTurn
+    candidates: Sequence[PackCandidate], state: CompactedTurn, bound: Limit, frozen: FrozenTurn
 ) -> None:
     """Record for each shortened pack the setting and value that would have kept it whole."""
     longest = max((one.before_chars for one in state.steps() if one.kind is StepKind.LIMIT), default=0)
@@ -165,7 +165,7 @@ def _set_binding_settings(
 
 
 def _report_past_memories(
-    candidates: Sequence[Candidate], answers: Mapping[Need, NeedAnswer], frozen: FrozenTurn
+    candidates: Sequence[PackCandidate], answers: Mapping[Need, NeedAnswer], frozen: FrozenTurn
 ) -> list[PlanStep]:
     """Report the memories of earlier turns that are shortened in the request."""
     memories = {memory.id: memory for answer in answers.values() if isinstance(answer, tuple) for memory in answer}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zoea.context.candidates import Candidate, PackMeter, build_plan, measure_packs, sort_by_priority
+from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
 from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, LEAST, cut_end, cut_text, fold_slice, join_folds
 from zoea.context.measure import TextCounter
 from zoea.context.plan_values import Pack, PackStatus, Plan, Priority, Reason, Truncation, Variant
@@ -74,7 +74,7 @@ def parse_limit(value: object, name: str, default: int) -> int:
     return number or default
 
 
-def choose_packs(candidates: Sequence[Candidate], max_tokens: int, taken: int = 0) -> None:
+def choose_packs(candidates: Sequence[PackCandidate], max_tokens: int, taken: int = 0) -> None:
     """Decide each pack under the budget, of which `taken` tokens are already spent.
 
     Packs are taken by priority, then declaration order: in full if they fit, else compact, else skipped.
@@ -87,7 +87,7 @@ def choose_packs(candidates: Sequence[Candidate], max_tokens: int, taken: int = 
         taken += candidate.size.tokens
 
 
-def _decide(candidate: Candidate, remaining: int) -> None:
+def _decide(candidate: PackCandidate, remaining: int) -> None:
     full, compact = candidate.full.tokens, candidate.compact.tokens
     if not candidate.pack.full and not candidate.has_compact and candidate.pack.counted is None:
         candidate.skip(Reason.EMPTY)
@@ -104,7 +104,7 @@ def _decide(candidate: Candidate, remaining: int) -> None:
         candidate.skip(Reason.BUDGET)
 
 
-def enforce_max_chars(candidates: Sequence[Candidate], max_chars: int, scale: PackMeter) -> Truncation:
+def enforce_max_chars(candidates: Sequence[PackCandidate], max_chars: int, scale: PackMeter) -> Truncation:
     """Shrink the chosen packs until their total is at most `max_chars`.
 
     First optional packs become compact, then they are skipped, lowest priority first. Then required
@@ -149,11 +149,11 @@ def enforce_max_chars(candidates: Sequence[Candidate], max_chars: int, scale: Pa
     return Truncation(True, before, _total(candidates))
 
 
-def _total(candidates: Sequence[Candidate]) -> int:
+def _total(candidates: Sequence[PackCandidate]) -> int:
     return sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
 
 
-def cut_candidate(candidate: Candidate, keep: int, reason: Reason, scale: PackMeter) -> bool:
+def cut_candidate(candidate: PackCandidate, keep: int, reason: Reason, scale: PackMeter) -> bool:
     """Cut the body of a candidate to `keep` characters; return False if nothing changed.
 
     Text is cut at its end; messages are shortened by `shrink_messages`.

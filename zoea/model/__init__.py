@@ -1,1 +1,1 @@
-"""What every part speaks: values, words, errors, protocols. Nothing here does anything or knows of I/O."""
+"""Values, enumerations, errors and protocols shared by all packages. No I/O."""

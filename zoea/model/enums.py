@@ -1,7 +1,6 @@
 """The closed sets of the design, one enumeration each.
 
-Their values are what the database, the socket, events and `--json` carry, so a
-name here is a name everywhere.
+Their values are stored in the database and sent over the socket, in events and in `--json`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from enum import StrEnum
 
 
 class MysisState(StrEnum):
-    """What a mysis is, persisted; gates what it accepts."""
+    """The persisted state of a mysis; it decides which messages are accepted."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -23,7 +22,7 @@ class MysisState(StrEnum):
 
 
 class Activity(StrEnum):
-    """What a mysis does this moment; for display, gates nothing."""
+    """The current activity of a mysis, for display only."""
 
     IDLE = "idle"
     LLM = "llm"
@@ -33,6 +32,8 @@ class Activity(StrEnum):
 
 
 class Role(StrEnum):
+    """The author of a message, as model APIs name it."""
+
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
@@ -40,7 +41,7 @@ class Role(StrEnum):
 
 
 class Source(StrEnum):
-    """Where a memory came from; `SYSTEM` exists only in plans, never in a row."""
+    """The origin of a memory; `SYSTEM` exists only in plans, never in a row."""
 
     DIRECT = "direct"
     BROADCAST = "broadcast"
@@ -51,12 +52,16 @@ class Source(StrEnum):
 
 
 class SenderKind(StrEnum):
+    """The kind of a message's sender."""
+
     COMMANDER = "commander"
     MYSIS = "mysis"
     CLIENT = "client"
 
 
 class MessageKind(StrEnum):
+    """Whether a message has one recipient or many."""
+
     DIRECT = "direct"
     BROADCAST = "broadcast"
 
@@ -70,6 +75,8 @@ class DeliveryMode(StrEnum):
 
 
 class DeliveryState(StrEnum):
+    """The state of a message in one inbox."""
+
     PENDING = "pending"
     TAKEN = "taken"
     SKIPPED = "skipped"
@@ -77,12 +84,14 @@ class DeliveryState(StrEnum):
 
 
 class OpenedBy(StrEnum):
+    """The reason a turn was opened."""
+
     PROMPT = "prompt"
     NUDGE = "nudge"
 
 
 class Outcome(StrEnum):
-    """How a turn ended. Three of them leave it open, to be resumed."""
+    """How a turn ended. `leaves_open` outcomes resume the same turn."""
 
     ANSWERED = "answered"
     ITERATION_LIMIT = "iteration_limit"
@@ -96,12 +105,12 @@ class Outcome(StrEnum):
 
     @property
     def leaves_open(self) -> bool:
-        """True where the same turn goes on at relaunch, recovery or restart."""
+        """Whether the same turn continues at relaunch, recovery or restart."""
         return self in (Outcome.FAILED, Outcome.TIMEOUT, Outcome.CRASHED)
 
 
 class CallState(StrEnum):
-    """Where a tool call stands. `SENT` without an end means it was on the wire."""
+    """The state of a tool call; `SENT` after a crash means its result is unknown."""
 
     PENDING = "pending"
     APPROVAL = "approval"
@@ -118,6 +127,8 @@ class CallState(StrEnum):
 
 
 class RequestState(StrEnum):
+    """The state of a request's token reservation."""
+
     RESERVED = "reserved"
     SETTLED = "settled"
     ESTIMATED = "estimated"
@@ -126,7 +137,7 @@ class RequestState(StrEnum):
 
 
 class ErrorClass(StrEnum):
-    """What a failed model call means for the turn. Only some are worth a retry."""
+    """The class of a failed model call, which decides whether it is retried."""
 
     TRANSIENT = "transient"
     AUTH = "auth"
@@ -143,7 +154,7 @@ class ErrorClass(StrEnum):
 
 
 class Finish(StrEnum):
-    """Why a model stopped writing."""
+    """The reason a model stopped generating."""
 
     STOP = "stop"
     CALLS = "calls"
@@ -153,12 +164,14 @@ class Finish(StrEnum):
 
 
 MASK = "‹account›"
-"""Stands wherever something is stored or shown in which Zoea filled in an argument that no model may see."""
+"""Replaces, in storage and display, an argument that Zoea filled in and no model may see."""
 ASK_TOOL = "zoea_ask"
-"""Zoea's own tool by which a mysis asks the commander: its approval is the answer, in words."""
+"""Zoea's tool for a question to the commander; the approval is the answer."""
 
 
 class ApprovalAnswer(StrEnum):
+    """The commander's answer to an approval."""
+
     ONCE = "once"
     SESSION = "session"
     TEMPLATE = "template"

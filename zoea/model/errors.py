@@ -1,19 +1,18 @@
-"""Every error a person can see, in one tree.
+"""Every error that a person can see, in one tree.
 
-Each carries a title (one line), what happened, and what to do about it; the TUI,
-stderr and `--json` show the same three. Errors of other libraries are translated
-into these at the edge where they enter. Exit codes are an API, and have a page
-of the reference.
+Each has a title, a description and a hint, which the TUI, stderr and `--json` show alike. Errors of
+other libraries are converted at the edge where they enter. Exit codes are an API; see
+`documentation/reference/exit-codes.md`.
 
     ZoeaError                     exit 1
-    ├── UsageError                exit 2   what was asked cannot be understood
+    ├── UsageError                exit 2   the request cannot be understood
     ├── SettingsError             exit 3   names file, key, line, the nearest valid key
     │   ├── TemplateError
-    │   └── TrustError                     a project file wants what it may not have yet
+    │   └── TrustError                     a project file needs trust
     ├── StoreError                exit 4
     │   ├── StoreFull                      disk full or I/O error; the swarm goes on hold
     │   ├── StoreForeign                   not a Zoea database, or a newer one
-    │   ├── StoreMissing                   no database there yet; only readers see it
+    │   ├── StoreMissing                   no database yet; raised for readers only
     │   ├── StoreConflict                  a constraint of the schema refused a row
     │   └── StoreClosed
     ├── OwnerError                exit 5
@@ -41,12 +40,12 @@ from zoea.model.enums import ErrorClass
 
 
 class ZoeaError(Exception):
-    """The root. `str(error)` is `title: what`; `hint` says what to do.
+    """The root of all errors. `str(error)` is `what`.
 
     Args:
-        what: What happened, with names and numbers.
-        hint: What the person can do about it; empty where there is nothing to say.
-        title: One line for a row or a banner; the class's own by default.
+        what: The event, with names and numbers.
+        hint: The remedy; may be empty.
+        title: One line for a row or a banner; default: the class's own.
     """
 
     title: str = "Zoea failed"
@@ -60,7 +59,7 @@ class ZoeaError(Exception):
             self.title = title
 
     def as_dict(self) -> dict[str, str]:
-        """`{class, title, what, hint}`: what rows, the socket and `--json` carry."""
+        """Return `{class, title, what, hint}` for rows, the socket and `--json`."""
         return {"class": type(self).__name__, "title": self.title, "what": self.what, "hint": self.hint}
 
 
@@ -153,10 +152,10 @@ class ProviderError(ZoeaError):
     """A model call failed.
 
     Args:
-        kind: What the failure means (see `ErrorClass`).
-        retry_after: Seconds the provider asked to wait; None where it said nothing.
-        status: HTTP status, where there was one.
-        names_thinking: The refusal speaks of thinking blocks; one retry without them is due.
+        kind: See `ErrorClass`.
+        retry_after: Seconds the provider asked to wait, if it did.
+        status: The HTTP status, if there was one.
+        names_thinking: The refusal concerns thinking blocks; one retry without them follows.
     """
 
     title = "The model's provider failed"
@@ -186,10 +185,10 @@ class ToolError(ZoeaError):
 
 
 class UpstreamLost(ToolError):
-    """An upstream's session is gone.
+    """The session of an upstream is lost.
 
     Args:
-        was_sent: False where the call certainly never left this process.
+        was_sent: False if the call certainly never left this process.
     """
 
     title = "An upstream is lost"

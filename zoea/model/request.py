@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back, independent of any provider's wire form."""
+"""Model requests and answers, independent of any provider's format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoea.model.values import Native, Usage
 
 @dataclass(frozen=True, slots=True)
 class RequestCall:
-    """A tool call inside an assistant message of a request. `arguments` is JSON text."""
+    """A tool call in an assistant message; `arguments` is JSON text."""
 
     id: str
     name: str
@@ -20,11 +20,13 @@ class RequestCall:
 
 @dataclass(frozen=True, slots=True)
 class RequestMessage:
-    """One message of a request, after planning.
+    """One message of a planned request.
 
-    `memory_id` names the memory it renders (None for what exists nowhere else:
-    system prompt, nudge, situation, notes); `source` says where it came from.
-    For role `tool`, `call_id` names the answered `RequestCall` and `name` its tool.
+    Attributes:
+        source: The origin of the message.
+        call_id: For role `tool`, the answered `RequestCall`.
+        name: For role `tool`, the tool's name.
+        memory_id: The rendered memory; None for system prompt, nudge, situation and notes.
     """
 
     role: Role
@@ -43,8 +45,10 @@ class RequestMessage:
 class ToolSpec:
     """A tool as a mysis may see it.
 
-    `name` is what the model calls (prefixed `UPSTREAM__` on a clash), `origin`
-    the name its upstream knows; `asks` marks tools that need an approval.
+    Attributes:
+        name: The name the model calls, prefixed with `UPSTREAM__` on a clash.
+        origin: The name its upstream uses.
+        asks: Whether it needs an approval.
     """
 
     name: str
@@ -61,7 +65,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The toolbox of one mysis at one moment. `hash` is over every spec, in order."""
+    """The toolbox of one mysis at one moment; `hash` covers every spec, in order."""
 
     tools: tuple[ToolSpec, ...] = ()
     hash: str = ""
@@ -86,7 +90,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
-    """A call as the model wrote it. `broken` says why its arguments are no JSON object."""
+    """A call as the model wrote it; `broken` says why its arguments are not a JSON object."""
 
     name: str
     arguments: str
@@ -96,7 +100,7 @@ class AnswerCall:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A streamed piece: progress, not yet an answer."""
+    """A streamed part of an answer."""
 
     text: str = ""
     reasoning: str = ""
@@ -105,7 +109,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class RequestHeld:
-    """The provider's gate makes this request wait; counts for no deadline. `until` is µs UTC."""
+    """The provider's admission gate delays the request; counts for no deadline. `until` is µs UTC."""
 
     reason: str
     until: int | None = None
@@ -113,12 +117,12 @@ class RequestHeld:
 
 @dataclass(frozen=True, slots=True)
 class RequestSent:
-    """A request that was `RequestHeld` goes out now: from here on it is in flight, and a hold lets it go on."""
+    """A delayed request is sent now; from here on a hold does not stop it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The end of a stream: everything the model said, and what it cost."""
+    """The complete answer, with its usage."""
 
     text: str = ""
     reasoning: str = ""
@@ -138,7 +142,7 @@ StreamItem = Delta | RequestHeld | RequestSent | Answer
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a provider says of one of its models; None where it does not say."""
+    """A model as its provider describes it; None means unknown."""
 
     name: str
     context_window: int | None = None
@@ -148,7 +152,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A mysis asked to wait: for seconds, or until an absolute tick, whichever is given."""
+    """A mysis asked to wait, for seconds or until an absolute tick."""
 
     seconds: float | None = None
     until_tick: int | None = None
@@ -157,7 +161,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Non-text content of a result; `note` is what a model that cannot see reads."""
+    """Non-text content of a result; `note` replaces it for models without vision."""
 
     media_type: str
     data: bytes
@@ -166,7 +170,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call gave. `is_unknown` marks a call whose fate nobody can tell."""
+    """The result of a tool call; `is_unknown` marks a call with an unknown outcome."""
 
     content: str
     is_error: bool = False
@@ -177,7 +181,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class CallMeta:
-    """Who calls a tool, for identity, hops and the deadline in seconds."""
+    """The caller of a tool, for identity, hops and the deadline in seconds."""
 
     mysis_id: int
     mysis: str

@@ -1,7 +1,7 @@
-"""The values that every part speaks: memories, calls, myses, deliveries, usage.
+"""The values shared by all packages: memories, calls, myses, deliveries, views.
 
-Frozen dataclasses, no behaviour beyond what follows from their own fields. Times
-are integer microseconds since the epoch, UTC; durations in settings are seconds.
+Frozen dataclasses with properties of their own fields only. Times are integer microseconds since
+the epoch, UTC; durations in settings are seconds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from zoea.model.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that a model asked for.
+    """A call that a model asked for.
 
-    `id` is the row id; requests carry `wire_id`. `arguments` is a JSON object as
-    text, repaired if it could be; `fingerprint` is made of name and canonical
-    arguments, `result_fingerprint` of the result without volatile fields.
+    Attributes:
+        id: The row id; requests carry `wire_id`.
+        arguments: A JSON object as text, repaired if possible.
+        fingerprint: Of name and canonical arguments.
+        result_fingerprint: Of the result without volatile fields.
     """
 
     id: int
@@ -47,15 +49,15 @@ class ToolCall:
 
     @property
     def wire_id(self) -> str:
-        """The id that requests carry, unique for ever."""
+        """The id in requests, unique for ever."""
         return f"c{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A provider's own blocks that must go back unchanged, to it alone.
+    """A provider's own blocks, sent back unchanged and only to the same provider and model.
 
-    `provider` and `model` say to whom; `blocks` is a JSON array as text.
+    `blocks` is a JSON array as text.
     """
 
     provider: str
@@ -65,13 +67,13 @@ class Native:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One stored message. Conversation order is `(turn_number, seq)`; storage order is `id`.
+    """One stored message. Conversation order is `(turn_number, seq)`, storage order is `id`.
 
-    `label` is the line Zoea writes above a prompt that is not the commander's
-    (`[message from mysis alpha]`), empty otherwise; `content` is always verbatim.
-    For role `tool`, `call_id` is the row id of the answered call and `is_error`
-    says how it went. `tokens` is the estimate of content and reasoning, made
-    once before storing.
+    Attributes:
+        content: Always verbatim.
+        call_id: For role `tool`, the row id of the answered call.
+        label: The line above a prompt that is not the commander's (`[message from mysis alpha]`).
+        tokens: The estimate of content and reasoning, made once before storing.
     """
 
     id: int
@@ -98,7 +100,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one model call. None means the provider did not say."""
+    """Tokens of one model call; None means the provider did not report them."""
 
     input_tokens: int | None = None
     cached_tokens: int | None = None
@@ -115,7 +117,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who speaks. The commander has no name and no id."""
+    """The sender of a message. The commander has no name and no id."""
 
     kind: SenderKind = SenderKind.COMMANDER
     id: int | None = None
@@ -148,12 +150,12 @@ class Delivery:
 
     @property
     def label(self) -> str:
-        """The first line that only Zoea writes; see turns.md, Labels."""
+        """The line above the prompt; see `label`."""
         return label(self.kind, self.sender)
 
 
 def label(kind: MessageKind, sender: Sender) -> str:
-    """The line above a prompt that says who speaks; none for the commander."""
+    """Return the line above a prompt that names its sender, "" for the commander."""
     if sender.kind is SenderKind.COMMANDER:
         return ""
     what = "broadcast" if kind is MessageKind.BROADCAST else "message"
@@ -162,7 +164,7 @@ def label(kind: MessageKind, sender: Sender) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error as a row keeps it: class, title, what happened, what to do."""
+    """An error as a row stores it."""
 
     kind: str
     title: str
@@ -172,7 +174,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Mysis:
-    """One agent as it stands in the store."""
+    """One agent as stored."""
 
     id: int
     uid: str
@@ -198,15 +200,20 @@ class Mysis:
 
 @dataclass(frozen=True, slots=True)
 class MysisView:
-    """One row of the swarm as fronts show it: the stored part and the live one.
+    """One mysis as fronts show it: stored and live values.
 
-    `tokens` and `cost_micros` are totals of all time; `context_used` and
-    `context_limit` are of the newest request; `turn_tokens` is what its turn has
-    used of the `turn_limit` it may (0: no bound); `questions` are those of its
-    `approvals` that want an answer in words; `text` is the newest of question,
-    error, final answer, tool call, prompt, with its own time `text_at`;
-    `streaming` and `thinking` are the ends of the answer and of the reasoning
-    that are being written now.
+    Attributes:
+        tokens: Total of all time.
+        cost_micros: Total of all time.
+        context_used: Of the newest request.
+        context_limit: Of the newest request.
+        turn_tokens: Tokens used by the current turn.
+        turn_limit: Tokens the turn may use; 0 is no bound.
+        questions: The number of `approvals` that need an answer in words.
+        text: The newest of question, error, final answer, tool call, prompt.
+        text_at: The time of `text`.
+        streaming: The end of the answer being written.
+        thinking: The end of the reasoning being written.
     """
 
     id: int
@@ -251,8 +258,7 @@ class MysisView:
 class SwarmView:
     """The swarm at one moment; `version` grows with every change.
 
-    Where it tells of changes, `myses` are those that changed and `removed` the
-    ids of those that are gone.
+    In a report of changes, `myses` are the changed ones and `removed` the ids of deleted ones.
     """
 
     version: int
@@ -269,10 +275,10 @@ class SwarmView:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptLine:
-    """What became of a message for one recipient.
+    """The result of a message for one recipient.
 
-    `status` is one of delivered, started, skipped, waiting (beyond max hops),
-    taken, answered, not answered, withdrawn.
+    `status` is one of delivered, started, skipped, waiting (above max hops), taken, answered, not
+    answered, withdrawn.
     """
 
     mysis: str
@@ -284,7 +290,7 @@ class ReceiptLine:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a sender gets back at once, and can read again later."""
+    """The results of a message, returned at once and readable later."""
 
     message_id: int
     lines: tuple[ReceiptLine, ...]
@@ -296,7 +302,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Recipients:
-    """Whom a broadcast goes to: everybody, or those that match every given part."""
+    """The recipients of a broadcast: all, or those that match every given part."""
 
     names: tuple[str, ...] = ()
     tag: str = ""
@@ -309,10 +315,10 @@ class Recipients:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalView:
-    """What waits for a person's answer, shown whole: a tool call, or going on beyond a budget.
+    """A tool call or a budget that waits for the commander's approval.
 
-    `kind` is `tool` or `budget`; of a budget, `tool` says so in words and `arguments`
-    is an object with its scope (`turn`, `mysis`, `swarm`), tokens and limit.
+    For `kind` `budget`, `tool` describes it in words and `arguments` is an object with its scope
+    (`turn`, `mysis`, `swarm`), tokens and limit.
     """
 
     id: int
@@ -328,9 +334,9 @@ class ApprovalView:
 
 @dataclass(frozen=True, slots=True)
 class GrantView:
-    """A tool that the myses of a template may call without asking, because a person said so once.
+    """A tool that the myses of a template may call without asking.
 
-    It counts for the tool as it was then: one that its upstream changed asks again. `upstream` is empty for Zoea's own.
+    It applies to the tool as it was granted; a changed tool asks again. `upstream` is empty for Zoea's own tools.
     """
 
     id: int
@@ -342,9 +348,10 @@ class GrantView:
 
 @dataclass(frozen=True, slots=True)
 class ToolView:
-    """A tool as its upstream lists it. `schema` is its input schema as JSON text, whole.
+    """A tool as its upstream lists it.
 
-    `injected` names the arguments that Zoea fills in for a mysis and no model sees.
+    `schema` is its whole input schema as JSON text; `injected` names the arguments that Zoea fills in
+    and no model sees.
     """
 
     name: str
@@ -358,11 +365,11 @@ class ToolView:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamView:
-    """An upstream as fronts show it. Milliseconds; None where nothing was measured yet.
+    """An upstream as fronts show it. Durations are milliseconds, None if not measured.
 
-    `state` is opening, open, lost (being re-opened), down (retries spent, still
-    tried slowly) or closed. `log` is the file with its children's stderr, empty
-    where there are none.
+    Attributes:
+        state: opening, open, lost (reconnecting), down (retries spent, retried slowly) or closed.
+        log: The file with its processes' stderr; empty if there is none.
     """
 
     name: str
@@ -383,10 +390,9 @@ class UpstreamView:
 
 @dataclass(frozen=True, slots=True)
 class ProviderView:
-    """A provider, tried just now by asking for its models, which costs nothing.
+    """A provider and the result of listing its models, which costs nothing.
 
-    `models` is None where it did not answer; then `problem` says why and `hint`
-    what to do. `latency_ms` is how long the answer took.
+    `models` is None if it did not answer; then `problem` and `hint` say why and what to do.
     """
 
     name: str
@@ -404,7 +410,7 @@ class ProviderView:
 class McpView:
     """Whether the owner serves MCP clients over HTTP, and where.
 
-    `url` is empty while it does not; `problem` says why it could not, or cannot at the moment.
+    `url` is empty while it does not; `problem` says why it could not.
     """
 
     url: str = ""
@@ -417,7 +423,7 @@ class McpView:
 
 @dataclass(frozen=True, slots=True)
 class ToolTrial:
-    """What a tool gave when a person tried it by hand."""
+    """The result of a tool tried by hand."""
 
     content: str
     is_error: bool
@@ -426,7 +432,7 @@ class ToolTrial:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A durable fact: ids, numbers and fixed texts, never what anyone said."""
+    """A durable fact: ids, numbers and fixed texts, never message text."""
 
     id: int
     kind: str
@@ -437,7 +443,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Lagged:
-    """A subscriber's queue was full: read the table from `last_id` on."""
+    """A subscriber's queue overflowed: read the event table from `last_id` on."""
 
     last_id: int
 
@@ -446,10 +452,14 @@ _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
 def check_client_name(name: str) -> str:
-    """The name, where a client may be called so. Raises UsageError."""
+    """Return the name if a client may have it.
+
+    Raises:
+        UsageError: It is invalid or reserved.
+    """
     if not _CLIENT_NAME.fullmatch(name) or name.casefold() == "commander":
         raise UsageError(
-            f"{name!r:.60} is no name for a client",
+            f"{name!r:.60} is not a valid client name",
             hint="Use 1 to 40 letters, digits, '-', '_' or '.', starting with a letter or digit; not commander.",
         )
     return name

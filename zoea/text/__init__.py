@@ -1,9 +1,6 @@
-"""What can be done to a text without knowing what it is for. Pure: no clock, no files, no state.
+"""Pure text functions: clean, estimate, shorten, redact, strip control characters.
 
-`clean` is the store's edge and `estimate.tokens` is made once, before storing;
-`cut` shortens for requests and screens, `redact` takes secrets and personal data
-out of logs and exports, `control` makes a text harmless to a terminal. Each is a module
-of its own, loaded where it is used: `from zoea.text import cut`.
+Each module is imported where it is used: `from zoea.text import shorten`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A tool call as people write one: `sell(item="ore", n=40)`."""
+"""Format a tool call for people: `sell(item="ore", n=40)`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ _LARGE = 100_000
 
 
 def format_call(name: str, arguments: str, *, hidden: str = "") -> str:
-    """The whole call on one line; arguments whose value is `hidden` are left out."""
+    """Return the call on one line, without arguments with the value `hidden`."""
     return f"{one_line(name)}({format_arguments(arguments, hidden=hidden)})"
 
 
 def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> str:
-    """`item="ore", n=40` from JSON, at most 400 characters and 60 a value; what is no object stands as it is.
+    """Format JSON arguments as `item="ore", n=40`; text that is not a JSON object stays as it is.
+
+    The result has at most 400 characters, 60 per value.
 
     Args:
-        hidden: A value that is not worth a word, as that of arguments which Zoea fills in.
-        more: Stands where something was cut off.
+        hidden: Arguments with this value are omitted, such as those Zoea fills in.
+        more: Marks a cut.
     """
     if len(arguments) > _LARGE:
         return one_line(arguments[:MOST_CHARS]) + more

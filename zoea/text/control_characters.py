@@ -1,7 +1,8 @@
-"""Making a text harmless to a terminal: what an agent or a tool says may not move the cursor.
+"""Replace or remove characters that storage or a terminal cannot take.
 
-For plain fronts and logs. Every other line end (CR, CR LF, U+2028, U+2029) becomes a
-newline, so that nothing overwrites what stands there.
+`clean` prepares text for the database: SQLite stops indexing at a NUL and refuses lone surrogates.
+`strip` prepares text for a terminal: no escape sequence may move the cursor, and every other line
+end (CR, CR LF, U+2028, U+2029) becomes a newline.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _SUSPECT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 def strip(text: str) -> str:
-    """The text without escape sequences, control characters and overrides of the writing direction.
+    """Remove escape sequences, control characters and direction overrides; keep newline and tab.
 
-    Newline and tab stay. The same object if there is nothing to take out. Idempotent.
+    Returns the same object if nothing is removed. Idempotent.
     """
     if _SUSPECT.search(text) is None:
         return text
@@ -32,7 +33,7 @@ def strip(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Whatever a model wrote, as one harmless line: no control characters, no runs of blanks."""
+    """Return the text on one line, without control characters or repeated spaces."""
     return " ".join(strip(text).split())
 
 
@@ -40,10 +41,10 @@ _NUL_SHOWN = "\u2400"
 
 
 def clean(text: str) -> str:
-    """The text with each NUL as U+2400 and each lone surrogate as U+FFFD; the same object if it has none.
+    """Replace each NUL by U+2400 and each lone surrogate by U+FFFD.
 
-    Two surrogates that make a pair become the character they spell: a stream may
-    deliver one escaped character in two pieces. Idempotent.
+    Two surrogates that form a pair become their character, because a stream may split an escaped
+    character. Returns the same object if nothing changes. Idempotent.
     """
     if "\0" in text:
         text = text.replace("\0", _NUL_SHOWN)

@@ -1,4 +1,4 @@
-"""The size of a text in tokens, before any model has seen it (spec/planner.md, Selection)."""
+"""Estimate the tokens of a text without a tokenizer."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ CHARS_PER_TOKEN = 4
 
 
 def tokens(text: str) -> int:
-    """`ceil(characters / 4)`; 0 for the empty text."""
+    """Return `ceil(characters / 4)`; 0 for the empty text."""
     return (len(text) + CHARS_PER_TOKEN - 1) // CHARS_PER_TOKEN

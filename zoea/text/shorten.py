@@ -1,7 +1,7 @@
-"""Shortening a text so that a reader sees that it was shortened, and where the rest is.
+"""Shorten a text visibly, with a note about the missing part.
 
-Lengths are characters (code points). A cut never falls inside what is shown as one
-character: before a combining mark, inside a joined emoji or flag, between CR and LF.
+Lengths are characters (code points). A cut never splits a displayed character: combining marks,
+joined emoji, flags, CR LF.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HEAD_SHARE = (3, 5)
 
 
 def head(text: str, max_chars: int) -> str:
-    """The first characters of a text, the last of them `…` if anything was left out."""
+    """Return the first characters of a text, ending in `…` if any were left out."""
     if len(text) <= max_chars:
         return text
     if max_chars <= 0:
@@ -24,11 +24,10 @@ def head(text: str, max_chars: int) -> str:
 
 
 def middle(text: str, max_chars: int, note: str = "") -> str:
-    """Head and tail of a text around a line that says how much is missing.
+    """Return head and tail of a text around a line that says how much is missing.
 
-    The line is `[… 41,230 characters left out; NOTE]`, without `; NOTE` where the note
-    is empty. The head gets three fifths. Where not even that line fits into
-    `max_chars`, the result is `head(text, max_chars)`.
+    The line is `[… 41,230 characters left out; NOTE]`, without `; NOTE` if the note is empty. The head
+    gets three fifths. If the line does not fit into `max_chars`, returns `head(text, max_chars)`.
     """
     if len(text) <= max_chars:
         return text
@@ -46,7 +45,7 @@ def _marker(left_out: int, note: str) -> str:
 
 
 def _boundary_before(text: str, index: int) -> int:
-    """The nearest place at or before `index` where a cut shows; `index` itself in endless clusters."""
+    """Return the nearest cut position at or before `index`; `index` itself in very long clusters."""
     for place in range(index, max(index - _LONGEST_CLUSTER, -1), -1):
         if not _joins(text, place):
             return place
@@ -61,7 +60,7 @@ def _boundary_after(text: str, index: int) -> int:
 
 
 def _joins(text: str, place: int) -> bool:
-    """Whether the characters on both sides of `place` are shown as one."""
+    """Return whether the characters on both sides of `place` are displayed as one."""
     if place <= 0 or place >= len(text):
         return False
     left, right = text[place - 1], text[place]

@@ -1,4 +1,4 @@
-"""Taking secrets out of a JSON value without breaking it: every string by itself, and by the name it is given to."""
+"""Redact the strings of a JSON value without changing its structure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ _LABEL = re.compile(r"\[REDACTED_[A-Z_]+\]")
 
 
 def redact_json(value: Any, redact: Callable[[str], str]) -> Any:
-    """The value with `redact` applied to each of its strings.
+    """Return the value with `redact` applied to each string.
 
-    A string or number under a name of secrets (`"password": 123456`) is judged together
-    with that name. Keys and the shape stay. Raises RecursionError for what is nested too deep.
+    A string or number is also redacted if its key names a secret (`"password": 123456`). Keys stay.
+
+    Raises:
+        RecursionError: The value is nested too deeply.
     """
     match value:
         case str():
@@ -24,13 +26,16 @@ def redact_json(value: Any, redact: Callable[[str], str]) -> Any:
         case list():
             return [redact_json(inner, redact) for inner in value]
         case dict():
-            return {key: _member(key, inner, redact) for key, inner in value.items()}
+            return {key: _redact_member(key, inner, redact) for key, inner in value.items()}
     return value
 
 
 def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
-    """Apply `redact_json` to JSON text; other text is redacted as plain text. Unchanged text is returned as it is."""
-    if redact(text) == text and not _has_number_to_judge(text):
+    """Apply `redact_json` to JSON text; other text is redacted as plain text.
+
+    Text without anything to redact is returned unchanged.
+    """
+    if redact(text) == text and not _has_secret_number(text):
         return text
     try:
         value = json.loads(text)
@@ -40,11 +45,11 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
     return text if cleaned == value else json.dumps(cleaned, ensure_ascii=False)
 
 
-def _has_number_to_judge(text: str) -> bool:
+def _has_secret_number(text: str) -> bool:
     return secret_patterns.redact(text) != text
 
 
-def _member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
+def _redact_member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return redact_json(value, redact)
     plain = str(value)

@@ -1,4 +1,4 @@
-"""What says who a person is: addresses and numbers, each checked as far as its kind allows."""
+"""Redact addresses and numbers that identify a person, each verified as far as its kind allows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IPV4 = re.compile(
     r"(?<![\w.])(?<!==)(?<![A-Za-z]/)(?<![Vv]ersion )(?<![Rr]elease )"
     rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\w]|\.\d|-[A-Za-z])"
 )
-# Eight groups, or a `::` after a first group of four: `12:30:45`, `std::fs` and `[::2]` are none.
+# Eight groups, or a `::` after a first group of four: `12:30:45`, `std::fs` and `[::2]` do not match.
 _IPV6 = re.compile(
     r"(?<![\w:.])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}"
     r"|(?=[A-Fa-f]{0,3}[0-9])[0-9A-Fa-f]{4}:[0-9A-Fa-f:]{1,34}+)(?![\w:])"
@@ -58,7 +58,7 @@ _CHINESE_CHECKS = "10X98765432"
 
 
 def redact(text: str) -> str:
-    """Every e-mail address, card, national id, IP address and phone number of the text as its label."""
+    """Replace e-mail addresses, cards, national ids, IP addresses and phone numbers by labels."""
     if "@" in text:
         text = _EMAIL.sub("[REDACTED_EMAIL]", text)
     text = _NATIONAL_ID.sub(_national_id, text)
@@ -71,7 +71,7 @@ def redact(text: str) -> str:
 
 
 def luhn(digits: str) -> bool:
-    """Whether the last digit is the check digit of those before it (ISO/IEC 7812-1)."""
+    """Return whether the last digit is a valid check digit (ISO/IEC 7812-1)."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         value = int(digit)

@@ -1,4 +1,4 @@
-"""What keys, tokens and passwords look like: by their issuer's prefix, or by the name they are given to."""
+"""Redact keys, tokens and passwords, by their issuer's prefix or by the name they are given to."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 _PEM = re.compile(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
 )
-# Three parts (signed) or five (encrypted), taken whole.
+# Three parts (signed) or five (encrypted), replaced as a whole.
 _JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}+\.[A-Za-z0-9_-]{2,}+(?:\.[A-Za-z0-9_-]*+){1,3}")
-# The issuers' own shapes. `sk-` needs a digit, a capital or a long run: `sk-learn-contrib` is no key.
+# The issuers' own shapes. `sk-` needs a digit, a capital or a long run: `sk-learn-contrib` is not a key.
 _ISSUED = re.compile(
     r"""(?<![A-Za-z0-9])(?:
     sk-(?=[a-z_-]{0,80}[0-9A-Z]|[a-z]{20})[A-Za-z0-9_-]{12,}+
@@ -26,7 +26,7 @@ _AUTHORIZATION = re.compile(
     r"(?i)(\bauthorization\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?:bearer|basic|token)[ \t]{1,8})"
     r"[A-Za-z0-9._~+/=-]{1,4096}+"
 )
-# In prose `bearer authentication` is no token: a digit within reach, or sheer length.
+# A token has a digit or is long, so that `bearer authentication` in prose stays.
 _BEARER = re.compile(r"(?i)(\bbearer[ \t]{1,8})(?=[a-z._~+/=-]{0,200}[0-9]|\S{24})[A-Za-z0-9._~+/=-]{8,4096}+")
 _ADDRESS = re.compile(r"(?<=://)([^\s/:@\"'<>]{0,100}:)(?!\[REDACTED_)[^\s/@\"'<>]{1,200}(?=@)")
 
@@ -52,7 +52,7 @@ _SURE_LENGTH = 6
 
 
 def redact(text: str) -> str:
-    """Every key, token and password of the text as its label."""
+    """Replace keys, tokens and passwords by labels."""
     if "PRIVATE KEY-----" in text:
         text = _PEM.sub("[REDACTED_PRIVATE_KEY]", text)
     if "eyJ" in text:
@@ -66,7 +66,7 @@ def redact(text: str) -> str:
 
 
 def _given(match: re.Match[str]) -> str:
-    """A value that was given to a name of secrets, unless it is no secret."""
+    """Redact a value given to a secret's name, unless it cannot be a secret."""
     whole = match.group()
     value = match["quoted"] or match["bare"]
     kind = next(name for name in ("password", "secret", "key", "token") if match[name])
