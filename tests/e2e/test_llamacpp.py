@@ -20,9 +20,9 @@ from tests.fakes.real_model import real_shelf
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, ServerOptions
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make_openai
-from zoea.model.enums import Finish, Role
+from zoea.model.enums import Finish, Role, ToolMode
 from zoea.model.ports import Provider
 from zoea.model.request import (
     Answer,

@@ -21,8 +21,8 @@ from zoea.llm.local import llama_child, llama_server
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, ServerOptions, default_threads
 from zoea.llm.local.model_files import LocalModel, LocalModels
-from zoea.llm.provider_config import ProviderConfig, ToolMode
-from zoea.model.enums import ErrorClass, Role
+from zoea.llm.provider_config import ProviderConfig
+from zoea.model.enums import ErrorClass, Role, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import (

@@ -8,8 +8,9 @@ import pytest
 
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.json_schema_tools import MAX_STRING, as_text, examples, read, schema
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import body_of
+from zoea.model.enums import ToolMode
 from zoea.model.request import AnswerCall, ToolSpec
 
 LIST = "the arguments must be one JSON object, not a list"

@@ -21,9 +21,9 @@ from tests.llm.sample_requests import (
     system,
     user,
 )
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.ollama_format import WINDOW, LineFold, body_of, think_of
-from zoea.model.enums import ErrorClass, Finish
+from zoea.model.enums import ErrorClass, Finish, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest
 from zoea.model.values import Usage

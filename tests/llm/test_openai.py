@@ -12,12 +12,12 @@ import pytest
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.openai_server import NEVER, Call, Fail, OpenAIServer, Say
 from tests.llm.sample_requests import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
-from zoea.llm.provider_config import ProviderConfig, Timeouts, ToolMode
+from zoea.llm.provider_config import ProviderConfig, Timeouts
 from zoea.llm.providers.openai_stream import ChatFold
 from zoea.llm.registry import make
 from zoea.llm.transport import cached_json
 from zoea.llm.transport.cached_json import FAILED_FOR_US, UNLISTED_FOR_US
-from zoea.model.enums import ErrorClass, Finish
+from zoea.model.enums import ErrorClass, Finish, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, Delta, ModelInfo, RequestHeld, RequestSent
 from zoea.model.values import Usage

@@ -9,8 +9,9 @@ import pytest
 
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.message_rules import EMPTY, NO_OUTPUT, NO_RESPONSE, OPENING
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import Quirk, body_of, effort_of, quirk_in
+from zoea.model.enums import ToolMode
 from zoea.model.request import ModelRequest, RequestMessage
 from zoea.model.values import Native
 

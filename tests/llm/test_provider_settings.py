@@ -8,11 +8,11 @@ import pytest
 
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig, Timeouts, ToolMode
+from zoea.llm.provider_config import ProviderConfig, Timeouts
 from zoea.llm.provider_settings import config_of, makers
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.llm.registry import make
-from zoea.model.enums import Role
+from zoea.model.enums import Role, ToolMode
 from zoea.model.errors import SettingsError
 from zoea.model.request import ModelRequest, RequestMessage
 from zoea.process.clock import SystemClock

@@ -7,19 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
-
-class ToolMode(StrEnum):
-    """How tools are offered: by the provider's own means, or as a JSON schema for the answer.
-
-    `AUTO` begins with the former and changes over for a model whose server refuses tools.
-    """
-
-    AUTO = "auto"
-    NATIVE = "native"
-    JSON_SCHEMA = "json_schema"
+from zoea.model.enums import ToolMode
 
 
 @dataclass(frozen=True, slots=True)

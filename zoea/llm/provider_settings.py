@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig, Timeouts, ToolMode
+from zoea.llm.provider_config import ProviderConfig, Timeouts
 from zoea.llm.registry import Maker
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Clock, Provider
@@ -41,7 +41,7 @@ def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSetting
         context_window=given.context_window,
         temperature=given.temperature,
         thinking=given.thinking,
-        tool_mode=ToolMode(str(given.tool_mode)),
+        tool_mode=given.tool_mode,
         examples=examples,
         options=options,
         timeouts=Timeouts(first=llm.timeout, between=llm.between_tokens),

@@ -163,6 +163,14 @@ class Finish(StrEnum):
     UNKNOWN = "unknown"
 
 
+class ToolMode(StrEnum):
+    """How a model calls tools; AUTO starts with NATIVE and falls back to JSON_SCHEMA."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    JSON_SCHEMA = "json_schema"
+
+
 MASK = "‹account›"
 """Replaces, in storage and display, an argument that Zoea filled in and no model may see."""
 ASK_TOOL = "zoea_ask"

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr
 
+from zoea.model.enums import ToolMode
 from zoea.settings.fields import Number, Seconds, Section, Whole, Words, parse_table, setting
 
 REFERENCE = re.compile(r"(env|keyring|file):([A-Za-z0-9_][A-Za-z0-9_./@ -]{0,127})")
@@ -27,14 +28,6 @@ class ProviderType(StrEnum):
     EMBEDDED = "embedded"
     AUTOPILOT = "autopilot"
     SCRIPTED = "scripted"
-
-
-class ToolMode(StrEnum):
-    """How a model calls tools."""
-
-    AUTO = "auto"
-    NATIVE = "native"
-    JSON_SCHEMA = "json_schema"
 
 
 def check_reference(value: str) -> str:

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 from zoea.llm.local.llama_server import LlamaServer, ServerOptions, engine_is_installed, missing_extra
 from zoea.llm.local.model_files import LocalModel, LocalModels
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make_openai
 from zoea.llm.transport.cached_json import fetch
 from zoea.llm.transport.http_client import HttpClient
-from zoea.model.enums import ErrorClass
+from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.ports import Clock, Provider
 from zoea.model.request import ModelInfo, ModelRequest, RequestHeld, RequestSent, StreamItem

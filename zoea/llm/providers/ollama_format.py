@@ -14,13 +14,13 @@ from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.message_rules import arguments_object, merge_users, result_text, settle
 from zoea.llm.messages.reasoning_replay import Replay, replay_of
 from zoea.llm.messages.think_splitter import ThinkSplitter
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import tool_wire
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.event_stream import LineReader
 from zoea.llm.transport.json_safety import mapping, mappings, named, parse, words
 from zoea.llm.transport.provider_errors import failure, from_stream, said
-from zoea.model.enums import ErrorClass, Finish, Role
+from zoea.model.enums import ErrorClass, Finish, Role, ToolMode
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
 from zoea.model.values import Usage
 

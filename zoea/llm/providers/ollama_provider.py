@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 from zoea.llm.messages.message_rules import encode
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import Fold, HttpProvider
 from zoea.llm.providers.ollama_format import WINDOW, LineFold, body_of, uses_schema
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import Gate
 from zoea.llm.transport.cached_json import Remembered, fetch
 from zoea.llm.transport.http_client import HttpClient
+from zoea.model.enums import ToolMode
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
 

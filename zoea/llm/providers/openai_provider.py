@@ -11,7 +11,7 @@ from typing import Any
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import known
-from zoea.llm.provider_config import ProviderConfig, ToolMode
+from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import Fold, HttpProvider
 from zoea.llm.providers.openai_models import Listed, list_models
 from zoea.llm.providers.openai_request import Quirk, Quirks, body_of, quirk_in, uses_schema
@@ -19,6 +19,7 @@ from zoea.llm.providers.openai_stream import ChatFold
 from zoea.llm.transport.admission_gate import Gate
 from zoea.llm.transport.cached_json import UNLISTED_FOR_US, Remembered, is_absent
 from zoea.llm.transport.http_client import HttpClient
+from zoea.model.enums import ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest

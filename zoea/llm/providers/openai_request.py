@@ -14,8 +14,8 @@ from typing import Any
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.message_rules import arguments_text, merge_users, result_text, settle, user_first
 from zoea.llm.messages.reasoning_replay import Replay, native_for, replay_of
-from zoea.llm.provider_config import ProviderConfig, ToolMode
-from zoea.model.enums import Role
+from zoea.llm.provider_config import ProviderConfig
+from zoea.model.enums import Role, ToolMode
 from zoea.model.request import ModelRequest, RequestMessage, ToolSpec
 
 
