@@ -41,7 +41,8 @@ from zoea.model.values import Event, SwarmView
 from zoea.process.clock import SystemClock
 from zoea.runtime.running_swarm import RunningSwarm
 from zoea.swarm.live_view import LiveMysis
-from zoea.tui.app import Cockpit, Opened, run
+from zoea.tui.app import CockpitApp, run
+from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.widgets.swarm_table import SwarmTable
 
 ROOT = Path(__file__).parents[1]
@@ -94,15 +95,17 @@ def stamped() -> Any:
         LiveMysis.say = before  # type: ignore[method-assign]  # as above
 
 
-def cockpit_over(swarm: Rig) -> Cockpit:
+def cockpit_over(swarm: Rig) -> CockpitApp:
     @asynccontextmanager
-    async def opener() -> AsyncIterator[Opened]:
-        yield Opened(RunningSwarm.of(swarm.commander, NoConnections()), swarm.folder / "zoea.db", True, "load")
+    async def opener() -> AsyncIterator[OpenSwarm]:
+        yield OpenSwarm(RunningSwarm.of(swarm.commander, NoConnections()), swarm.folder / "zoea.db", True, "load")
 
-    return Cockpit(opener, config=swarm.folder / "config", now=SystemClock().now)
+    return CockpitApp(opener, config=swarm.folder / "config", now=SystemClock().now)
 
 
-async def shown(cockpit: Cockpit, work: Callable[[], Awaitable[dict[str, Any]]], myses: int = MYSES) -> dict[str, Any]:
+async def shown(
+    cockpit: CockpitApp, work: Callable[[], Awaitable[dict[str, Any]]], myses: int = MYSES
+) -> dict[str, Any]:
     """Show it on the terminal, do the work once it knows everybody, end it; what the work found."""
     showing = asyncio.create_task(run(cockpit))
     async with asyncio.timeout(120):

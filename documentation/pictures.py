@@ -94,15 +94,17 @@ async def cockpit() -> int:
     from zoea.process.clock import SystemClock
     from zoea.runtime.run_options import RunOptions
     from zoea.settings.paths import places
-    from zoea.tui.app import Cockpit
-    from zoea.tui.start import opened
+    from zoea.tui.app import CockpitApp
+    from zoea.tui.start import open_swarm
 
     where = places("")
     templates = where.config / "templates"
     templates.mkdir(parents=True)
     (templates / "careful.toml").write_text(CAREFUL, encoding="utf-8")
     options = RunOptions(world="reef", myses=4, template="miner", provider="autopilot", start_swarm=True)
-    app = Cockpit(lambda: opened(options, where), config=where.config, calm=True, now=SystemClock().now)
+    app = CockpitApp(
+        lambda: open_swarm(options, where), config=where.config, reduced_motion=True, now=SystemClock().now
+    )
     async with app.run_test(size=SIZE) as pilot:
 
         async def until(holds: Callable[[], object]) -> None:
@@ -115,7 +117,7 @@ async def cockpit() -> int:
         await app.api.create("epsilon", template="careful", provider="autopilot")
         await until(lambda: any(view.turns >= 2 for view in app.feed.myses.values()))
         await app.api.broadcast("Mine iron, share what you find, and report.")
-        await until(lambda: app.asked.open and any(view.turns >= 4 for view in app.feed.myses.values()))
+        await until(lambda: app.approvals.open and any(view.turns >= 4 for view in app.feed.myses.values()))
         _save("cockpit", app.export_screenshot(title="zoea", simplify=True))
         await pilot.press("o")
         await until(lambda: getattr(app.screen, "is_listening", False))

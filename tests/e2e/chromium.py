@@ -44,7 +44,7 @@ class Tab:
         self._ids = itertools.count(1)
         self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.requested: list[str] = []
-        self.complaints: list[str] = []
+        self.reported_defects: list[str] = []
 
     async def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the DevTools protocol; its result."""
@@ -93,9 +93,9 @@ class Tab:
                 case "Network.webSocketCreated", parameters:
                     self.requested.append(parameters["url"])
                 case "Log.entryAdded", parameters:
-                    self.complaints.append(parameters["entry"]["text"])
+                    self.reported_defects.append(parameters["entry"]["text"])
                 case "Runtime.exceptionThrown", parameters:
-                    self.complaints.append(str(parameters["exceptionDetails"]))
+                    self.reported_defects.append(str(parameters["exceptionDetails"]))
 
 
 class Browser:

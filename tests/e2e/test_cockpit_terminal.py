@@ -18,11 +18,11 @@ WORDS = "Say where you are."
 
 pytestmark = pytest.mark.timeout(180)
 
-Opened = Callable[..., Glass]
+OpenSwarm = Callable[..., Glass]
 
 
 @pytest.fixture
-def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSwarm]:
     """`zoea run` in a terminal, as often as a test wants; none is left running."""
     made: list[Glass] = []
 
@@ -42,7 +42,7 @@ def listed() -> list[dict[str, Any]]:
     return found
 
 
-def test_from_an_empty_directory_to_a_swarm_that_is_all_there_again(cockpit: Opened) -> None:
+def test_from_an_empty_directory_to_a_swarm_that_is_all_there_again(cockpit: OpenSwarm) -> None:
     glass = cockpit(**QUICK)
     glass.until("There is no mysis yet", "sandbox")
     glass.press("s")
@@ -79,7 +79,7 @@ def test_from_an_empty_directory_to_a_swarm_that_is_all_there_again(cockpit: Ope
     assert not before
 
 
-def test_ctrl_o_lends_the_terminal_to_the_editor_and_takes_its_text(cockpit: Opened, tmp_path: Path) -> None:
+def test_ctrl_o_lends_the_terminal_to_the_editor_and_takes_its_text(cockpit: OpenSwarm, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "this is the editor"\nread line\nprintf "%s, %s" "$(cat "$1")" "$line" > "$1"\n')
     editor.chmod(0o700)

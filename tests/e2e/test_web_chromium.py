@@ -58,7 +58,7 @@ async def test_two_tabs_show_and_command_one_swarm_and_ask_nobody_else(tmp_path:
             asked = one.requested + other.requested
             assert {urlsplit(address).netloc for address in asked} == {urlsplit(zoea.address).netloc}
             assert {urlsplit(address).scheme for address in asked} == {"http", "ws"}
-            assert not one.complaints
+            assert not one.reported_defects
 
         assert zoea.cockpits() == first
         zoea.process.send_signal(signal.SIGINT)

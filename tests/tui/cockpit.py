@@ -21,7 +21,8 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.settings import Settings
-from zoea.tui.app import Cockpit, Opened, Opener
+from zoea.tui.app import CockpitApp
+from zoea.tui.state.swarm_connection import Opener, OpenSwarm
 
 W = TypeVar("W", bound=Widget)
 START = 1_700_000_000_000_000
@@ -39,7 +40,7 @@ def said(text: str = "done") -> Rule:
 class Stage:
     """What a test holds of a cockpit: the app, its pilot and, where there is one, the swarm behind it."""
 
-    app: Cockpit
+    app: CockpitApp
     pilot: SteadyPilot
     clock: HandClock
     inner: Swarm | None = None
@@ -98,7 +99,7 @@ class Stage:
         )
 
 
-def _watch(app: Cockpit, notices: list[str]) -> None:
+def _watch(app: CockpitApp, notices: list[str]) -> None:
     real = app.notify
 
     def notify(message: str, **more: Any) -> None:
@@ -120,27 +121,28 @@ async def cockpit_over(
     theme: str = "nova",
     keymap: dict[str, str] | None = None,
     calm: bool = True,
-    opener_with_world: Opener | None = None,
+    sandbox_opener: Opener | None = None,
+    seconds: Callable[[], float] | None = None,
     inner: Swarm | None = None,
-    looks_only: str = "",
+    read_only_reason: str = "",
 ) -> AsyncIterator[Stage]:
     """A cockpit over any `SwarmApi`; it is left, and what it opened closed, at the end."""
     clock = clock or HandClock(START)
 
     @asynccontextmanager
-    async def opener() -> AsyncIterator[Opened]:
-        yield Opened(api, database, is_owner, "reef-run", looks_only=looks_only)
+    async def opener() -> AsyncIterator[OpenSwarm]:
+        yield OpenSwarm(api, database, is_owner, "reef-run", read_only_reason=read_only_reason)
 
-    app = Cockpit(
+    app = CockpitApp(
         opener,
         config=config or database.parent / "config",
         theme_name=theme,
         keymap=keymap,
-        calm=calm,
-        opener_with_world=opener_with_world,
+        reduced_motion=calm,
+        sandbox_opener=sandbox_opener,
         now=clock.now,
+        clock=seconds or (lambda: clock.now() / 1_000_000),  # a second press is in time however slow the machine is
     )
-    app.arming._clock = lambda: clock.now() / 1_000_000  # a second press is in time however slow the machine is
     notices: list[str] = []
     _watch(app, notices)
     async with app.run_test(size=size, notifications=True):
@@ -150,9 +152,7 @@ async def cockpit_over(
         try:
             yield stage
         finally:
-            app._close.set()
-            if app._swarm is not None:
-                await asyncio.wait({app._swarm}, timeout=10)
+            await app.connection.close()
 
 
 @asynccontextmanager

@@ -31,13 +31,13 @@ PATIENCE_S = 20.0
 """How long a pump may be busy before the test goes on without it."""
 _ALWAYS = ("MessagePump._process_messages", "Timer._run_timer", "App.run_test.<locals>.run_app")
 _FOLLOWS = (
-    "Cockpit._run_swarm",
-    "Cockpit._end_when_told",
-    "Feed.follow",
-    "Feed._follow_changes",
-    "Feed._follow_events",
-    "Feed._measure",
-    "Dashboard._read_feed",
+    "SwarmConnection._run",
+    "SwarmConnection._watch_end",
+    "SwarmFeed.follow",
+    "SwarmFeed._follow_changes",
+    "SwarmFeed._follow_events",
+    "SwarmFeed._measure",
+    "DashboardScreen._read_feed",
     "MarkdownStream._run",
 )
 """What goes on beside the screen by itself, whatever key was pressed."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,8 @@ import zoea.tui
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure
-from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, Place, Situation, bindings, clashes, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionContext, ActionPlace, bindings, clashes, of
 
 COPIES_FIRST = {"ctrl+c"}
 """Ours where nothing is selected; what is selected is copied, as text editing does."""
@@ -49,7 +52,7 @@ def test_a_clash_is_found() -> None:
     one = BY_ID["mysis.stop"]
     other = replace(one, id="mysis.other")
     assert clashes([one, other]) == [(one, other)]
-    everywhere = replace(one, id="app.other", place=Place.EVERYWHERE)
+    everywhere = replace(one, id="app.other", place=ActionPlace.EVERYWHERE)
     assert clashes([one, everywhere]) == [(one, everywhere)]
 
 
@@ -60,7 +63,7 @@ def test_no_default_takes_a_key_of_text_editing_away() -> None:
         for kind in classes()
         if issubclass(kind, DOMNode)
         for key in keys_of(kind, only_priority=True) & editing
-        if not (kind.__name__ == "Cockpit" and key in COPIES_FIRST)
+        if not (kind.__name__ == "CockpitApp" and key in COPIES_FIRST)
     }
     assert taken == set()
 
@@ -73,8 +76,9 @@ def test_letters_never_have_priority_over_an_input() -> None:
 
 
 def test_every_action_is_carried_out_by_some_screen_or_the_app() -> None:
-    methods = {name for kind in classes() for name in vars(kind) if name.startswith("do_")}
-    assert {action.id for action in ACTIONS if action.method not in methods} == set()
+    sources = "".join(file.read_text("utf-8") for file in Path(zoea.tui.__file__).parent.rglob("*.py"))
+    bound = set(re.findall(r"\bactions\.([A-Z_]+)\.bind\(", sources))
+    assert {action.id for action in ACTIONS} == {getattr(actions, name).id for name in bound}
 
 
 def test_ids_are_unique() -> None:
@@ -91,16 +95,18 @@ def test_titles_and_reasons_are_short_and_calm() -> None:
 # Why not.
 
 
-async def situation(state: MysisState = MysisState.IDLE, **more: Any) -> Situation:
+async def situation(state: MysisState = MysisState.IDLE, **more: Any) -> ActionContext:
     view = replace(await FakeSwarm().create("alpha"), state=state)
-    return Situation(targets=(view,), shown=1, **more)
+    return ActionContext(targets=(view,), shown=1, **more)
 
 
-def closed() -> Situation:
-    return Situation(is_ready=False)
+def closed() -> ActionContext:
+    return ActionContext(is_ready=False)
 
 
-@pytest.mark.parametrize("action", [a for a in of(Place.DASHBOARD) if a.id not in ("swarm.attention", "mysis.undo")])
+@pytest.mark.parametrize(
+    "action", [a for a in of(ActionPlace.DASHBOARD) if a.id not in ("swarm.attention", "mysis.undo")]
+)
 def test_before_the_swarm_is_open_nothing_of_it_is_possible(action: Action) -> None:
     assert action.why_not(closed()) == "the swarm is still opening"
 
@@ -124,12 +130,12 @@ def test_before_the_swarm_is_open_nothing_of_it_is_possible(action: Action) -> N
     ],
 )
 def test_in_an_empty_swarm_each_says_what_is_missing(action_id: str, why: str) -> None:
-    assert BY_ID[action_id].why_not(Situation()) == why
+    assert BY_ID[action_id].why_not(ActionContext()) == why
 
 
 async def test_what_works_on_one_mysis_refuses_marks() -> None:
     one = (await situation()).targets[0]
-    two = Situation(targets=(one, one), shown=2)
+    two = ActionContext(targets=(one, one), shown=2)
     for action_id in ("mysis.message", "mysis.focus", "mysis.inspect"):
         assert "take the marks off" in BY_ID[action_id].why_not(two)
 

@@ -54,7 +54,7 @@ async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypa
                 own_workspace(places(configured=False), swarm),
                 cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner) as stage,
             ):
-                await stage.until(lambda: stage.has(*(name for name, _ in CREW)) and stage.app.asked.open)
+                await stage.until(lambda: stage.has(*(name for name, _ in CREW)) and stage.app.approvals.open)
                 shown = [told(view) for view in stage.app.feed.in_order()]
                 rows = await listed()
                 assert [{key: row[key] for key in shown[0]} for row in rows] == shown

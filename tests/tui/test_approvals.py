@@ -13,8 +13,8 @@ from zoea.model.enums import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.tui.dialogs import approvals
-from zoea.tui.dialogs.approvals import ApprovalPanel, pretty
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.dialogs.approvals import ApprovalDialog, format_json
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.text_layout import wrap_characters
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -26,14 +26,14 @@ async def ask(stage: Stage, *names: str, text: str = "burn it") -> None:
     for name in names:
         mysis_id = stage.view(name).id
         await stage.api.send(name, text, mode=DeliveryMode.QUEUE)
-        await stage.until(partial(stage.app.asked.of, mysis_id))
+        await stage.until(partial(stage.app.approvals.of, mysis_id))
     await stage.pilot.pause()
 
 
-async def open_panel(stage: Stage) -> ApprovalPanel:
+async def open_panel(stage: Stage) -> ApprovalDialog:
     await stage.press("o")
     panel = stage.screen
-    assert isinstance(panel, ApprovalPanel)
+    assert isinstance(panel, ApprovalDialog)
     await stage.until(lambda: panel.is_listening)
     return panel
 
@@ -56,7 +56,7 @@ async def test_a_question_stands_in_row_header_and_footer(tmp_path: Path) -> Non
 async def test_the_panel_opens_only_by_its_key_and_shows_the_oldest_whole(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "gamma", "alpha")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
         panel = await open_panel(stage)
         who = panel.query_one("#who", TextBlock).plain
         assert "burn  on peer" in who
@@ -73,7 +73,7 @@ async def test_keys_pressed_at_once_after_opening_answer_nothing(
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await stage.press("o", "o", "s", "t")
-        assert stage.shows(ApprovalPanel)
+        assert stage.shows(ApprovalDialog)
         assert await answers(stage) == []
 
 
@@ -84,7 +84,7 @@ async def test_o_allows_once_and_the_call_runs(tmp_path: Path) -> None:
         await stage.press("o")
         await stage.until(lambda: stage.swarm.peer.seen == [("burn", "burn it")])
         assert await answers(stage) == [("once", "")]
-        await stage.until(lambda: stage.shows(Dashboard))  # the call may run before the panel has its receipt
+        await stage.until(lambda: stage.shows(DashboardScreen))  # the call may run before the panel has its receipt
 
 
 async def test_after_an_answer_the_next_question_is_shown_and_deaf_again(
@@ -97,7 +97,7 @@ async def test_after_an_answer_the_next_question_is_shown_and_deaf_again(
         await stage.press("o", "o")
         assert not panel.is_listening
         assert "beta asks" in stage.text()
-        await stage.until(lambda: len(stage.app.asked.open) == 1)
+        await stage.until(lambda: len(stage.app.approvals.open) == 1)
         assert await answers(stage) == [("once", "")]
 
 
@@ -126,7 +126,7 @@ async def test_d_denies_with_a_sentence_that_the_model_reads(tmp_path: Path) -> 
         await stage.press("d")
         await stage.write("too dear")
         await stage.press("enter")
-        await stage.until(lambda: not stage.app.asked.open)
+        await stage.until(lambda: not stage.app.approvals.open)
         assert await answers(stage) == [("denied", "too dear")]
         assert stage.swarm.peer.seen == []
 
@@ -141,9 +141,9 @@ async def test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits(
         assert stage.screen is panel
         assert panel._keys.text.startswith(" o once ")
         await stage.press("escape")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
         assert await answers(stage) == []
-        assert len(stage.app.asked.open) == 1
+        assert len(stage.app.approvals.open) == 1
 
 
 async def test_arrows_look_at_the_other_questions(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_a_question_answered_elsewhere_leaves_the_panel(tmp_path: Path) ->
         await ask(stage, "alpha")
         await open_panel(stage)
         await stage.api.stop("alpha")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
 
 
 async def test_a_question_that_expires_leaves_the_panel(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_a_question_that_expires_leaves_the_panel(tmp_path: Path) -> None:
         await ask(stage, "alpha")
         await open_panel(stage)
         stage.clock.by(1801)
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
 
 
 async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_none(tmp_path: Path) -> None:
@@ -180,10 +180,10 @@ async def test_typing_while_twenty_approvals_arrive_loses_no_key_and_answers_non
             await stage.api.send(name, "burn it")
             await stage.write("so do t")
             written += "so do t"
-        await stage.until(lambda: len(stage.app.asked.open) == 20)
+        await stage.until(lambda: len(stage.app.approvals.open) == 20)
         await stage.write("end")
         assert stage.one(MessagePrompt).text == written + "end"
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
         assert await answers(stage) == []
 
 
@@ -209,7 +209,7 @@ def test_wide_characters_are_wrapped_by_cells() -> None:
 
 
 def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
-    assert pretty("not json [") == "not json ["
+    assert format_json("not json [") == "not json ["
 
 
 def wonders(request: ModelRequest) -> Answer:
@@ -231,11 +231,11 @@ async def test_a_mysis_asks_in_words_and_waits_for_the_answer(tmp_path: Path) ->
         await open_panel(stage)
         assert "It wants to know" in stage.text()
         await stage.press("escape")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
         await open_panel(stage)
         await stage.press("enter")
         await stage.write("sell it, so be it")
         await stage.press("enter")
         await stage.until(lambda: stage.view().text == "so: The commander answers: sell it, so be it")
         assert await answers(stage) == [("once", "sell it, so be it")]
-        await stage.until(lambda: not stage.app.asked.open)  # what is asked comes by another way than what is said
+        await stage.until(lambda: not stage.app.approvals.open)  # what is asked comes by another way than what is said

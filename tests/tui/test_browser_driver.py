@@ -63,6 +63,6 @@ def test_where_the_workspace_cannot_be_had_it_says_why(
     def refuse(_cockpit: object, _log: object) -> str:
         raise NoRunningSwarm("nobody answers")
 
-    monkeypatch.setattr(browser_driver, "shown", refuse)
+    monkeypatch.setattr(browser_driver, "show_cockpit", refuse)
     assert main(["reef"]) == 5
     assert capsys.readouterr().err == "No running swarm: nobody answers\n"

@@ -9,9 +9,9 @@ import pytest
 from textual.screen import Screen
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.tui.dialogs.connect import Connect
-from zoea.tui.dialogs.new_mysis import NewMysis
-from zoea.tui.dialogs.quit import Quitting
+from zoea.tui.dialogs.connect import ConnectDialog
+from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.widgets.clickable_text import key_click_style, key_hints
 
 
@@ -43,18 +43,18 @@ def test_each_part_of_a_hint_is_a_key() -> None:
 async def test_the_words_of_a_question_are_its_keys(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("q")
-        assert shows(stage, Quitting)
+        assert shows(stage, QuitDialog)
         await click_on(stage, "back")
-        await stage.until(lambda: not shows(stage, Quitting))
+        await stage.until(lambda: not shows(stage, QuitDialog))
 
 
 async def test_the_hints_at_a_dialogs_edge_are_keys(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("n")
-        assert shows(stage, NewMysis)
+        assert shows(stage, NewMysisDialog)
         await click_on(stage, "enter create")
-        await stage.until(lambda: len(stage.app.feed.myses) == 4 and not shows(stage, NewMysis))
-        stage.app.push_screen(Connect())
+        await stage.until(lambda: len(stage.app.feed.myses) == 4 and not shows(stage, NewMysisDialog))
+        stage.app.push_screen(ConnectDialog())
         await stage.pilot.pause()
         await click_on(stage, "esc back")
-        await stage.until(lambda: not shows(stage, Connect))
+        await stage.until(lambda: not shows(stage, ConnectDialog))

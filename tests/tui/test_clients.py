@@ -13,18 +13,18 @@ from zoea.mcp_server.tokens import Tokens, TokenScope
 from zoea.model.errors import OwnerError
 from zoea.model.values import McpView
 from zoea.settings import Credentials
-from zoea.tui.dialogs.clients import Clients
+from zoea.tui.dialogs.clients import McpClientsDialog
 
 
 def tokens(folder: Path) -> Tokens:
     return Tokens(Credentials(folder / "credentials.toml"))
 
 
-async def opened(stage: Stage) -> Clients:
+async def opened(stage: Stage) -> McpClientsDialog:
     await stage.press("M")
-    await stage.until(lambda: stage.shows(Clients))
+    await stage.until(lambda: stage.shows(McpClientsDialog))
     screen = stage.screen
-    assert isinstance(screen, Clients)
+    assert isinstance(screen, McpClientsDialog)
     await stage.until(lambda: "closed" in stage.text() or "open  http" in stage.text())
     return screen
 
@@ -42,7 +42,7 @@ async def test_the_door_is_opened_and_closed_and_its_address_copied(tmp_path: Pa
         await stage.until(lambda: "closed" in stage.text())
         assert not swarm.serving.is_on
         await stage.press("escape")
-        await stage.until(lambda: not stage.shows(Clients))
+        await stage.until(lambda: not stage.shows(McpClientsDialog))
 
 
 async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> 
         await stage.press("enter")
         await stage.until(lambda: "has a token already" in stage.text())
         await stage.press("escape", "M")
-        await stage.until(lambda: stage.shows(Clients) and "claude  command" in stage.text())
+        await stage.until(lambda: stage.shows(McpClientsDialog) and "claude  command" in stage.text())
         assert screen.token not in stage.text()
         stage.one(Input).value = "claude"
         await stage.press("ctrl+r")

@@ -12,16 +12,16 @@ from zoea.model.enums import MysisState
 from zoea.tui.commands import command_prompt
 from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.commands.command_prompt import complete
-from zoea.tui.dialogs.command_line import CommandLine
-from zoea.tui.dialogs.confirm import Confirm
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.dialogs.command_line import CommandPromptDialog
+from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import MessagePrompt
 
 
 async def typed(stage: Stage, line: str) -> None:
     await stage.press("colon")
-    assert stage.shows(CommandLine)
+    assert stage.shows(CommandPromptDialog)
     await stage.write(line)
 
 
@@ -39,7 +39,7 @@ async def test_send_says_something_to_one_by_name(tmp_path: Path) -> None:
         await run(stage, "send BETA hello [/] there")
         await stage.until(lambda: stage.view("beta").turns == 1)
         assert await stage.swarm.value("SELECT content FROM message") == "hello [/] there"
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_send_without_a_text_opens_the_prompt_for_it(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ async def test_stop_and_start_take_several_names(tmp_path: Path) -> None:
 async def test_delete_by_name_still_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await run(stage, "delete beta")
-        await stage.until(lambda: stage.shows(Confirm))
+        await stage.until(lambda: stage.shows(ConfirmDialog))
         assert "Delete beta?" in stage.text()
         await stage.press("y")
         await stage.until(lambda: not stage.has("beta"))
@@ -78,7 +78,7 @@ async def test_stop_all_typed_still_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         assert "Stop every mysis; asks first" in [one.title for one in complete(stage.app, "stop-all")]
         await run(stage, "stop-all")
-        await stage.until(lambda: stage.shows(Confirm))
+        await stage.until(lambda: stage.shows(ConfirmDialog))
         await stage.press("y")
         await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
 
@@ -128,7 +128,7 @@ async def test_what_cannot_be_done_is_said_in_place_and_can_be_mended(tmp_path: 
         ):
             await run(stage, line)
             assert why in error(stage)
-            assert stage.shows(CommandLine)
+            assert stage.shows(CommandPromptDialog)
             await stage.press("escape")
 
 
@@ -152,7 +152,7 @@ async def test_arrows_choose_a_completion_and_enter_runs_it(tmp_path: Path) -> N
     async with cockpit(tmp_path) as stage:
         await typed(stage, "theme ")
         await stage.press("down", "down", "up", "enter")
-        assert stage.app.theme == next(iter(stage.app.looks))
+        assert stage.app.theme == next(iter(stage.app.theme_specs))
 
 
 async def test_completions_say_why_not(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_completions_say_why_not(tmp_path: Path) -> None:
 async def test_an_empty_line_just_leaves(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("colon", "enter")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_the_colon_in_a_text_is_a_colon(tmp_path: Path) -> None:
@@ -196,10 +196,10 @@ async def search_palette(stage: Stage, text: str) -> None:
 async def test_the_palette_finds_an_action_and_runs_it_on_the_screen_below(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await search_palette(stage, "mark all")
-        await stage.until(lambda: "Mark all that are shown" in stage.text())
+        await stage.until(lambda: "Mark all shown myses" in stage.text())
         await stage.press("down", "enter")
         await stage.until(lambda: len(stage.app.marks) == 3)
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_the_palette_says_why_an_action_is_not_possible(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.runtime.mysis_options import read_configuration
-from zoea.tui.dialogs.configure import Configuring
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.dialogs.configure import ConfigureDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 
 
 async def form(stage: Stage) -> None:
     await stage.press("c")
-    assert stage.shows(Configuring)
+    assert stage.shows(ConfigureDialog)
     await stage.until(lambda: "as the settings say" in stage.one(Input, "#budget-mysis").placeholder)
 
 
@@ -33,7 +33,7 @@ async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> Non
         await stage.until(lambda: "[/] is no setting of one mysis" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#others").value = "nudge.enabled=false"
         await stage.press("enter")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         await stage.until(lambda: set(stage.view().tags) == {"deep", "south"})
         after = stage.view()
         assert (after.model, after.provider, after.template) == (before.model, before.provider, before.template)
@@ -43,7 +43,7 @@ async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> Non
         assert stage.one(Input, "#budget-mysis").value == "90000"
         stage.one(Input, "#budget-mysis").value = ""
         await stage.press("enter")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         found = read_configuration(None, stage.swarm.path, [after.id], stage.clock.now())
         assert found.own == {"nudge.enabled": False}
 
@@ -59,7 +59,7 @@ async def test_what_cannot_be_is_said_in_place(tmp_path: Path) -> None:
         await stage.press("enter")
         await stage.until(lambda: "idle_interval" in stage.one(TextBlock, "#error").plain)
         await stage.press("escape")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_a_running_mysis_is_stopped_first(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ async def test_the_marked_are_configured_together_and_keep_what_is_their_own(tmp
         stage.one(Input, "#model").value = "another"
         stage.one(Input, "#budget-mysis").value = "7000"
         await stage.press("enter")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         assert "2 myses are configured" in stage.notices[-1]
         found = {view.id: view for view in (await stage.api.view()).myses}
         assert [(found[one].model, found[one].tags) for one in ids] == [("another", ("deep",)), ("another", ("south",))]

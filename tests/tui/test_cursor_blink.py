@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.widgets import Input, TextArea
 
-from tests.tui.cockpit import Stage, cockpit
+from tests.tui.cockpit import cockpit
 from zoea.tui.terminal.cursor_blink import IDLE_S
 
 
@@ -20,22 +20,15 @@ class Watch:
         return self.seconds
 
 
-def by_hand(stage: Stage) -> Watch:
-    watch = Watch()
-    stage.app.cursors._clock = watch
-    stage.app.cursors.wake()
-    return watch
-
-
 async def test_an_input_blinks_until_five_seconds_have_passed_without_a_key(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, calm=False) as stage:
+    watch = Watch()
+    async with cockpit(tmp_path, calm=False, seconds=watch) as stage:
         await stage.press("question_mark")
-        watch = by_hand(stage)
         field = stage.one(Input)
         seen = [field.cursor_blink]
         for seconds in (IDLE_S - 0.1, 0.2):
             watch.seconds += seconds
-            stage.app._tick()
+            stage.app.tick()
             seen.append(field.cursor_blink)
         assert field._cursor_visible
         await stage.press("a")
@@ -43,13 +36,13 @@ async def test_an_input_blinks_until_five_seconds_have_passed_without_a_key(tmp_
 
 
 async def test_a_text_area_rests_too(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, calm=False) as stage:
+    watch = Watch()
+    async with cockpit(tmp_path, calm=False, seconds=watch) as stage:
         await stage.press("b")
-        watch = by_hand(stage)
         area = stage.one(TextArea)
         assert area.cursor_blink
         watch.seconds += IDLE_S
-        stage.app._tick()
+        stage.app.tick()
         assert not area.cursor_blink
 
 

@@ -10,8 +10,8 @@ from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
-from zoea.tui.dialogs.confirm import Confirm
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.swarm_table import SwarmTable
 
@@ -133,7 +133,7 @@ async def test_letters_typed_into_the_filter_do_nothing_else(tmp_path: Path) -> 
         await stage.press("slash")
         await stage.write("sdxXro")
         assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_marks_outside_the_filter_still_count(tmp_path: Path) -> None:
@@ -147,15 +147,15 @@ async def test_marks_outside_the_filter_still_count(tmp_path: Path) -> None:
 async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("space", "space", "d")
-        assert stage.shows(Confirm)
+        assert stage.shows(ConfirmDialog)
         assert "Delete alpha, beta?" in stage.text()
         assert "Their names become free." in stage.text()
         await stage.press("escape", "escape", "d")
-        assert "It is running; what it does now is cut off." in stage.text()
-        assert "Its name becomes free. Its memories stay, and z brings it back." in stage.text()
+        assert "It is running; its current turn is cut off." in stage.text()
+        assert "Its name becomes free. Its memories are kept; z restores it." in stage.text()
         await stage.press("escape")
         assert stage.has("alpha", "beta", "gamma")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_y_deletes_and_z_brings_back_one_after_the_other(tmp_path: Path) -> None:
@@ -195,9 +195,8 @@ async def test_stop_all_needs_two_presses_and_shows_the_first(tmp_path: Path) ->
 
 
 async def test_a_second_press_that_comes_too_late_stops_nothing(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, start=True) as stage:
-        now = [100.0]
-        stage.app.arming._clock = lambda: now[0]
+    now = [100.0]
+    async with cockpit(tmp_path, start=True, seconds=lambda: now[0]) as stage:
         await stage.press("X")
         now[0] += 2.1
         await stage.press("X")
@@ -240,7 +239,7 @@ async def test_below_eighty_by_twenty_it_says_how_large_it_is_and_takes_no_key(t
         await stage.press("s", "X", "X")
         assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
         await stage.pilot.resize_terminal(100, 30)
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
 
 
 async def test_a_draft_outlives_a_terminal_that_was_too_small(tmp_path: Path) -> None:
@@ -250,7 +249,7 @@ async def test_a_draft_outlives_a_terminal_that_was_too_small(tmp_path: Path) ->
         await stage.pilot.resize_terminal(60, 15)
         await stage.until(lambda: "too small" in stage.text())
         await stage.pilot.resize_terminal(100, 30)
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         await stage.write("thought")
         assert stage.one(MessagePrompt).text == "half a thought"
 

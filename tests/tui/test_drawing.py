@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.values import MysisView, SwarmView
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.swarm_table import SwarmTable
 
 MANY = 10_000
@@ -43,7 +43,7 @@ async def test_rows_scroll_tick_and_change_without_drawing_what_stands(tmp_path:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         views = await crowd(stage)
         dashboard = stage.screen
-        assert isinstance(dashboard, Dashboard)
+        assert isinstance(dashboard, DashboardScreen)
         in_sight = dashboard.table.size.height
         widgets = set(dashboard.query("*"))
 

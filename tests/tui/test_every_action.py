@@ -18,24 +18,24 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.settings import Settings
 from zoea.tui.commands.actions import ACTIONS, BY_ID
-from zoea.tui.dialogs.clients import Clients
-from zoea.tui.dialogs.command_line import CommandLine
-from zoea.tui.dialogs.configure import Configuring
-from zoea.tui.dialogs.confirm import Confirm
-from zoea.tui.dialogs.connect import Connect
-from zoea.tui.dialogs.export import Exporting
-from zoea.tui.dialogs.grants import Grants
-from zoea.tui.dialogs.new_mysis import NewMysis
-from zoea.tui.dialogs.quit import Quitting
-from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.focus import Focus
-from zoea.tui.screens.help import Help
-from zoea.tui.screens.inspector import Inspector
-from zoea.tui.screens.log import EventLog
-from zoea.tui.screens.search import Search
+from zoea.tui.dialogs.clients import McpClientsDialog
+from zoea.tui.dialogs.command_line import CommandPromptDialog
+from zoea.tui.dialogs.configure import ConfigureDialog
+from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs.connect import ConnectDialog
+from zoea.tui.dialogs.export import ExportDialog
+from zoea.tui.dialogs.grants import GrantsDialog
+from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.dialogs.quit import QuitDialog
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.help import HelpScreen
+from zoea.tui.screens.inspector import InspectorScreen
+from zoea.tui.screens.log import LogScreen
+from zoea.tui.screens.search import SearchScreen
 from zoea.tui.screens.settings import SettingsScreen
-from zoea.tui.screens.upstreams import Upstreams
-from zoea.tui.screens.welcome import Welcome
+from zoea.tui.screens.upstreams import UpstreamsScreen
+from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.message_prompt import MessagePrompt
 
@@ -64,7 +64,7 @@ ELSEWHERE = {
     "approval.deny": "test_approvals.py::test_d_denies_with_a_sentence_that_the_model_reads",
     "approval.later": "test_approvals.py::test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits",
     "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_takes_the_error_off_the_row",
-    "swarm.next-in-need": "test_needs_you_panel.py::test_words_beside_a_mysis_mean_it_and_keys_are_named_only_where_they_do",
+    "swarm.next-in-need": "test_needs_you_panel.py::test_words_beside_a_mysis_mean_it_and_name_keys_only_where_they_do",
     "settings.default": "test_settings.py::test_ones_own_value_is_taken_out_again",
     "search.open": "test_search.py::test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was",
     "upstreams.reconnect": "test_upstreams.py::test_providers_are_tried_again",
@@ -108,7 +108,7 @@ class Driver:
         real = stage.app.action_do
 
         def do(action_id: str) -> None:
-            if not BY_ID[action_id].why_not(stage.app.situation()):
+            if not BY_ID[action_id].why_not(stage.app.action_context()):
                 self.done.append(action_id)
             real(action_id)
 
@@ -159,16 +159,16 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
         await drive("swarm.attention")
         await drive("swarm.attention")
         for action_id, kind in (
-            ("mysis.new", NewMysis), ("mysis.configure", Configuring), ("app.command", CommandLine),
-            ("app.help", Help), ("screen.upstreams", Upstreams), ("screen.settings", SettingsScreen),
-            ("screen.search", Search), ("screen.clients", Clients), ("screen.grants", Grants),
-            ("mysis.inspect", Inspector), ("app.quit", Quitting),
+            ("mysis.new", NewMysisDialog), ("mysis.configure", ConfigureDialog), ("app.command", CommandPromptDialog),
+            ("app.help", HelpScreen), ("screen.upstreams", UpstreamsScreen), ("screen.settings", SettingsScreen),
+            ("screen.search", SearchScreen), ("screen.clients", McpClientsDialog), ("screen.grants", GrantsDialog),
+            ("mysis.inspect", InspectorScreen), ("app.quit", QuitDialog),
         ):  # fmt: skip
-            await stage.press("G" if kind is Configuring else "g")  # who runs is not configured
+            await stage.press("G" if kind is ConfigureDialog else "g")  # who runs is not configured
             await drive.and_back(action_id, kind)
         await drive("app.palette")
         await stage.press("escape")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         for action_id in ("mysis.message", "swarm.broadcast"):
             await drive(action_id)
             assert stage.one(MessagePrompt).is_open
@@ -178,25 +178,25 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
         await drive("swarm.hold")
         await stage.until(lambda: "ON HOLD" in stage.text())
         await drive("swarm.hold")
-        await drive("screen.welcome", Welcome)
-        await drive.and_back("welcome.connect", Connect)
-        await drive.and_back("welcome.new", NewMysis)
+        await drive("screen.welcome", WelcomeScreen)
+        await drive.and_back("welcome.connect", ConnectDialog)
+        await drive.and_back("welcome.new", NewMysisDialog)
         await stage.press("escape")
-        await drive("screen.log", EventLog)
+        await drive("screen.log", LogScreen)
         await drive("log.follow")
         await stage.until(lambda: "turn 1" in stage.text())
         await stage.press("home", "down")  # the first is the commander's own
         await drive.by_name("log.open")
-        await stage.until(lambda: stage.shows(Focus))
+        await stage.until(lambda: stage.shows(FocusScreen))
         await stage.press("escape", "escape")
-        await stage.until(lambda: stage.shows(Dashboard))
-        await drive.and_back("mysis.focus", Focus)
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        await drive.and_back("mysis.focus", FocusScreen)
         await stage.press("G")
         await drive("mysis.relaunch")
         await stage.until(lambda: stage.view("beta").state is MysisState.RUNNING)
         await drive("mysis.stop")
         await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
-        await drive("mysis.delete", Confirm)
+        await drive("mysis.delete", ConfirmDialog)
         await stage.press("y")
         await stage.until(lambda: stage.app.deleted)
         await drive("mysis.undo")
@@ -208,17 +208,17 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
 
 async def test_a_conversation_and_its_requests(tmp_path: Path) -> None:
     async with driven(tmp_path, "focus inspect") as (stage, drive):
-        await drive("mysis.focus", Focus)
+        await drive("mysis.focus", FocusScreen)
         await stage.until(lambda: stage.one(ConversationView).cursor is not None)
         await drive("focus.previous-turn")
         await drive("focus.next-turn")
         await drive("focus.verbose")
         await drive("focus.copy")
-        await drive.and_back("focus.export", Exporting)
+        await drive.and_back("focus.export", ExportDialog)
         await stage.press("slash")
         await stage.write("belt")
         await stage.press("enter")
-        await stage.until(lambda: stage.app.situation().finding)
+        await stage.until(lambda: stage.app.action_context().finding)
         await drive("focus.next-hit")
         await drive("focus.previous-hit")
         await stage.press("escape")
@@ -231,9 +231,9 @@ async def test_a_conversation_and_its_requests(tmp_path: Path) -> None:
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)
         await drive("focus.relaunch")
         await stage.until(lambda: stage.view().state is MysisState.RUNNING)
-        await drive("focus.inspect", Inspector)
+        await drive("focus.inspect", InspectorScreen)
         screen = stage.screen
-        assert isinstance(screen, Inspector)
+        assert isinstance(screen, InspectorScreen)
         await stage.until(lambda: screen.inspection is not None)
         for action_id in ("older", "newer", "previous-turn", "next-turn", "verbose", "copy"):
             await drive(f"inspect.{action_id}")

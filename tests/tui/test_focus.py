@@ -21,9 +21,8 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
 from zoea.settings import Settings
 from zoea.tui.conversation.blocks import BlockKind
-from zoea.tui.dialogs.export import Exporting
-from zoea.tui.screens.find import Finding
-from zoea.tui.screens.focus import Focus
+from zoea.tui.dialogs.export import ExportDialog
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
@@ -57,7 +56,7 @@ def view(stage: Stage) -> ConversationView:
 
 async def opens(stage: Stage) -> None:
     """Wait until Focus stands there."""
-    await stage.until(lambda: isinstance(stage.screen, Focus) and stage.screen.query(ConversationView))
+    await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.query(ConversationView))
 
 
 async def shows(stage: Stage, *words: str) -> None:
@@ -80,7 +79,7 @@ class TestReading:
             assert "1 of 3" in stage.text()
             assert view(stage).follows
             await stage.press("escape")
-            assert not isinstance(stage.screen, Focus)
+            assert not isinstance(stage.screen, FocusScreen)
 
     async def test_nothing_said_yet_says_what_to_do(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=0) as stage:
@@ -241,7 +240,7 @@ class TestFinding:
             await settles(stage, lambda: stage.one(FindBar).count == "1 of 3")
             await stage.press("escape")
             assert not stage.one(FindBar).display
-            assert isinstance(stage.screen, Focus)
+            assert isinstance(stage.screen, FocusScreen)
 
     async def test_a_place_that_is_not_loaded_is_loaded(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
@@ -269,7 +268,7 @@ class TestFinding:
             return Mock(spec=Timer)
 
         monkeypatch.setattr(FindBar, "set_timer", set_timer)
-        monkeypatch.setattr(Finding, "on_find_bar_wanted", lambda _, event: wanted.append(event.words))
+        monkeypatch.setattr(FocusScreen, "on_find_bar_wanted", lambda _, event: wanted.append(event.words))
         async with focus(tmp_path, Answer(text="", calls=(call("look", "ore"),)), Answer(text="ok")) as stage:
             await stage.press("slash", "o", "r")
             late[-1]()
@@ -290,7 +289,7 @@ class TestFinding:
     async def test_a_search_elsewhere_can_open_it_at_a_place(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
             await stage.press("escape")
-            stage.app.push_screen(Focus(stage.view().id, turn=4, key="memory 7", words="prompt 4"))
+            stage.app.push_screen(FocusScreen(stage.view().id, turn=4, key="memory 7", words="prompt 4"))
             await opens(stage)
             await settles(stage, lambda: _cursor(stage) == ("prompt", 4) and "prompt 4" in stage.text())
 
@@ -450,7 +449,7 @@ class TestDoing:
         async with focus(tmp_path, Answer(text=LONG), size=size) as stage:
             await shows(stage, "paragraph 11")
             for name in ("tide", "high-contrast", "nova"):
-                stage.app.use_look(name)
+                stage.app.use_theme(name)
                 await stage.pilot.pause()
             await stage.pilot.resize_terminal(90, 30)
             await shows(stage, "paragraph 11")
@@ -465,9 +464,9 @@ class TestExporting:
     ) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
             await stage.press(*["tab"] * tabs, "enter")
-            await settles(stage, lambda: isinstance(stage.screen, Focus))
+            await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
             (name,) = _written()
             assert name.endswith(f".{ending}")
             assert _content(name).startswith(begins)
@@ -475,32 +474,32 @@ class TestExporting:
     async def test_a_file_that_is_there_needs_a_second_enter(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
             screen = stage.screen
-            assert isinstance(screen, Exporting)
+            assert isinstance(screen, ExportDialog)
             name = screen.path
             _put(name, "mine")
             await stage.press("enter")
             assert "enter again replaces it" in stage.text()
             assert _content(name) == "mine"
             await stage.press("enter")
-            await settles(stage, lambda: isinstance(stage.screen, Focus))
+            await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
             assert _content(name).startswith("# alpha")
 
     async def test_what_is_taken_out_is_said_and_can_be_changed(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
             assert "are taken out" in stage.text()
             await stage.press("ctrl+r")
             assert "nothing is taken out" in stage.text()
             await stage.press("escape")
-            await settles(stage, lambda: isinstance(stage.screen, Focus))
+            await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
 
     async def test_a_place_that_cannot_be_is_said(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("e")
-            await stage.until(lambda: isinstance(stage.screen, Exporting))
+            await stage.until(lambda: isinstance(stage.screen, ExportDialog))
             await stage.press("home")
             await stage.write("none/")
             await stage.press("enter")
@@ -541,7 +540,7 @@ async def test_hostile_text_is_shown_and_does_nothing(tmp_path: Path) -> None:
             await stage.press("enter", "n")
             assert "\x1b" not in stage.text()
             await stage.press("escape", "G")
-            assert isinstance(stage.screen, Focus)
+            assert isinstance(stage.screen, FocusScreen)
             assert stage.app._exception is None
             if stage.swarm.state() is MysisState.ERRORED:  # what does not fit, or says nothing twice
                 await stage.swarm.commander.start("alpha")

@@ -8,8 +8,8 @@ from pathlib import Path
 from textual.geometry import Size
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.tui.commands.actions import BY_ID, Place, Situation
-from zoea.tui.screens.help import Help
+from zoea.tui.commands.actions import BY_ID, ActionContext, ActionPlace
+from zoea.tui.screens.help import HelpScreen
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
 
@@ -23,7 +23,7 @@ async def click_key(stage: Stage, title: str) -> None:
 async def test_a_click_on_a_key_is_that_key(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await click_key(stage, "help")
-        assert isinstance(stage.screen, Help)
+        assert isinstance(stage.screen, HelpScreen)
         await stage.press("escape")
         await click_key(stage, "hold")
         await stage.until(lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
@@ -37,14 +37,16 @@ def test_where_there_is_little_room_spare_keys_go_before_all_others() -> None:
         size = Size(48, 1)
 
     line = Narrow()
-    actions = [replace(BY_ID[id], place=Place.DASHBOARD) for id in ("mysis.new", "mysis.stop", "app.find", "app.help")]
-    line.describe(actions, Situation(), {})
+    actions = [
+        replace(BY_ID[id], place=ActionPlace.DASHBOARD) for id in ("mysis.new", "mysis.stop", "app.find", "app.help")
+    ]
+    line.describe(actions, ActionContext(), {})
     assert line.text == " n new  s stop  / filter  ? help "
     Narrow.size = Size(30, 1)
-    line.describe(actions, Situation(), {})
+    line.describe(actions, ActionContext(), {})
     assert line.text == " n new  / filter  ? help "
     Narrow.size = Size(18, 1)
-    line.describe(actions, Situation(), {})
+    line.describe(actions, ActionContext(), {})
     assert line.text == " n new  ? help "
 
 
@@ -81,4 +83,4 @@ async def test_beside_the_keys_a_click_does_nothing(tmp_path: Path) -> None:
 async def test_where_it_is_narrow_the_keys_that_are_shown_are_those_clicked(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await click_key(stage, "help")
-        assert isinstance(stage.screen, Help)
+        assert isinstance(stage.screen, HelpScreen)

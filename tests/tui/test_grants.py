@@ -17,28 +17,28 @@ from zoea.ipc.read_only import REASON, ReadOnlySwarm
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.values import GrantView
-from zoea.tui.dialogs.grants import Grants
+from zoea.tui.dialogs.grants import GrantsDialog
 from zoea.tui.widgets.pick_list import PickList
 
 MINUTE = 60_000_000
 PRESS_AGAIN = "press r again to revoke it"
 
 
-async def opened(stage: Stage, word: str) -> Grants:
+async def opened(stage: Stage, word: str) -> GrantsDialog:
     """The box, once it says this."""
     await stage.press("A")
-    await stage.until(lambda: stage.shows(Grants) and word in stage.text())
+    await stage.until(lambda: stage.shows(GrantsDialog) and word in stage.text())
     screen = stage.screen
-    assert isinstance(screen, Grants)
+    assert isinstance(screen, GrantsDialog)
     return screen
 
 
 async def allow_burning(stage: Stage) -> None:
     """A mysis asks, and is answered for its template while the box is open."""
     await stage.api.send("alpha", "burn it")
-    await stage.until(lambda: stage.app.asked.open)
-    await stage.api.answer(stage.app.asked.open[0].id, ApprovalAnswer.TEMPLATE)
-    await stage.until(lambda: "without asking, since" in stage.text() and not stage.app.asked.open)
+    await stage.until(lambda: stage.app.approvals.open)
+    await stage.api.answer(stage.app.approvals.open[0].id, ApprovalAnswer.TEMPLATE)
+    await stage.until(lambda: "without asking, since" in stage.text() and not stage.app.approvals.open)
 
 
 async def test_what_was_allowed_for_a_template_is_listed_and_asks_again_once_it_is_revoked(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_what_was_allowed_for_a_template_is_listed_and_asks_again_once_it_
         await stage.press("escape", "colon")
         await stage.write("grants")
         await stage.press("enter")
-        await stage.until(lambda: stage.shows(Grants))
+        await stage.until(lambda: stage.shows(GrantsDialog))
 
 
 async def test_hostile_names_are_text_and_the_cursor_stays_at_its_place(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_where_one_can_only_look_grants_are_shown_and_none_is_revoked(tmp_
         [asked] = await inner.commander.approvals()
         await inner.commander.answer(asked.id, ApprovalAnswer.TEMPLATE)
         api = ReadOnlySwarm.over(inner.path)
-        async with cockpit_over(api, inner.path, is_owner=False, looks_only=REASON) as stage:
+        async with cockpit_over(api, inner.path, is_owner=False, read_only_reason=REASON) as stage:
             await opened(stage, "burn")
             assert "read-only" in stage.text()
             assert "r revoke" not in stage.text()

@@ -10,7 +10,7 @@ from textual.widgets import Input
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.tui.commands.actions import ACTIONS, BY_ID
-from zoea.tui.screens.help import Help
+from zoea.tui.screens.help import HelpScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickList
 
@@ -19,7 +19,7 @@ SANDBOX = BY_ID["welcome.sandbox"].description
 
 async def open_help(stage: Stage) -> PickList:
     await stage.press("question_mark")
-    assert isinstance(stage.screen, Help)
+    assert isinstance(stage.screen, HelpScreen)
     return stage.one(PickList)
 
 
@@ -45,11 +45,11 @@ async def test_typing_finds_by_what_it_does_and_by_key(tmp_path: Path) -> None:
 async def test_what_is_not_possible_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
-        assert "Bring back what was deleted last  not now: there is nothing to undo" in lines.plain
+        assert "Restore the mysis deleted last  not now: there is nothing to undo" in lines.plain
         assert "not here: in a conversation" in lines.plain
         await stage.write("undo")
         await stage.press("enter")
-        assert isinstance(stage.screen, Help)
+        assert isinstance(stage.screen, HelpScreen)
         assert "undo: there is nothing to undo" in stage.notices
 
 
@@ -69,7 +69,7 @@ async def test_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:
         await stage.write("mark all")
         await stage.press("enter")
         await stage.until(lambda: len(stage.app.marks) == 3)
-        assert not isinstance(stage.screen, Help)
+        assert not isinstance(stage.screen, HelpScreen)
 
 
 async def test_a_line_clicked_twice_is_done(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ async def test_esc_empties_the_search_then_leaves(tmp_path: Path) -> None:
         await stage.write("hold")
         await stage.press("escape")
         assert stage.one(Input).value == ""
-        assert isinstance(stage.screen, Help)
+        assert isinstance(stage.screen, HelpScreen)
         await stage.press("escape")
-        assert not isinstance(stage.screen, Help)
+        assert not isinstance(stage.screen, HelpScreen)
 
 
 async def test_arrows_move_while_the_search_has_the_focus(tmp_path: Path) -> None:
@@ -116,6 +116,6 @@ async def test_hostile_words_that_are_pasted_find_nothing_and_harm_nothing(tmp_p
 async def test_it_follows_the_theme(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await open_help(stage)
-        stage.app.use_look("tide")
+        stage.app.use_theme("tide")
         await stage.pilot.pause()
         assert "ON THE DASHBOARD" in stage.text()

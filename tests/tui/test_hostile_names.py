@@ -12,8 +12,8 @@ from tests.tui.cockpit import START, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import ApprovalView, Failure
-from zoea.tui.dialogs.approvals import ApprovalPanel
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 
 
 async def say_everywhere(fake: FakeSwarm, number: int, text: str) -> None:
@@ -37,7 +37,7 @@ async def test_every_part_of_the_dashboard_shows_it_as_text(tmp_path: Path) -> N
     async with cockpit_over(fake, tmp_path / "no.db", size=(160, 40)) as stage:
         for number, text in enumerate(HOSTILE, 1):
             await say_everywhere(fake, number, text)
-            await stage.until(lambda: [one.id for one in stage.app.asked.open] == [number])  # noqa: B023  waited for here
+            await stage.until(lambda: [one.id for one in stage.app.approvals.open] == [number])  # noqa: B023  waited for here
             await stage.until(lambda: stage.has(*(f"{text[:60]}{mysis_id}" for mysis_id in range(1, 4))))  # noqa: B023  waited for here
             for keys in ("j", "b", "escape m", "escape d", "escape colon", "s t o p space"):
                 await stage.press(*keys.split())
@@ -45,8 +45,8 @@ async def test_every_part_of_the_dashboard_shows_it_as_text(tmp_path: Path) -> N
             await stage.press("escape", "slash")
             await stage.write("list")
             await stage.press("escape", "o")
-            assert stage.shows(ApprovalPanel)
+            assert stage.shows(ApprovalDialog)
             assert is_harmless(stage.text())
             assert stage.app._exception is None
             await stage.press("escape")
-            assert stage.shows(Dashboard)
+            assert stage.shows(DashboardScreen)

@@ -21,9 +21,9 @@ from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.tools import UpstreamConfig
 from zoea.tui import widgets
-from zoea.tui.dialogs.approvals import ApprovalPanel
-from zoea.tui.dialogs.new_mysis import NewMysis
-from zoea.tui.screens.inspector import Inspector
+from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.widgets.clickable_text import TitledRule
 from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
@@ -117,10 +117,10 @@ async def test_hostile_text_has_been_through_every_widget(tmp_path: Path) -> Non
             inner.api, inner.path, clock=inner.clock, inner=inner, size=(200, 60), config=config
         ) as stage:
             seen = Seen(stage)
-            await stage.until(lambda: stage.app.asked.open)
+            await stage.until(lambda: stage.app.approvals.open)
             assert stage.app.opened is not None
-            stage.app.opened = replace(stage.app.opened, workspace=f"{MARK} \x1b[2J [/]")
-            stage.app._tell_screens("redraw_bars")
+            stage.app.connection.opened = replace(stage.app.opened, workspace=f"{MARK} \x1b[2J [/]")
+            stage.app.redraw_bars()
             await through_all(stage, seen)
             seen.look()
             assert stage.app._exception is None
@@ -142,14 +142,14 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     await paste(stage, MARK)
     seen.look()
     await stage.press("escape", "escape", "escape", "i")
-    await stage.until(lambda: isinstance(stage.screen, Inspector) and stage.screen.inspection is not None)
+    await stage.until(lambda: isinstance(stage.screen, InspectorScreen) and stage.screen.inspection is not None)
     await stage.press("tab", "v")
     seen.look()
     await stage.press("escape", "o")
-    await stage.until(lambda: stage.shows(ApprovalPanel))
+    await stage.until(lambda: stage.shows(ApprovalDialog))
     seen.look()
     await stage.press("escape", "n")
-    await stage.until(lambda: stage.shows(NewMysis) and "your broadcast of" in stage.text())
+    await stage.until(lambda: stage.shows(NewMysisDialog) and "your broadcast of" in stage.text())
     seen.look()
     await stage.press("escape", "comma")
     await stage.until(lambda: "provider.a" in sections(stage).ids)

@@ -13,15 +13,15 @@ from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
-from zoea.tui.screens.inspector import Inspector
+from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 
 
-async def open_inspector(stage: Stage) -> Inspector:
+async def open_inspector(stage: Stage) -> InspectorScreen:
     await stage.press("i")
     screen = stage.screen
-    assert isinstance(screen, Inspector)
+    assert isinstance(screen, InspectorScreen)
     await stage.until(lambda: screen.inspection is not None)
     await stage.pilot.pause()
     return screen
@@ -84,12 +84,12 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
         await play(stage.swarm, long)
         screen = await open_inspector(stage)
         await stage.until(lambda: "PACKS · MESSAGES 2 · TOOLS 13   tab" in stage.text())
-        assert stage.app.situation().hidden
+        assert stage.app.action_context().hidden
         await stage.press("v")
         assert "verbose: tab goes to the messages first" in stage.notices
         await stage.press("tab")
         assert screen.part == "messages"
-        assert not stage.app.situation().hidden
+        assert not stage.app.action_context().hidden
         messages = stage.one(FoldingList, "#messages")
         await stage.until(lambda: "line 1" in messages.plain)
         assert "line 40" not in messages.plain
@@ -137,7 +137,7 @@ async def test_a_mysis_that_asked_nothing_yet_says_so(tmp_path: Path) -> None:
         await stage.press("i")
         await stage.until(lambda: "alpha has asked no model yet" in stage.text())
         await stage.press("left", "right", "left_square_bracket", "enter", "v", "y", "escape")
-        assert not isinstance(stage.screen, Inspector)
+        assert not isinstance(stage.screen, InspectorScreen)
 
 
 async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
     monkeypatch.setattr("zoea.tui.screens.inspector.PAGE", 2)
     async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(200, 60)) as stage:
         await play(stage.swarm, "one", "two", "three", "four", "five")
-        screen = Inspector(stage.view().id, request_id=3)
+        screen = InspectorScreen(stage.view().id, request_id=3)
         await stage.app.push_screen(screen)
         for key, request_id in (("", 3), ("right", 4), ("left", 3), ("left", 2), ("left", 1), ("left", 1)):
             await stage.press(*([key] if key else []))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from documentation import build
 from tests.tui.cockpit import cockpit
 from zoea.tui.commands.actions import ACTIONS, BY_ID, clashes
-from zoea.tui.commands.keymap import FIXED, in_force, normal, problems
+from zoea.tui.commands.keymap import FIXED_KEYS, normal, problems, resolve_keys
 
 
 def test_no_two_actions_have_one_key_in_one_place() -> None:
@@ -69,13 +69,13 @@ def test_a_key_that_moves_the_cursor_is_taken() -> None:
 
 
 def test_two_actions_may_swap_their_keys() -> None:
-    keys, wrong = in_force({"mysis.stop": "r", "mysis.relaunch": "s"})
+    keys, wrong = resolve_keys({"mysis.stop": "r", "mysis.relaunch": "s"})
     assert wrong == {}
     assert (keys["mysis.stop"], keys["mysis.relaunch"]) == ("r", "s")
 
 
 def test_an_action_whose_key_cannot_be_keeps_its_default_and_the_others_hold() -> None:
-    keys, wrong = in_force({"swarm.hold": "b", "mysis.new": "f7", "no.action": "f8"})
+    keys, wrong = resolve_keys({"swarm.hold": "b", "mysis.new": "f7", "no.action": "f8"})
     assert set(wrong) == {"swarm.hold", "no.action"}
     assert (keys["swarm.hold"], keys["mysis.new"]) == ("x", "f7")
 
@@ -84,7 +84,7 @@ def test_an_action_whose_key_cannot_be_keeps_its_default_and_the_others_hold() -
     st.dictionaries(st.sampled_from([action.id for action in ACTIONS]), st.sampled_from("abcdnmsrxXo?,/") | st.text())
 )
 def test_whatever_is_chosen_no_clash_is_in_force(chosen: dict[str, str]) -> None:
-    keys, _ = in_force(chosen)
+    keys, _ = resolve_keys(chosen)
     assert set(keys) == set(BY_ID)
     assert problems({action_id: key for action_id, key in keys.items() if key != BY_ID[action_id].key}) == {}
 
@@ -107,4 +107,4 @@ def test_the_page_of_keys_is_fresh_and_whole() -> None:
     page = (build.REFERENCE / "keys.md").read_text(encoding="utf-8")
     assert page == build.pages()["keys.md"]
     assert all(f"`{action.id}`" in page for action in ACTIONS)
-    assert all(fixed.description in page for fixed in FIXED)
+    assert all(fixed.description in page for fixed in FIXED_KEYS)

@@ -10,7 +10,7 @@ from textual.selection import Selection
 
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.test_log import happen, open_log
-from zoea.tui.screens.focus import Focus
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.text_layout import spread_pieces
 from zoea.tui.widgets.line_list import LineList
 
@@ -28,7 +28,7 @@ async def test_a_click_puts_the_cursor_on_a_line_and_a_second_one_chooses_it(tmp
         await stage.pilot.click(lines, offset=(10, place + 1))
         assert lines.place == place
         await stage.pilot.click(lines, offset=(10, place + 1), times=2)
-        await stage.until(lambda: isinstance(stage.screen, Focus))
+        await stage.until(lambda: isinstance(stage.screen, FocusScreen))
 
 
 async def test_text_is_selected_across_lines_and_stands_out(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ async def test_edges_and_pages_are_reached_by_key(tmp_path: Path) -> None:
         assert lines.place == lines.leaf
         await stage.press("G")
         assert lines.is_at_end
-        stage.app.use_look("tide")
+        stage.app.use_theme("tide")
         await stage.pilot.pause()
         assert "reason 49" in stage.text()
 

@@ -14,14 +14,14 @@ from zoea.model.enums import ApprovalAnswer, ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
 from zoea.store import WriterConnection
-from zoea.tui.screens.log import EventLog
+from zoea.tui.screens.log import LogScreen
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.text_lines import TextLines
 
 
 async def open_log(stage: Stage) -> LineList:
     await stage.press("l")
-    assert isinstance(stage.screen, EventLog)
+    assert isinstance(stage.screen, LogScreen)
     lines = stage.screen.events
     await stage.until(lambda: not any(word in stage.text() for word in ("reading…", "│ …")))
     await stage.pilot.pause()
@@ -66,10 +66,10 @@ async def test_what_was_said_and_done_is_a_line_each_and_trouble_stands_out(tmp_
 async def test_a_question_in_the_log_says_what_is_asked(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told, names=("alpha",)) as stage:
         await stage.api.send("alpha", "burn it")
-        await stage.until(lambda: stage.app.asked.open)
+        await stage.until(lambda: stage.app.approvals.open)
         lines = await open_log(stage)
         await stage.until(lambda: "asks to run burn(" in lines.plain)
-        await stage.api.answer(stage.app.asked.open[0].id, ApprovalAnswer.ONCE)
+        await stage.api.answer(stage.app.approvals.open[0].id, ApprovalAnswer.ONCE)
         await stage.until(lambda: stage.view().turns == 1)
         await stage.until(lambda: "asks to run burn(" in lines.plain)
 
@@ -133,9 +133,9 @@ async def test_a_filter_shows_only_what_says_the_words_also_of_what_comes_later(
         await stage.until(lambda: lines.count == 2)
         await stage.press("escape")
         await stage.until(lambda: lines.count > 5_000)
-        assert isinstance(stage.screen, EventLog)
+        assert isinstance(stage.screen, LogScreen)
         await stage.press("escape")
-        assert not isinstance(stage.screen, EventLog)
+        assert not isinstance(stage.screen, LogScreen)
 
 
 async def test_a_hundred_thousand_events_open_and_scroll_at_once(tmp_path: Path) -> None:

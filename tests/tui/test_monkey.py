@@ -23,9 +23,9 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.broadcasts import read_broadcasts
 from zoea.queries.stored_swarm import read_swarm_view
-from zoea.tui.app import Cockpit
+from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import ACTIONS
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.dashboard import DashboardScreen
 
 SOAK_S = 60.0
 KEYS = 200
@@ -159,19 +159,19 @@ async def test_random_keys_break_nothing_and_destroy_nothing_unasked(
             await inner.commander.create(name, start=False)
         watched = Watched(inner.api)
 
-        async def leave(self: Cockpit, how: str = "stop") -> None:
+        async def leave(self: CockpitApp, how: str = "stop") -> None:
             left.append((watched.screen, watched.keys[-1]))
             self.pop_screen()
 
-        monkeypatch.setattr(Cockpit, "leave", leave)
-        monkeypatch.setattr(Cockpit, "leave_now", lambda self: None)
+        monkeypatch.setattr(CockpitApp, "leave", leave)
+        monkeypatch.setattr(CockpitApp, "leave_now", lambda self: None)
         async with cockpit_over(watched, inner.path, clock=inner.clock, inner=inner) as stage:
             count = await press_at_random(stage, watched, random.Random(seed), soak=soak)
             logging.getLogger(__name__).info("seed %d: %d keys, %d guarded", seed, count, len(watched.fired))
             assert stage.app._exception is None
             await stage.pilot.resize_terminal(120, 40)
             await stage.until(lambda: is_what_is_stored(stage))
-            dashboard = next(one for one in stage.app.screen_stack if isinstance(one, Dashboard))
+            dashboard = next(one for one in stage.app.screen_stack if isinstance(one, DashboardScreen))
             stored = read_broadcasts(inner.path)
             await stage.until(lambda: dashboard._broadcasts == stored)
     assert [one for one in watched.fired if not was_confirmed(one)] == []

@@ -26,7 +26,7 @@ from zoea.tui.swarm_list.mysis_row import (
     describe_model,
     describe_wait,
 )
-from zoea.tui.terminal.terminal_control import title_of
+from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.text_layout import plain_lines, strip_emphasis
 from zoea.tui.widgets.mysis_detail import build_brief_line
 from zoea.tui.widgets.mysis_detail import format_state as detail_doing
@@ -58,7 +58,7 @@ def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there
     assert f"{CAUSE}, retry in 27s" in line(replace(ERRORED, retry_at=NOW + 27 * number_format.SECOND))
     assert attention.attention_reason(ERRORED) == CAUSE
     assert attention.attention_reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
-    assert CAUSE in title_of("reef", [ERRORED])
+    assert CAUSE in build_title("reef", [ERRORED])
     assert build_activity_pieces(ERRORED, NOW) == [(CAUSE, "errored")]
     assert build_activity_pieces(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "errored")]
     assert build_recent_lines((), ERRORED, 60, 5)[0][1] == (CAUSE, "errored")

@@ -14,8 +14,8 @@ from tests.tui.test_dashboard_actions import errored, refusing
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure, SwarmView
-from zoea.tui.dialogs.approvals import ApprovalPanel
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.swarm_list.needs_you_panel import find_next_in_need
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.swarm_table import SwarmTable
@@ -49,7 +49,7 @@ def test_the_next_in_need_comes_after_the_cursor_and_goes_round() -> None:
     assert find_next_in_need([1], 1) is None
 
 
-async def test_words_beside_a_mysis_mean_it_and_keys_are_named_only_where_they_do(tmp_path: Path) -> None:
+async def test_words_beside_a_mysis_mean_it_and_name_keys_only_where_they_do(tmp_path: Path) -> None:
     key_is_wrong = [True]
     async with cockpit(tmp_path, faulty(key_is_wrong), size=(160, 40)) as stage:
         await stage.api.stop("alpha")
@@ -85,7 +85,7 @@ async def test_an_answer_is_for_the_one_that_was_clicked_and_its_key_for_the_old
         await stage.until(lambda: [line for line in panel(stage) if "answer" in line] == ["  o answer", "  answer"])
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "answer" in line and "o ans" not in line)
         await stage.pilot.click(offset=(stage.text().splitlines()[row].index("  answer") + 3, row))
-        await stage.until(lambda: stage.shows(ApprovalPanel) and "gamma asks" in stage.text())
+        await stage.until(lambda: stage.shows(ApprovalDialog) and "gamma asks" in stage.text())
 
 
 async def test_a_click_on_a_name_goes_to_its_row_through_the_filter(tmp_path: Path) -> None:
@@ -116,13 +116,13 @@ async def test_as_many_as_fit_have_a_line_and_the_rest_is_counted(tmp_path: Path
 async def test_a_size_that_changed_below_a_box_counts_once_the_box_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Dashboard, "tick", lambda screen: None)
+    monkeypatch.setattr(DashboardScreen, "tick", lambda screen: None)
     async with cockpit(tmp_path, names=("alpha",), size=(80, 24)) as stage:
         await crowd(stage, 30)
         await stage.press("q")
-        await stage.until(lambda: not stage.shows(Dashboard))
+        await stage.until(lambda: not stage.shows(DashboardScreen))
         await stage.pilot.resize_terminal(160, 40)
         await stage.press("escape")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
         assert {len(line) for line in panel(stage)[:-1]} == {stage.one(TextBlock, "#needs").content_size.width}

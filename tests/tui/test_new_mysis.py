@@ -10,16 +10,16 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.runtime.mysis_options import read_options
 from zoea.settings.paths import places
-from zoea.tui.dialogs.new_mysis import NewMysis
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 
 
-async def dialog(stage: Stage) -> NewMysis:
+async def dialog(stage: Stage) -> NewMysisDialog:
     await stage.press("n")
     screen = stage.screen
-    assert isinstance(screen, NewMysis)
+    assert isinstance(screen, NewMysisDialog)
     await stage.until(lambda: stage.one(OptionList).option_count > 1)
     await stage.pilot.pause()
     return screen
@@ -33,7 +33,7 @@ async def test_enter_alone_makes_a_running_mysis_with_a_chosen_name(tmp_path: Pa
         made = next(v for v in stage.app.feed.myses.values() if v.name not in ("alpha", "beta", "gamma"))
         assert made.name
         await stage.until(lambda: stage.view(made.name).state is MysisState.RUNNING)  # it is there before it is started
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
 
 
 async def test_every_field_counts(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_a_refused_name_is_said_in_place_and_can_be_mended(tmp_path: Path)
         await stage.write("alpha")
         await stage.press("enter")
         await stage.until(lambda: "Name refused" in stage.one(TextBlock).plain)
-        assert stage.shows(NewMysis)
+        assert stage.shows(NewMysisDialog)
         stage.one(Input, "#name").value = "alphb"
         await stage.press("enter")
         await stage.until(lambda: stage.has("alphb"))
@@ -100,7 +100,7 @@ async def test_escape_makes_nothing(tmp_path: Path) -> None:
         await dialog(stage)
         await stage.write("delta")
         await stage.press("escape")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
         assert not stage.has("delta")
 
 

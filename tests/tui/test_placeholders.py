@@ -9,7 +9,7 @@ from textual.widgets import Input
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.test_theme_files import contrast
-from zoea.tui.screens.dashboard import Dashboard
+from zoea.tui.screens.dashboard import DashboardScreen
 
 OPENED_BY = ("ctrl+f", "question_mark", "ctrl+p", "n", "slash")
 
@@ -39,14 +39,14 @@ async def test_a_placeholder_is_readable_in_every_theme(tmp_path: Path) -> None:
         for key in OPENED_BY:
             await stage.press(key)
             await stage.until(lambda: any(shown.region for shown in stage.screen.query(Input)))
-            for name in stage.app.looks:
+            for name in stage.app.theme_specs:
                 if name != "ansi":  # its colours are the terminal's own
-                    stage.app.use_look(name)
+                    stage.app.use_theme(name)
                     await stage.pilot.pause()
                     least = 4.5 if name == "high-contrast" else 3.0
                     if (ratio := poorest(stage)) < least:
                         poor[key, name] = ratio
             for _ in range(3):
-                if not stage.shows(Dashboard) or key == "slash":
+                if not stage.shows(DashboardScreen) or key == "slash":
                     await stage.press("escape")
         assert poor == {}

@@ -16,13 +16,13 @@ from textual.widgets import Input, TextArea
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import DeliveryMode, MysisState
-from zoea.tui.app import Cockpit
+from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import BY_ID
-from zoea.tui.dialogs.quit import Quitting
-from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.focus import Focus
+from zoea.tui.dialogs.quit import QuitDialog
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.message_controller import round_cost
-from zoea.tui.screens.search import Search
+from zoea.tui.screens.search import SearchScreen
 from zoea.tui.terminal.external_editor import command, edit
 from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, MessagePrompt, MessageTarget
 
@@ -150,15 +150,15 @@ async def test_a_draft_and_the_history_outlive_the_screen_they_were_written_on(t
         await stage.press("m")
         await stage.write("from the list")
         await stage.press("escape", "enter")
-        await stage.until(lambda: stage.shows(Focus))
+        await stage.until(lambda: stage.shows(FocusScreen))
         await stage.press("m")
         assert stage.one(MessagePrompt).text == "from the list"
         await stage.press("ctrl+c")
         await stage.write("hello")
         await stage.press("escape", "escape")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         await stage.press("enter")
-        await stage.until(lambda: stage.shows(Focus))
+        await stage.until(lambda: stage.shows(FocusScreen))
         await stage.press("m")
         prompt = stage.one(MessagePrompt)
         assert prompt.text == "hello"
@@ -171,13 +171,13 @@ async def test_what_was_sent_elsewhere_stands_no_longer_in_an_input_below(tmp_pa
         await stage.press("m")
         await stage.write("hello")
         below = stage.one(MessagePrompt)
-        await stage.app.push_screen(Focus(stage.view().id))
+        await stage.app.push_screen(FocusScreen(stage.view().id))
         await stage.press("m")
         assert stage.one(MessagePrompt).text == "hello"
         await stage.press("enter")
         await stage.until(lambda: stage.view().turns == 1)
         await stage.press("escape")
-        await stage.until(lambda: stage.shows(Dashboard))
+        await stage.until(lambda: stage.shows(DashboardScreen))
         assert below.is_open
         assert below.text == ""
 
@@ -236,14 +236,14 @@ def fake_editor(folder: Path, body: str) -> str:
 
 
 @contextmanager
-def lend(self: Cockpit) -> Iterator[None]:
+def lend(self: CockpitApp) -> Iterator[None]:
     yield
 
 
 async def test_ctrl_o_edits_the_text_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adds = fake_editor(tmp_path, 'printf " and more\\n" >> "$1"')
     monkeypatch.setenv("VISUAL", f"'{adds}'")
-    monkeypatch.setattr(Cockpit, "suspend", lend)
+    monkeypatch.setattr(CockpitApp, "suspend", lend)
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("some")
@@ -253,7 +253,7 @@ async def test_ctrl_o_edits_the_text_outside(tmp_path: Path, monkeypatch: pytest
 
 async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISUAL", f"'{fake_editor(tmp_path, 'exit 3')}'")
-    monkeypatch.setattr(Cockpit, "suspend", lend)
+    monkeypatch.setattr(CockpitApp, "suspend", lend)
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("kept")
@@ -262,10 +262,10 @@ async def test_an_editor_that_fails_leaves_the_text(tmp_path: Path, monkeypatch:
         assert stage.one(MessagePrompt).text == "kept"
 
 
-async def test_a_terminal_that_cannot_be_lent_says_so(tmp_path: Path) -> None:
+async def test_a_terminal_that_cannot_run_an_editor_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m", "a", "ctrl+o")
-        await stage.until(lambda: "cannot be lent to an editor" in stage.text())
+        await stage.until(lambda: "cannot run an editor" in stage.text())
 
 
 async def test_a_missing_editor_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,11 +309,11 @@ async def test_ctrl_c_twice_quits_and_once_only_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("ctrl+c")
         assert "press ctrl+c again to quit" in stage.text()
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
         await stage.press("ctrl+c")
-        assert stage.shows(Quitting)
+        assert stage.shows(QuitDialog)
         await stage.press("escape")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_what_a_round_costs_is_about_what_it_cost_so_far() -> None:
@@ -335,7 +335,7 @@ async def test_the_search_is_reached_from_wherever_something_is_written(tmp_path
         await stage.press("m")
         await stage.write("half a thought")
         await stage.press("home", "ctrl+f")
-        assert stage.shows(Search)
+        assert stage.shows(SearchScreen)
         assert stage.app.screen_stack[-2].query_one(MessagePrompt).text == "half a thought"
 
 

@@ -14,8 +14,8 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
-from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.too_small import MINIMUM, TooSmall, is_too_small
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.too_small import MINIMUM, TooSmallScreen, is_too_small
 from zoea.tui.theme import themes
 
 SCREENS = (
@@ -42,18 +42,18 @@ WIDTHS, HEIGHTS = (20, 250), (5, 70)
 
 async def opened(stage: Stage, action_id: str) -> Screen[Any]:
     """The screen that an action of the list opens, over the list alone."""
-    while not isinstance(stage.screen, Dashboard):
+    while not isinstance(stage.screen, DashboardScreen):
         stage.app.pop_screen()
         await stage.pilot.pause()
     stage.app.action_do(action_id)
-    await stage.until(lambda: not isinstance(stage.screen, Dashboard) and stage.screen.is_mounted)
+    await stage.until(lambda: not isinstance(stage.screen, DashboardScreen) and stage.screen.is_mounted)
     await stage.pilot.pause()
     return stage.screen
 
 
 async def with_a_question(stage: Stage) -> None:
     await stage.api.send("alpha", "burn it")
-    await stage.until(lambda: stage.app.asked.open)
+    await stage.until(lambda: stage.app.approvals.open)
 
 
 def tour(names: list[str]) -> list[str]:
@@ -87,16 +87,16 @@ async def test_themes_follow_each_other_and_every_screen_bears_that_of_the_termi
     async with cockpit(tmp_path, asks_when_told) as stage:
         await with_a_question(stage)
         # The terminal's own palette is the one that is unlike the others.
-        for name in tour(["ansi", *sorted(stage.app.looks.keys() - {"ansi"})]):
-            stage.app.use_look(name)
+        for name in tour(["ansi", *sorted(stage.app.theme_specs.keys() - {"ansi"})]):
+            stage.app.use_theme(name)
             await stage.pilot.pause()
             assert stage.app.theme == name
         for place, action_id in enumerate(SCREENS):
             screen = await opened(stage, action_id)
-            stage.app.use_look((themes.DEFAULT, "ansi")[place % 2])
+            stage.app.use_theme((themes.DEFAULT, "ansi")[place % 2])
             await stage.pilot.pause()
             assert stage.screen is screen, action_id
-        assert stage.app.complaints == []
+        assert stage.app.reported_defects == []
 
 
 async def test_a_hundred_sizes_break_nothing_and_below_the_smallest_it_says_so(tmp_path: Path) -> None:
@@ -107,12 +107,12 @@ async def test_a_hundred_sizes_break_nothing_and_below_the_smallest_it_says_so(t
             screen = await opened(stage, action_id)
             for _ in range(STORMS):
                 size = await storm(stage, chance)
-                await stage.until(lambda: isinstance(stage.screen, TooSmall) == is_too_small(stage.app.size))
+                await stage.until(lambda: isinstance(stage.screen, TooSmallScreen) == is_too_small(stage.app.size))
                 if is_too_small(size):
                     await stage.until(says(stage, f"too small: {size.width}x{size.height}"))
                 else:
                     assert stage.screen is screen, action_id
             await stage.pilot.resize_terminal(120, 40)
-            await stage.until(lambda: not isinstance(stage.screen, TooSmall))
-        assert stage.app.complaints == []
+            await stage.until(lambda: not isinstance(stage.screen, TooSmallScreen))
+        assert stage.app.reported_defects == []
         assert "alpha" in stage.text()

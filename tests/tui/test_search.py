@@ -11,14 +11,14 @@ from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer
 from zoea.store import WriterConnection
-from zoea.tui.screens.focus import Focus
-from zoea.tui.screens.search import Search
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.search import SearchScreen
 from zoea.tui.widgets.line_list import LineList
 
 
 async def open_search(stage: Stage, words: str = "") -> LineList:
     await stage.press("ctrl+f")
-    assert isinstance(stage.screen, Search)
+    assert isinstance(stage.screen, SearchScreen)
     if words:
         await search(stage, words)
     return stage.screen.hits
@@ -76,14 +76,14 @@ async def test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_
         await stage.press("down", "down", "down")
         assert hits.place == 3
         await stage.press("enter")
-        await stage.until(lambda: isinstance(stage.screen, Focus))
+        await stage.until(lambda: isinstance(stage.screen, FocusScreen))
         await stage.until(lambda: "belt number 1" in stage.text())
         await stage.press("escape")
-        await stage.until(lambda: isinstance(stage.screen, Search))
+        await stage.until(lambda: isinstance(stage.screen, SearchScreen))
         assert hits.place == 3
         assert hits.count == 6
         await stage.press("escape")
-        assert not isinstance(stage.screen, Search)
+        assert not isinstance(stage.screen, SearchScreen)
 
 
 async def test_what_is_not_understood_is_said_and_nothing_found_too(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_what_is_not_understood_is_said_and_nothing_found_too(tmp_path: Pa
         await stage.write("zzz")
         await stage.until(lambda: "nothing says that" in stage.text())
         await stage.press("enter")
-        assert isinstance(stage.screen, Search)
+        assert isinstance(stage.screen, SearchScreen)
 
 
 async def test_more_than_a_page_is_cut_with_a_plus_and_read_on_at_its_end(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.settings import Settings, load
 from zoea.settings.layers import LoadedSettings
 from zoea.settings.paths import Places
-from zoea.tui.dialogs.key_capture import Capturing
-from zoea.tui.screens.help import Help
+from zoea.tui.dialogs.key_capture import KeyCaptureDialog
+from zoea.tui.screens.help import HelpScreen
 from zoea.tui.screens.settings import SettingsScreen
-from zoea.tui.state.settings_form import Field, groups, parsed
+from zoea.tui.state.settings_form import SettingField, groups, parsed
 from zoea.tui.widgets.status_bars import KeyFooter
 
 OWN = """\
@@ -50,7 +50,7 @@ async def settings(folder: Path, own: str = OWN, **more: Any) -> AsyncIterator[t
         yield stage, screen
 
 
-async def go(stage: Stage, screen: SettingsScreen, group: str, key: str = "") -> Field | None:
+async def go(stage: Stage, screen: SettingsScreen, group: str, key: str = "") -> SettingField | None:
     """Put the cursor on a group, and on a field of it."""
     screen.sections.focus()
     screen.sections.select(group)
@@ -181,21 +181,21 @@ async def test_reduced_motion_and_bell_count_at_once(tmp_path: Path) -> None:
     async with settings(tmp_path, calm=False) as (stage, screen):
         await go(stage, screen, "tui", "tui.reduced_motion")
         await stage.press("enter")
-        await stage.until(lambda: stage.app.calm)
+        await stage.until(lambda: stage.app.reduced_motion)
         screen.fields.select("tui.bell")
         await stage.pilot.pause()
         await stage.press("enter")
-        await stage.until(lambda: not stage.app.rings)
+        await stage.until(lambda: not stage.app.is_bell_on)
 
 
 async def test_a_key_is_moved_by_pressing_it_and_a_clash_names_both(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "keys", 'tui.keys."app.help"')
         await stage.press("enter")
-        assert stage.shows(Capturing)
+        assert stage.shows(KeyCaptureDialog)
         for taken in ("b", "q", "tab", "X"):
             await stage.press(taken)
-            assert stage.shows(Capturing), taken
+            assert stage.shows(KeyCaptureDialog), taken
         assert "swarm.stop-all" in stage.text()
         await stage.press("escape")
         assert stage.shows(SettingsScreen)
@@ -204,7 +204,7 @@ async def test_a_key_is_moved_by_pressing_it_and_a_clash_names_both(tmp_path: Pa
         await stage.until(lambda: screen._said[1])
         assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "f9"}}
         await stage.press("f9")
-        assert isinstance(stage.screen, Help)
+        assert isinstance(stage.screen, HelpScreen)
 
 
 async def test_a_key_can_be_written_by_its_name_too(tmp_path: Path) -> None:

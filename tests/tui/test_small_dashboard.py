@@ -10,7 +10,7 @@ from textual.widget import Widget
 from tests.tui.cockpit import asks_when_told, cockpit
 from tests.tui.test_approvals import ask
 from zoea.tui.screens.dashboard import DETAIL, DETAIL_WIDE
-from zoea.tui.screens.focus import Focus
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.mysis_detail import MysisDetail
 
 
@@ -55,7 +55,7 @@ async def test_the_end_of_the_conversation_stands_beside_its_newest_request(tmp_
         await stage.until(lambda: "├─ beta" in stage.text())
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "├─ beta" in line)
         await stage.pilot.click(offset=(4, row))
-        await stage.until(lambda: stage.shows(Focus))
+        await stage.until(lambda: stage.shows(FocusScreen))
 
 
 async def test_few_myses_leave_the_detail_more_room_and_many_take_it_back(tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.sample_swarm import MORNING, played
 from tests.tui.snapshots_on_disk import ACCEPTS, Album, picture
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
-from zoea.tui.app import Opened
-from zoea.tui.dialogs.approvals import ApprovalPanel
-from zoea.tui.dialogs.configure import Configuring
-from zoea.tui.dialogs.connect import Connect
-from zoea.tui.dialogs.try_tool import TryTool
-from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.too_small import TooSmall
-from zoea.tui.screens.welcome import Welcome
-from zoea.tui.state.swarm_feed import SPARK_POINTS, Feed
+from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.dialogs.configure import ConfigureDialog
+from zoea.tui.dialogs.connect import ConnectDialog
+from zoea.tui.dialogs.try_tool import TryToolDialog
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.too_small import TooSmallScreen
+from zoea.tui.screens.welcome import WelcomeScreen
+from zoea.tui.state.swarm_connection import OpenSwarm
+from zoea.tui.state.swarm_feed import SPARK_POINTS, SwarmFeed
 from zoea.tui.widgets.pick_list import PickList
 
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -147,7 +147,7 @@ async def choose_budgets(stage: Stage) -> None:
 
 async def listen(stage: Stage) -> None:
     panel = stage.screen
-    assert isinstance(panel, ApprovalPanel)
+    assert isinstance(panel, ApprovalDialog)
     await stage.until(lambda: panel.is_listening)
 
 
@@ -167,7 +167,7 @@ SCENES = (
     Scene("log", ("l",), says("events")),
     Scene("search", ("ctrl+f",), says("iron"), write_search),
     Scene("upstreams", ("u",), says("reef", "openai")),
-    Scene("upstreams-try", ("u",), lambda stage: stage.shows(TryTool), try_tool, is_box=True),
+    Scene("upstreams-try", ("u",), lambda stage: stage.shows(TryToolDialog), try_tool, is_box=True),
     Scene("focus", ("g", "enter"), says("Port Vesper: 11", "turn 5")),
     Scene("focus-verbose", ("g", "enter", "v"), says("belt-2")),
     Scene("focus-error", ("G", "k", "enter"), says("401")),
@@ -175,13 +175,13 @@ SCENES = (
     Scene("inspector", ("g", "i"), says("PACKS")),
     Scene("inspector-messages", ("g", "i"), says("as sent"), read_messages, sizes=SIZES[:1]),
     Scene("clients", ("M",), says("closed"), is_box=True, sizes=SIZES[:2]),
-    Scene("configuring", ("G", "c"), lambda stage: stage.shows(Configuring), is_box=True, sizes=SIZES[:2]),
+    Scene("configuring", ("G", "c"), lambda stage: stage.shows(ConfigureDialog), is_box=True, sizes=SIZES[:2]),
     Scene("keys", ("comma",), says("palette (everywhere)"), choose_keys, sizes=SIZES[:2]),
     Scene("filter", ("slash",), says("1 of 5"), write_filter, sizes=SIZES[:2]),
     Scene("find", ("g", "enter"), says("turn 5"), find_words, sizes=SIZES[:2]),
     Scene("grants", ("A",), says("miner", "belt-finder"), is_box=True, sizes=SIZES[:1]),
     # The last ones: the swarm stays on hold.
-    Scene("held", ("x",), lambda stage: stage.app.base_situation().held, sizes=SIZES[:2]),
+    Scene("held", ("x",), lambda stage: stage.app.build_context().held, sizes=SIZES[:2]),
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
 )
 TOO_SMALL = (60, 15)
@@ -214,10 +214,10 @@ class Still:
 def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One time zone, one encoding, and no measuring against a real clock."""
 
-    async def never(self: Feed) -> None:
+    async def never(self: SwarmFeed) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Feed, "_measure", never)
+    monkeypatch.setattr(SwarmFeed, "_measure", never)
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("TZ", "UTC")
     for name in ("LC_ALL", "LC_CTYPE", "NO_COLOR", "COLORTERM", "TERM"):
@@ -266,11 +266,11 @@ async def open_scene(stage: Stage, scene: Scene) -> None:
 async def home(stage: Stage) -> None:
     """Back to the dashboard as it was at the beginning."""
     for _ in range(12):
-        if stage.shows(Dashboard):
+        if stage.shows(DashboardScreen):
             break
         await stage.press("escape")
     await stage.press("escape", "escape", "g")
-    assert stage.shows(Dashboard)
+    assert stage.shows(DashboardScreen)
 
 
 def dead_hints(stage: Stage) -> list[str]:
@@ -299,9 +299,9 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
         inner = morning.inner
         api: Any = Still(inner.commander)
         async with cockpit_over(api, inner.path, clock=inner.clock, inner=inner, theme=theme, size=SIZES[0]) as stage:
-            await stage.until(lambda: stage.has("alpha", "epsilon") and stage.app.asked.open)
+            await stage.until(lambda: stage.has("alpha", "epsilon") and stage.app.approvals.open)
             await spent(stage)
-            stage.app._feed_changed(frozenset())
+            stage.app.feed_changed(frozenset())
             yield stage
 
 
@@ -319,9 +319,9 @@ async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, 
                     stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
                 await look_at(stage, album, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
                 assert not scene.is_box or dead_hints(stage) == [], scene.name
-            assert stage.app.look.name == theme
+            assert stage.app.theme_spec.name == theme
         await stage.pilot.resize_terminal(*TOO_SMALL)
-        await look_at(stage, album, theme, "too-small", lambda: stage.shows(TooSmall))
+        await look_at(stage, album, theme, "too-small", lambda: stage.shows(TooSmallScreen))
     assert not album.complaint(), album.complaint()
 
 
@@ -331,21 +331,23 @@ async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path:
     album = Album()
 
     @asynccontextmanager
-    async def with_world() -> AsyncIterator[Opened]:
-        yield Opened(FakeSwarm(), tmp_path / "no.db", True, "reef-run")
+    async def with_world() -> AsyncIterator[OpenSwarm]:
+        yield OpenSwarm(FakeSwarm(), tmp_path / "no.db", True, "reef-run")
 
     clock = HandClock(MORNING)
     async with (
         swarm(tmp_path, clock=clock) as inner,
         cockpit_over(
-            inner.api, inner.path, clock=clock, theme=theme, size=SIZES[0], opener_with_world=with_world
+            inner.api, inner.path, clock=clock, theme=theme, size=SIZES[0], sandbox_opener=with_world
         ) as stage,
     ):
         for width, height in SIZES:
             await stage.pilot.resize_terminal(width, height)
-            await look_at(stage, album, theme, "welcome", lambda: stage.shows(Welcome) and says("config.toml")(stage))
+            await look_at(
+                stage, album, theme, "welcome", lambda: stage.shows(WelcomeScreen) and says("config.toml")(stage)
+            )
             await stage.press("c")
-            await look_at(stage, album, theme, "connect", lambda: stage.shows(Connect))
+            await look_at(stage, album, theme, "connect", lambda: stage.shows(ConnectDialog))
             await stage.press("escape")
     assert not album.complaint(), album.complaint()
 

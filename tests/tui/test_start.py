@@ -13,7 +13,7 @@ from zoea.model.enums import MysisState
 from zoea.runtime.run_options import RunOptions
 from zoea.settings import places
 from zoea.tui import start
-from zoea.tui.app import Cockpit
+from zoea.tui.app import CockpitApp
 
 
 @pytest.mark.parametrize(("resume", "state"), [("true", MysisState.RUNNING), ("false", MysisState.IDLE)])
@@ -22,30 +22,30 @@ async def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
 ) -> None:
     monkeypatch.setenv("ZOEA_SWARM__RESUME", resume)
     options = RunOptions(myses=1, provider="autopilot")
-    async with start.opened(options, places(configured=False)) as opened:
+    async with start.open_swarm(options, places(configured=False)) as opened:
         assert [view.state for view in (await opened.api.view()).myses] == [state]
 
 
 def test_a_run_without_animation_stays_so_whatever_the_settings_come_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Cockpit] = []
+    seen: list[CockpitApp] = []
 
-    def shown(cockpit: Cockpit, log: Path) -> str:
+    def shown(cockpit: CockpitApp, log: Path) -> str:
         seen.append(cockpit)
         return "stop"
 
-    monkeypatch.setattr(start, "shown", shown)
+    monkeypatch.setattr(start, "show_cockpit", shown)
     for calm in (True, False):
         start.start(RunOptions(calm=calm), places(configured=False))
     quiet, lively = seen
     assert quiet.animation_level == "none"
     quiet.use_motion(reduced=False)
-    assert quiet.calm
+    assert quiet.reduced_motion
     assert quiet.animation_level == "none"
-    assert not lively.calm
+    assert not lively.reduced_motion
 
 
 def test_a_cockpit_that_failed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run(cockpit: Cockpit) -> str:
+    async def run(cockpit: CockpitApp) -> str:
         cockpit._return_code = 1  # as Textual does where a handler raised
         return "stop"
 

@@ -10,7 +10,7 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure, SwarmView
 from zoea.tui.commands.typed_keys import TypedKey
-from zoea.tui.screens.focus import Focus
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, fit_pieces
 
 DISK_FULL = "disk full or failing: nothing can be stored"
@@ -68,8 +68,8 @@ async def test_at_eighty_columns_a_hold_an_end_and_who_needs_you_are_never_left_
         assert "ON HOLD   3 myses · 0 running  disk full or failing: nothing can b…" in top(stage)
         await hold(stage, "you put the swarm on hold", errored=1)
         assert "ON HOLD   3 myses · 0 running · 1 needs you: alpha" in top(stage)
-        stage.app.push_screen(Focus(stage.view("beta").id))
-        await stage.until(lambda: stage.shows(Focus) and "beta" in stage.text())
+        stage.app.push_screen(FocusScreen(stage.view("beta").id))
+        await stage.until(lambda: stage.shows(FocusScreen) and "beta" in stage.text())
         assert "ON HOLD" in top(stage)
         assert " · 1 needs you: alpha" in top(stage)
         assert "x resume" in keys(stage)

@@ -11,7 +11,7 @@ from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import cockpit
 from zoea.model.errors import StoreError
 from zoea.tui.state import swarm_feed
-from zoea.tui.state.swarm_feed import Feed
+from zoea.tui.state.swarm_feed import SwarmFeed
 
 
 async def test_a_screen_that_fails_is_said_once_and_logged_and_the_feed_goes_on(
@@ -33,7 +33,7 @@ async def test_a_screen_that_fails_is_said_once_and_logged_and_the_feed_goes_on(
         said = [notice for notice in stage.notices[before:] if "LookupError: no such column [/]" in notice]
         assert len(said) == 1
         assert "no such column" in caplog.text
-        stage.app.complaints.clear()
+        stage.app.reported_defects.clear()
 
 
 async def test_a_swarm_that_fails_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ async def test_a_swarm_that_fails_is_read_again(monkeypatch: pytest.MonkeyPatch)
         return await real()
 
     monkeypatch.setattr(swarm, "view", view)
-    following = asyncio.create_task(Feed(lambda ids: None, lambda event: None, failures.append).follow(swarm))
+    following = asyncio.create_task(SwarmFeed(lambda ids: None, lambda event: None, failures.append).follow(swarm))
     async with asyncio.timeout(10):
         await seen.wait()
     following.cancel()

@@ -19,12 +19,13 @@ from tests.tui.test_approvals import ask
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.values import MysisView
 from zoea.store import Store
-from zoea.tui import app as app_module
-from zoea.tui.app import Cockpit, Opened
-from zoea.tui.dialogs.quit import Quitting
-from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.upstreams import Upstreams
-from zoea.tui.terminal.terminal_control import Terminal, notification_sequences, title_of, title_sequence
+from zoea.tui.app import CockpitApp
+from zoea.tui.dialogs.quit import QuitDialog
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.upstreams import UpstreamsScreen
+from zoea.tui.state import swarm_connection
+from zoea.tui.state.swarm_connection import OpenSwarm
+from zoea.tui.terminal.terminal_control import TerminalControl, build_notification, build_title, build_title_sequence
 
 
 def listen(stage: Stage) -> list[str]:
@@ -46,9 +47,9 @@ async def test_the_title_names_who_needs_you_and_then_nobody(tmp_path: Path) -> 
     async with cockpit(tmp_path, asks_when_told) as stage:
         told = listen(stage)
         await ask(stage, "beta")
-        await stage.until(lambda: title_sequence("(1) beta: asks · Zoea reef-run") in told)
+        await stage.until(lambda: build_title_sequence("(1) beta: asks · Zoea reef-run") in told)
         await stage.api.stop("beta")
-        await stage.until(lambda: told[-1] == title_sequence("Zoea reef-run · 0 running"))
+        await stage.until(lambda: told[-1] == build_title_sequence("Zoea reef-run · 0 running"))
 
 
 async def test_an_unfocused_terminal_rings_once_for_each_who_begins_to_need_you(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ async def test_an_unfocused_terminal_rings_once_for_each_who_begins_to_need_you(
         await stage.api.broadcast("hello")
         await stage.until(lambda: stage.view("alpha").turns == 1)
         assert told.count("bell") == 1
-        assert notification_sequences("Zoea", "beta: asks") in told
+        assert build_notification("Zoea", "beta: asks") in told
 
 
 async def test_a_focused_terminal_does_not_ring(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ async def test_a_focused_terminal_does_not_ring(tmp_path: Path) -> None:
 
 async def test_who_needed_you_before_the_cockpit_opened_rings_for_nobody() -> None:
     told: list[str] = []
-    terminal = Terminal(told.append, lambda: told.append("bell"))
+    terminal = TerminalControl(told.append, lambda: told.append("bell"))
     asking = await view(asks=True)
     terminal.take([asking], focused=False)
     terminal.take([asking], focused=False)
@@ -87,7 +88,7 @@ async def test_who_needed_you_before_the_cockpit_opened_rings_for_nobody() -> No
 
 async def test_no_name_can_escape_from_the_title() -> None:
     hostile = await view("\x1b]0;owned\x07a\nb\x9d", asks=True)
-    title = title_sequence(title_of("", [hostile]))
+    title = build_title_sequence(build_title("", [hostile]))
     assert title.count("\x1b") == 1
     assert title.endswith("\x07")
     assert title.count("\x07") == 1
@@ -95,7 +96,7 @@ async def test_no_name_can_escape_from_the_title() -> None:
 
 
 def test_a_notification_has_the_parts_its_protocol_knows() -> None:
-    sent = notification_sequences("a;b", "c;d")
+    sent = build_notification("a;b", "c;d")
     assert sent == "\x1b]9;a,b: c,d\x07\x1b]777;notify;a,b;c,d\x07"
 
 
@@ -105,13 +106,13 @@ def test_a_notification_has_the_parts_its_protocol_knows() -> None:
 async def test_q_asks_what_becomes_of_the_swarm(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("q")
-        assert stage.shows(Quitting)
+        assert stage.shows(QuitDialog)
         text = stage.text()
         assert "3 of 3 myses running" in text
         assert "end the swarm" in text
         assert "leave it running" in text
         await stage.press("escape")
-        assert stage.shows(Dashboard)
+        assert stage.shows(DashboardScreen)
 
 
 async def test_s_ends_the_swarm_and_the_app(tmp_path: Path) -> None:
@@ -134,9 +135,9 @@ async def test_an_attached_cockpit_detaches_without_a_question(tmp_path: Path) -
 
 
 @asynccontextmanager
-async def slow_to_close(database: Path, closing: asyncio.Event, may_end: asyncio.Event) -> AsyncIterator[Opened]:
+async def slow_to_close(database: Path, closing: asyncio.Event, may_end: asyncio.Event) -> AsyncIterator[OpenSwarm]:
     try:
-        yield Opened(FakeSwarm(), database, True, "slow")
+        yield OpenSwarm(FakeSwarm(), database, True, "slow")
     finally:
         closing.set()
         await may_end.wait()
@@ -144,7 +145,7 @@ async def slow_to_close(database: Path, closing: asyncio.Event, may_end: asyncio
 
 async def test_a_slow_end_shows_that_it_goes_on_and_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     closing, may_end = asyncio.Event(), asyncio.Event()
-    app = Cockpit(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
+    app = CockpitApp(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
         stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: app.feed.view is not None)
@@ -158,8 +159,8 @@ async def test_a_slow_end_shows_that_it_goes_on_and_a_second_ctrl_c_does_not_wai
 
 async def test_an_end_that_hangs_is_left_behind_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closing, may_end = asyncio.Event(), asyncio.Event()
-    app = Cockpit(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
-    monkeypatch.setattr(app_module, "LEAVE_S", 0.2)
+    app = CockpitApp(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
+    monkeypatch.setattr(swarm_connection, "CLOSE_S", 0.2)
     async with app.run_test(size=(100, 30)):
         stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: app.feed.view is not None)
@@ -170,11 +171,11 @@ async def test_an_end_that_hangs_is_left_behind_in_time(tmp_path: Path, monkeypa
 
 async def test_a_swarm_that_still_opens_is_given_up(tmp_path: Path) -> None:
     @asynccontextmanager
-    async def never() -> AsyncIterator[Opened]:
+    async def never() -> AsyncIterator[OpenSwarm]:
         await asyncio.Event().wait()
-        yield Opened(FakeSwarm(), tmp_path / "no.db", True)
+        yield OpenSwarm(FakeSwarm(), tmp_path / "no.db", True)
 
-    app = Cockpit(never, config=tmp_path, now=lambda: 0)
+    app = CockpitApp(never, config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
         stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: "opening the swarm" in stage.text())
@@ -184,13 +185,13 @@ async def test_a_swarm_that_still_opens_is_given_up(tmp_path: Path) -> None:
 
 async def test_a_swarm_that_cannot_open_says_why(tmp_path: Path) -> None:
     @asynccontextmanager
-    async def refused() -> AsyncIterator[Opened]:
-        opened = Opened(FakeSwarm(), tmp_path / "no.db", True)
+    async def refused() -> AsyncIterator[OpenSwarm]:
+        opened = OpenSwarm(FakeSwarm(), tmp_path / "no.db", True)
         if opened.is_owner:
             raise NoRunningSwarm("nobody [/] owns it", hint="start one")
         yield opened
 
-    app = Cockpit(refused, config=tmp_path, now=lambda: 0)
+    app = CockpitApp(refused, config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
         stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: "nobody [/] owns it" in stage.text())
@@ -198,10 +199,10 @@ async def test_a_swarm_that_cannot_open_says_why(tmp_path: Path) -> None:
 
 async def test_a_swarm_that_fails_to_open_as_nobody_foresaw_says_so_too(tmp_path: Path) -> None:
     @asynccontextmanager
-    async def broken() -> AsyncIterator[Opened]:
-        yield Opened(FakeSwarm(), (tmp_path / "closed").readlink(), True)
+    async def broken() -> AsyncIterator[OpenSwarm]:
+        yield OpenSwarm(FakeSwarm(), (tmp_path / "closed").readlink(), True)
 
-    app = Cockpit(broken, config=tmp_path, now=lambda: 0)
+    app = CockpitApp(broken, config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
         stage = Stage(app, SteadyPilot(app), HandClock())
         await stage.until(lambda: "FileNotFoundError" in stage.text())
@@ -213,15 +214,15 @@ async def test_commands_of_an_ended_swarm_are_refused_not_raised(tmp_path: Path)
     await fake.create("alpha")
     await (await Store.open(tmp_path / "zoea.db", clock_now=lambda: 1)).close()
     async with cockpit_over(fake, tmp_path / "zoea.db") as stage:
-        stage.app.opened = None
+        stage.app.connection.opened = None
         await stage.press("x", "s", "b")
         assert [notice for notice in stage.notices if "opening" not in notice] == []
 
 
 async def test_a_second_that_passes_while_a_screen_is_made_or_taken_down_fails_at_nothing(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        made = stage.app.push_screen(Upstreams())
-        stage.app._tick()
+        made = stage.app.push_screen(UpstreamsScreen())
+        stage.app.tick()
         await made
         await stage.until(lambda: "zoea upstream import" in stage.text())
-    stage.app._tick()
+    stage.app.tick()

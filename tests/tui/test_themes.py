@@ -23,10 +23,10 @@ async def choose(stage: Stage, screen: SettingsScreen, name: str) -> None:
 async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_old_one_back(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "tide")
-        assert stage.app.look.name == stage.app.theme == "tide"
-        assert screen.styles.background.hex == stage.app.look.colours["background"].upper()
+        assert stage.app.theme_spec.name == stage.app.theme == "tide"
+        assert screen.styles.background.hex == stage.app.theme_spec.colours["background"].upper()
         await stage.press("escape")
-        assert stage.app.look.name == stage.app.theme == "nova"
+        assert stage.app.theme_spec.name == stage.app.theme == "nova"
 
 
 async def test_enter_keeps_it_and_the_choice_is_remembered(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ async def test_enter_keeps_it_and_the_choice_is_remembered(tmp_path: Path) -> No
         await stage.press("enter")
         await stage.until(lambda: any("abyss is your theme now" in notice for notice in stage.notices))
         await stage.press("escape", "escape")
-        assert stage.app.look.name == "abyss"
+        assert stage.app.theme_spec.name == "abyss"
     assert tomllib.loads((tmp_path / "config" / "config.toml").read_text())["tui"] == {"theme": "abyss"}
 
 
@@ -43,14 +43,14 @@ async def test_another_section_ends_the_preview(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "tide")
         await stage.pilot.click("#sections", offset=(5, 5))
-        await stage.until(lambda: stage.app.look.name == "nova")
+        await stage.until(lambda: stage.app.theme_spec.name == "nova")
 
 
 async def test_leaving_the_screen_ends_the_preview(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "tide")
         stage.app.pop_screen()
-        await stage.until(lambda: stage.app.look.name == "nova")
+        await stage.until(lambda: stage.app.theme_spec.name == "nova")
 
 
 async def test_a_changed_file_is_shown_and_a_broken_one_says_everything_in_one_message(tmp_path: Path) -> None:
@@ -60,16 +60,16 @@ async def test_a_changed_file_is_shown_and_a_broken_one_says_everything_in_one_m
     mine.write_text(NOVA.replace('name = "nova"', 'name = "mine"').replace("Nova", "Mine"))
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "mine")
-        screen._poll_looks()
+        screen.poll_themes()
         mine.write_text(mine.read_text().replace("#0A0A12", "#101018"))
-        screen._poll_looks()
-        assert stage.app.look.colours["background"] == "#101018"
+        screen.poll_themes()
+        assert stage.app.theme_spec.colours["background"] == "#101018"
         await stage.until(lambda: screen.styles.background.hex == "#101018")
 
         mine.write_text(mine.read_text().replace("#101018", "black").replace("dark = true", "dark = 3"))
-        screen._poll_looks()
+        screen.poll_themes()
         await stage.pilot.pause()
-        assert stage.app.look.colours["background"] == "#101018"
+        assert stage.app.theme_spec.colours["background"] == "#101018"
         about = " ".join(stage.text().replace("│", " ").split())
         assert "colours.background: 'black'" in about
         assert "dark must be true or false" in about
@@ -80,12 +80,12 @@ async def test_a_new_file_joins_and_a_removed_one_goes(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "nova")
-        screen._poll_looks()
+        screen.poll_themes()
         (folder / "mine.toml").write_text(NOVA.replace('name = "nova"', 'name = "mine"'))
-        screen._poll_looks()
+        screen.poll_themes()
         assert "mine" in screen.fields.ids
         (folder / "mine.toml").unlink()
-        screen._poll_looks()
+        screen.poll_themes()
         assert "mine" not in screen.fields.ids
 
 
@@ -94,7 +94,6 @@ async def test_files_are_looked_at_once_a_second_while_themes_are_chosen(tmp_pat
     folder.mkdir(parents=True)
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "nova")
-        await stage.until(lambda: screen._stamps is not None)
         (folder / "mine.toml").write_text(NOVA.replace('name = "nova"', 'name = "mine"'))
         await stage.until(lambda: "mine" in screen.fields.ids)
 

@@ -14,8 +14,8 @@ from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.store import Store
 from zoea.tui.conversation.tool_items import build_argument_skeleton, format_json
-from zoea.tui.dialogs.try_tool import TryTool
-from zoea.tui.screens.upstreams import Upstreams
+from zoea.tui.dialogs.try_tool import TryToolDialog
+from zoea.tui.screens.upstreams import UpstreamsScreen
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.text_lines import TextLines
@@ -63,10 +63,10 @@ async def database(tmp_path: Path) -> Path:
     return path
 
 
-async def open_upstreams(stage: Stage) -> Upstreams:
+async def open_upstreams(stage: Stage) -> UpstreamsScreen:
     await stage.press("u")
     screen = stage.screen
-    assert isinstance(screen, Upstreams)
+    assert isinstance(screen, UpstreamsScreen)
     await stage.until(lambda: "openai" in stage.one(LineList, "#list").plain)
     await stage.pilot.pause()
     return screen
@@ -147,7 +147,7 @@ async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(a
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
         await stage.press("tab", "t")
-        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
         assert "For a mysis Zoea fills in session_id; here you write it" in stage.text()
         api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
         await stage.press("ctrl+r")
@@ -160,14 +160,14 @@ async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(a
         await stage.press("ctrl+r")
         await stage.until(lambda: "failed" in stage.text() and stage.one(TextLines).plain.startswith("xxx"))
         await stage.press("escape")
-        assert isinstance(stage.screen, Upstreams)
+        assert isinstance(stage.screen, UpstreamsScreen)
 
 
 async def test_a_destructive_tool_is_called_only_on_the_second_press(api: FakeSwarm, database: Path) -> None:
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
         await stage.press("tab", "G", "t")
-        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
         await stage.press("ctrl+r")
         assert api.tried == []
         assert "press ctrl+r again" in stage.text()
@@ -179,7 +179,7 @@ async def test_what_the_swarm_refuses_is_said(api: FakeSwarm, database: Path, mo
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
         await stage.press("tab", "t")
-        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
         api.given_upstreams = ()
         await stage.press("ctrl+r")
         await stage.until(lambda: "no upstream reef" in stage.text())
@@ -209,7 +209,7 @@ async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path, si
         await stage.pilot.pause()
         assert is_harmless(stage.text())
         await stage.press("t")
-        await stage.until(lambda: isinstance(stage.screen, TryTool))
+        await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
         assert is_harmless(stage.text())
 
 

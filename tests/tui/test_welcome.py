@@ -25,12 +25,13 @@ from zoea.runtime.run_options import RunOptions
 from zoea.settings.paths import Places, places
 from zoea.store import Store
 from zoea.tui import start
-from zoea.tui.app import Cockpit, Opened
-from zoea.tui.dialogs.connect import Connect
-from zoea.tui.dialogs.new_mysis import NewMysis
-from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.help import Help
-from zoea.tui.screens.welcome import Welcome
+from zoea.tui.app import CockpitApp
+from zoea.tui.dialogs.connect import ConnectDialog
+from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.help import HelpScreen
+from zoea.tui.screens.welcome import WelcomeScreen
+from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 
@@ -45,13 +46,13 @@ async def welcome(folder: Path, *, size: tuple[int, int] = (120, 40), is_owner: 
     fake = FakeSwarm()
 
     @asynccontextmanager
-    async def with_world() -> AsyncIterator[Opened]:
-        yield Opened(FakeSwarm(), folder / "zoea.db", True, "reef-run")
+    async def with_world() -> AsyncIterator[OpenSwarm]:
+        yield OpenSwarm(FakeSwarm(), folder / "zoea.db", True, "reef-run")
 
     async with cockpit_over(
-        fake, folder / "zoea.db", size=size, config=config, is_owner=is_owner, opener_with_world=with_world
+        fake, folder / "zoea.db", size=size, config=config, is_owner=is_owner, sandbox_opener=with_world
     ) as stage:
-        await stage.until(lambda: shows(stage, Welcome))
+        await stage.until(lambda: shows(stage, WelcomeScreen))
         await stage.until(lambda: "config.toml" in stage.text())
         await stage.pilot.pause()
         yield stage
@@ -65,17 +66,17 @@ async def test_it_comes_where_there_is_no_mysis_and_goes_once_there_is_one(tmp_p
     async with welcome(tmp_path) as stage:
         assert "There is no mysis yet." in stage.text()
         await stage.api.create("alpha", start=False)
-        await stage.until(lambda: shows(stage, Dashboard))
+        await stage.until(lambda: shows(stage, DashboardScreen))
 
 
 async def test_it_does_not_come_where_there_are_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        assert shows(stage, Dashboard)
+        assert shows(stage, DashboardScreen)
         await stage.press("f1")
-        assert shows(stage, Welcome)
+        assert shows(stage, WelcomeScreen)
         assert "Myses are there" in stage.text()
         await stage.press("escape")
-        assert shows(stage, Dashboard)
+        assert shows(stage, DashboardScreen)
 
 
 async def test_where_a_line_does_not_fit_its_whole_text_stands_below(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatc
     monkeypatch.delenv("ZOEA_SWARM__DISCOVER")
     async with OllamaServer() as server, welcome(tmp_path) as stage:
         server.models = [Model("qwen3:8b"), Model("[/]\x1b[2J")]
-        stage.app.ports = (Port("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
+        stage.app.discovery_ports = (Port("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
         await stage.press("escape", "f1")
         await stage.until(lambda: "has qwen3:8b, [/]" in stage.text())
         assert is_harmless(stage.text())
@@ -113,7 +114,7 @@ async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path) -> None
         said: list[str] = []
         title.put = lambda lines: said.append(str(lines))  # type: ignore[method-assign]  # listen
         await stage.press("s")
-        await stage.until(lambda: shows(stage, Dashboard) and len(stage.app.feed.myses) == 5)
+        await stage.until(lambda: shows(stage, DashboardScreen) and len(stage.app.feed.myses) == 5)
         assert said
         assert not [text for text in said if "Myses are there" in text], "five are on their way: nobody is sent away"
         views = list(stage.app.feed.myses.values())
@@ -126,15 +127,15 @@ async def test_a_sandbox_that_does_not_open_says_why_and_the_welcome_stays(tmp_p
     async with welcome(tmp_path) as stage:
 
         @asynccontextmanager
-        async def broken() -> AsyncIterator[Opened]:
-            if isinstance(stage.screen, Welcome):
+        async def broken() -> AsyncIterator[OpenSwarm]:
+            if isinstance(stage.screen, WelcomeScreen):
                 raise StoreError("the disk is full")
-            yield Opened(FakeSwarm(), tmp_path, True)
+            yield OpenSwarm(FakeSwarm(), tmp_path, True)
 
-        stage.app.opener_with_world = broken
+        stage.app.sandbox_opener = broken
         await stage.press("s")
         await stage.until(lambda: any("the disk is full" in notice for notice in stage.notices))
-        assert shows(stage, Welcome)
+        assert shows(stage, WelcomeScreen)
 
 
 async def test_an_attached_cockpit_cannot_open_the_sandbox_and_says_why(tmp_path: Path) -> None:
@@ -147,16 +148,16 @@ async def test_an_attached_cockpit_cannot_open_the_sandbox_and_says_why(tmp_path
 async def test_one_key_creates_a_mysis_by_hand(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
         await stage.press("n")
-        await stage.until(lambda: shows(stage, NewMysis))
+        await stage.until(lambda: shows(stage, NewMysisDialog))
         await stage.press("enter")
-        await stage.until(lambda: shows(stage, Dashboard))
+        await stage.until(lambda: shows(stage, DashboardScreen))
         assert len(stage.app.feed.myses) == 1
 
 
 async def test_one_key_for_help(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
         await stage.press("question_mark")
-        assert shows(stage, Help)
+        assert shows(stage, HelpScreen)
         assert "ON THE WELCOME SCREEN" in stage.text()
 
 
@@ -164,7 +165,7 @@ async def test_a_way_is_chosen_with_the_mouse(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "connect a model" in line)
         await stage.pilot.click(offset=(40, row), times=2)
-        await stage.until(lambda: shows(stage, Connect))
+        await stage.until(lambda: shows(stage, ConnectDialog))
 
 
 async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path) -> None
         await stage.pilot.pause()
         assert "sk-secret" not in stage.text()
         await stage.press("enter")
-        await stage.until(lambda: shows(stage, Welcome))
+        await stage.until(lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
         assert written["provider"] == {"mine": {"type": "anthropic", "model": "m1", "api_key": "file:mine"}}
         assert written["swarm"] == {"default_provider": "mine"}
@@ -191,9 +192,9 @@ async def test_a_wrong_connection_says_why_and_stays_open(tmp_path: Path) -> Non
         stage.one(Input, "#address").value = "ftp://x"
         await stage.press("enter")
         await stage.until(lambda: "no http or https address" in stage.text())
-        assert shows(stage, Connect)
+        assert shows(stage, ConnectDialog)
         await stage.press("escape")
-        assert shows(stage, Welcome)
+        assert shows(stage, WelcomeScreen)
 
 
 async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) -> None:
@@ -217,10 +218,10 @@ async def test_a_key_in_the_environment_is_connected_by_its_name(
     async with welcome(tmp_path) as stage:
         stage.screen.query_one("#ways").select("key:GROQ_API_KEY")  # type: ignore[attr-defined]  # a PickList
         await stage.press("enter")
-        await stage.until(lambda: shows(stage, Connect))
+        await stage.until(lambda: shows(stage, ConnectDialog))
         assert "env:GROQ_API_KEY" in stage.text()
         await stage.press("enter")
-        await stage.until(lambda: shows(stage, Welcome))
+        await stage.until(lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
         assert written["provider"]["groq"]["api_key"] == "env:GROQ_API_KEY"
 
@@ -243,12 +244,12 @@ async def test_hostile_settings_are_shown_harmlessly(tmp_path: Path, size: tuple
 
 
 @asynccontextmanager
-async def started(where: Places) -> AsyncIterator[Cockpit]:
+async def started(where: Places) -> AsyncIterator[CockpitApp]:
     """The cockpit as `zoea run` makes it, over this workspace."""
     options = RunOptions()
-    app = Cockpit(
-        lambda: start.opened(options, where),
-        opener_with_world=lambda: start.opened(replace(options, world="reef"), where),
+    app = CockpitApp(
+        lambda: start.open_swarm(options, where),
+        sandbox_opener=lambda: start.open_swarm(replace(options, world="reef"), where),
         config=where.config,
         now=HandClock(START).now,
     )
@@ -266,16 +267,16 @@ async def test_from_an_empty_directory_to_five_miners_who_are_all_there_again(tm
     where = places(configured=False)
     async with started(where) as app:
         stage = Stage(app, SteadyPilot(app), HandClock(START))
-        await stage.until(lambda: isinstance(app.screen, Welcome))
+        await stage.until(lambda: isinstance(app.screen, WelcomeScreen))
         app.action_do("welcome.sandbox")
-        await stage.until(lambda: isinstance(app.screen, Dashboard) and len(app.feed.myses) == 5, within=30)
+        await stage.until(lambda: isinstance(app.screen, DashboardScreen) and len(app.feed.myses) == 5, within=30)
         await stage.until(lambda: all(view.tool_calls for view in app.feed.myses.values()), within=30)
     calls = {view.name: view.tool_calls for view in app.feed.myses.values()}
     # Opened again without a word about the world: the workspace has it.
     async with started(where) as app:
         stage = Stage(app, SteadyPilot(app), HandClock(START))
         await stage.until(lambda: len(app.feed.myses) == 5)
-        assert isinstance(app.screen, Dashboard)
+        assert isinstance(app.screen, DashboardScreen)
         await app.api.start_all()
         await stage.until(
             lambda: all(view.tool_calls > calls[view.name] for view in app.feed.myses.values()), within=30

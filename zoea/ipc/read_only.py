@@ -70,7 +70,7 @@ class ReadOnlySwarm(SwarmProxy):
         """The open approvals as stored. Raises StoreError."""
         return await asyncio.to_thread(read_open_approvals, self._database)
 
-    async def read_grants(self) -> tuple[GrantView, ...]:
+    async def grants(self) -> tuple[GrantView, ...]:
         """The grants for whole templates. Raises StoreError."""
         return await asyncio.to_thread(read_grants, self._database)
 

@@ -1,4 +1,4 @@
-"""From `zoea run` in a terminal to the cockpit: own the workspace, or attach to whoever does."""
+"""Start the cockpit for `zoea run`: own the workspace, or attach to the process that owns it."""
 
 from __future__ import annotations
 
@@ -17,51 +17,63 @@ from zoea.process.lock import read_holder
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.paths import Places, places
-from zoea.tui.app import OTHER, Cockpit, Opened, Opener, run
-from zoea.tui.terminal.output_redirect import screen_alone
+from zoea.tui.app import CockpitApp, run
+from zoea.tui.state.cockpit import OTHER_WORKSPACE
+from zoea.tui.state.swarm_connection import Opener, OpenSwarm
+from zoea.tui.terminal.output_redirect import redirect_output
 
 WORLD = "reef"
 
 
 def start(options: RunOptions, where: Places) -> int:
-    """Show the cockpit until the person leaves it. The exit code: not 0 where it failed."""
+    """Show the cockpit until the person leaves it. Returns the exit code, which is not 0 after a failure."""
     in_world = replace(options, world=WORLD)
-    cockpit = cockpit_over(
-        where, lambda: opened(options, where), with_world=lambda: opened(in_world, where), calm=options.calm
+    cockpit = build_cockpit(
+        where,
+        lambda: open_swarm(options, where),
+        with_world=lambda: open_swarm(in_world, where),
+        reduced_motion=options.calm,
     )
-    cockpit.looker = lambda: looking(where)
-    how = shown(cockpit, where.log)
-    if how.startswith(OTHER):
-        name = how.removeprefix(OTHER)
+    cockpit.read_only_opener = lambda: open_read_only(where)
+    how = show_cockpit(cockpit, where.log)
+    if how.startswith(OTHER_WORKSPACE):
+        name = how.removeprefix(OTHER_WORKSPACE)
         return start(replace(options, workspace=name), places(name))
     if how == "leave":
         asyncio.run(leave_running(options, where))
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
-    return cockpit.return_code or 0  # a cockpit that failed has said why, and is no success
+    return cockpit.return_code or 0  # 1 after a defect in the cockpit
 
 
-def cockpit_over(where: Places, opener: Opener, *, with_world: Opener | None = None, calm: bool = False) -> Cockpit:
-    """A cockpit with the looks and keys that the person chose; `calm` where nothing may move this time."""
+def build_cockpit(
+    where: Places, opener: Opener, *, with_world: Opener | None = None, reduced_motion: bool = False
+) -> CockpitApp:
+    """Create a cockpit with the person's theme and keys.
+
+    Args:
+        with_world: Opens the swarm with the sandbox world.
+        reduced_motion: Nothing moves in this run, also when the settings allow it.
+    """
     wanted = read_early_settings(where.config, os.environ)
-    return Cockpit(
+    return CockpitApp(
         opener,
-        opener_with_world=with_world,
+        sandbox_opener=with_world,
         config=where.config,
         theme_name=wanted.theme,
         keymap=dict(wanted.keys),
-        calm=wanted.reduced_motion or calm,
-        stays_calm=calm,
+        reduced_motion=wanted.reduced_motion or reduced_motion,
+        keeps_reduced_motion=reduced_motion,
         bell=wanted.bell,
         now=SystemClock().now,
     )
 
 
-def shown(cockpit: Cockpit, log: Path) -> str:
-    """Show it to its end, and how it was left. What else would write over it goes to `log`.
+def show_cockpit(cockpit: CockpitApp, log: Path) -> str:
+    """Run a cockpit with the terminal to itself; other output goes to `log`.
 
-    Raises ZoeaError where its swarm could not be had.
+    Returns how it was left. Raises ZoeaError when its swarm could not be opened.
     """
-    with screen_alone(log):
+    with redirect_output(log):
         how = asyncio.run(run(cockpit))
     if cockpit.open_error is not None:
         raise cockpit.open_error
@@ -69,57 +81,57 @@ def shown(cockpit: Cockpit, log: Path) -> str:
 
 
 @asynccontextmanager
-async def opened(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
-    """The workspace's swarm: this process's own, or the one that another process runs.
+async def open_swarm(options: RunOptions, where: Places) -> AsyncIterator[OpenSwarm]:
+    """Open the workspace's swarm, or attach to the process that runs it.
 
-    Raises ZoeaError where neither can be had.
+    Raises ZoeaError when both fail.
     """
     if read_holder(where.data) is None:
         try:
-            async with _owned(options, where) as swarm:
+            async with _own_swarm(options, where) as swarm:
                 yield swarm
                 return
         except WorkspaceHeld:
-            # Somebody was quicker: attach to them.
+            # Another process took the workspace in between: attach to it.
             if read_holder(where.data) is None:
                 raise
-    async with attached(where) as swarm:
+    async with attach_to_swarm(where) as swarm:
         await prepare_swarm(swarm.api, options)
         yield swarm
 
 
 @asynccontextmanager
-async def attached(where: Places) -> AsyncIterator[Opened]:
-    """The swarm that another process runs. Raises NoRunningSwarm where none does."""
+async def attach_to_swarm(where: Places) -> AsyncIterator[OpenSwarm]:
+    """Attach to the swarm that another process runs. Raises NoRunningSwarm when none does."""
     async with await attach(where) as remote:
-        yield Opened(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
+        yield OpenSwarm(remote, where.database, is_owner=False, workspace=where.workspace, places=where)
 
 
 @asynccontextmanager
-async def looking(where: Places) -> AsyncIterator[Opened]:
-    """What is stored of a swarm whose owner cannot be reached; nothing of it can be commanded."""
+async def open_read_only(where: Places) -> AsyncIterator[OpenSwarm]:
+    """Open the stored state of a swarm without a reachable owner; commands are refused."""
     from zoea.ipc.read_only import REASON, ReadOnlySwarm
 
-    yield Opened(
+    yield OpenSwarm(
         ReadOnlySwarm.over(where.database),
         where.database,
         is_owner=False,
         workspace=where.workspace,
         places=where,
-        looks_only=REASON,
+        read_only_reason=REASON,
     )
 
 
 @asynccontextmanager
-async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
-    # Everything below takes longer to import than the first paint may: it comes after it.
-    compose, discovery, owner = await asyncio.to_thread(_heavy)
+async def _own_swarm(options: RunOptions, where: Places) -> AsyncIterator[OpenSwarm]:
+    # Imported after the first paint, because it takes longer than the first paint may.
+    compose, discovery, owner = await asyncio.to_thread(_import_composition)
     loaded = await discovery.load_run_settings(where, discover=not options.provider)
     swarm_options = compose.SwarmOptions(world=options.world, loaded=loaded)
 
     async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, options=swarm_options)) as owned:
         await prepare_own_swarm(owned.api, options, loaded.settings)
-        yield Opened(
+        yield OpenSwarm(
             owned.api,
             where.database,
             is_owner=True,
@@ -129,8 +141,8 @@ async def _owned(options: RunOptions, where: Places) -> AsyncIterator[Opened]:
         )
 
 
-def _heavy() -> tuple[ModuleType, ModuleType, ModuleType]:
-    """The composition root and what it pulls in."""
+def _import_composition() -> tuple[ModuleType, ModuleType, ModuleType]:
+    """Import the composition root, which takes long."""
     from zoea.runtime import compose, owner
     from zoea.runtime import model_discovery as discovery
 

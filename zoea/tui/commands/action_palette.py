@@ -1,39 +1,28 @@
-"""The command palette: every action of the registry, found by what it is called or does; why not, where not."""
+"""The command palette over the action registry; an action that is not possible says why."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
 from textual.content import Content
 
-from zoea.tui.commands.actions import ACTIONS, Action, Place, Situation
-from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.commands.actions import ACTIONS, Action, ActionContext, ActionPlace
+from zoea.tui.screens.base import BaseScreen, CockpitScreen
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.widgets.status_bars import key_name
 
-if TYPE_CHECKING:
-    from zoea.tui.app import Cockpit
 
-
-def open_palette(cockpit: Cockpit) -> None:
-    """Show the palette over the screen on top."""
-    cockpit.push_screen(
-        Palette(
-            cockpit.glyphs["brand"], providers=[ActionProvider], placeholder="what do you want to do?", id="palette"
-        )
-    )
-
-
-class Palette(CommandPalette):
-    """Textual's palette with the theme's own sign before the input.
+class ActionPalette(CommandPalette):
+    """Textual's palette with Zoea's actions.
 
     Args:
-        sign: One cell that every terminal of this theme can show.
+        sign: One cell before the input, from the theme's glyphs.
     """
 
-    def __init__(self, sign: str, **more: Any) -> None:
-        super().__init__(**more)
+    def __init__(self, sign: str) -> None:
+        super().__init__(providers=[ActionProvider], placeholder="what do you want to do?", id="palette")
         self._sign = sign
 
     def on_mount(self) -> None:
@@ -41,7 +30,7 @@ class Palette(CommandPalette):
 
 
 class ActionProvider(Provider):
-    """Actions that mean something on the screen below, as this screen sees its situation."""
+    """Finds the actions of the screen below, in that screen's context."""
 
     @property
     def _cockpit(self) -> Cockpit:
@@ -62,16 +51,16 @@ class ActionProvider(Provider):
                 yield Hit(score, self._line(action, situation), does, action.title)
 
     def _actions(self) -> list[Action]:
-        places = self.screen.PLACES if isinstance(self.screen, CockpitScreen) else (Place.EVERYWHERE,)
+        places = self.screen.PLACES if isinstance(self.screen, CockpitScreen) else (ActionPlace.EVERYWHERE,)
         found = [action for action in ACTIONS if action.place in places and action.id != "app.palette"]
-        # What the screen below can do comes first, then what can be done anywhere.
-        return sorted(found, key=lambda action: action.place is Place.EVERYWHERE)
+        # Actions of the screen below come before those of every screen.
+        return sorted(found, key=lambda action: action.place is ActionPlace.EVERYWHERE)
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> ActionContext:
         screen = self.screen
-        return screen.situation() if isinstance(screen, CockpitScreen) else self._cockpit.base_situation()
+        return screen.action_context() if isinstance(screen, BaseScreen) else self._cockpit.build_context()
 
-    def _line(self, action: Action, situation: Situation) -> Content:
+    def _line(self, action: Action, situation: ActionContext) -> Content:
         why = action.why_not(situation)
         key = key_name(self._cockpit.keys.get(action.id, action.key))
         return Content.assemble(

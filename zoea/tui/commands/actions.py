@@ -1,15 +1,15 @@
-"""One registry of everything a person can do: bindings, footer, help, palette, `:` prompt and the docs read it.
+"""The registry of actions: bindings, footer, help, palette, the `:` prompt and the key reference read it.
 
-An action says when it is possible and, where it is not, why not. Screens carry
-actions out in methods named after them (`swarm.hold` -> `do_swarm_hold`).
-Keys are defaults: a person remaps them by id. Source: spec tui.md, "Actions and keys".
+An `Action` describes one thing a person can do, and when it is possible. A screen or the app binds it to the
+function that carries it out, with `Action.bind`. Keys are defaults; a person remaps them by action id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from textual.binding import Binding
 
@@ -17,8 +17,8 @@ from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
 
 
-class Place(StrEnum):
-    """Where a key means this action."""
+class ActionPlace(StrEnum):
+    """Where a key triggers an action."""
 
     EVERYWHERE = "everywhere"
     DASHBOARD = "dashboard"
@@ -34,12 +34,15 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """What an action may depend on: the mysis under the cursor, the marks, the swarm.
+class ActionContext:
+    """The state that decides which actions are possible.
 
-    `targets` are the marked myses, or the one under the cursor. `hidden` says how to come to the
-    list that an action of this screen works on, where it is not shown. `looks_only` says why the
-    swarm cannot be commanded.
+    Attributes:
+        targets: The marked myses, or the one under the cursor.
+        shown: Number of myses in the swarm.
+        approvals: Number of questions that wait for an answer.
+        hidden: How to reach the list that an action works on, where that list is hidden.
+        read_only_reason: Why the swarm cannot be commanded; empty where it can.
     """
 
     targets: tuple[MysisView, ...] = ()
@@ -52,318 +55,459 @@ class Situation:
     finding: bool = False
     has_sandbox: bool = True
     hidden: str = ""
-    looks_only: str = ""
+    read_only_reason: str = ""
 
 
-WhyNot = Callable[[Situation], str]
+Requirement = Callable[[ActionContext], str]
+"""Returns why an action is not possible; an empty text where it is."""
 
 
-def always(situation: Situation) -> str:
+def _nothing(context: ActionContext) -> str:
     return ""
 
 
-def _when_open(situation: Situation) -> str:
-    return "" if situation.is_ready else "the swarm is still opening"
+def _open_swarm(context: ActionContext) -> str:
+    return "" if context.is_ready else "the swarm is still opening"
 
 
-def _some_mysis(situation: Situation) -> str:
-    return _when_open(situation) or ("" if situation.targets else "there is no mysis under the cursor")
+def _target(context: ActionContext) -> str:
+    return _open_swarm(context) or ("" if context.targets else "there is no mysis under the cursor")
 
 
-def _one_mysis(situation: Situation) -> str:
-    if why := _some_mysis(situation):
+def _one_target(context: ActionContext) -> str:
+    if why := _target(context):
         return why
-    return "" if len(situation.targets) == 1 else "this works on one mysis: take the marks off first"
+    return "" if len(context.targets) == 1 else "this works on one mysis: take the marks off first"
 
 
-def _stoppable(situation: Situation) -> str:
-    if why := _some_mysis(situation):
+def _stoppable_target(context: ActionContext) -> str:
+    if why := _target(context):
         return why
-    if all(view.state is MysisState.STOPPED for view in situation.targets):
+    if all(view.state is MysisState.STOPPED for view in context.targets):
         return "it is stopped already"
     return ""
 
 
-def _startable(situation: Situation) -> str:
-    if why := _some_mysis(situation):
+def _startable_target(context: ActionContext) -> str:
+    if why := _target(context):
         return why
-    if all(view.state is MysisState.RUNNING for view in situation.targets):
+    if all(view.state is MysisState.RUNNING for view in context.targets):
         return "mysis already running"
     return ""
 
 
-def _configurable(situation: Situation) -> str:
-    if why := _some_mysis(situation):
+def _resting_target(context: ActionContext) -> str:
+    if why := _target(context):
         return why
-    running = any(view.state is MysisState.RUNNING for view in situation.targets)
-    return "stop it first: what it is changes between two runs" if running else ""
+    is_running = any(view.state is MysisState.RUNNING for view in context.targets)
+    return "a running mysis cannot be changed: stop it first" if is_running else ""
 
 
-def _with_error(situation: Situation) -> str:
-    if why := _some_mysis(situation):
+def _failed_target(context: ActionContext) -> str:
+    if why := _target(context):
         return why
-    return "" if any(view.failure for view in situation.targets) else "it has no error"
+    return "" if any(view.failure for view in context.targets) else "it has no error"
 
 
-def _with_myses(situation: Situation) -> str:
-    return _when_open(situation) or ("" if situation.shown else "there is no mysis yet: press n")
+def _any_mysis(context: ActionContext) -> str:
+    return _open_swarm(context) or ("" if context.shown else "there is no mysis yet: press n")
 
 
-def _with_approvals(situation: Situation) -> str:
-    return _when_open(situation) or ("" if situation.approvals else "nothing waits for your answer")
+def _open_approval(context: ActionContext) -> str:
+    return _open_swarm(context) or ("" if context.approvals else "nothing waits for your answer")
 
 
-def _with_undo(situation: Situation) -> str:
-    return "" if situation.can_undo else "there is nothing to undo"
+def _deleted_mysis(context: ActionContext) -> str:
+    return "" if context.can_undo else "there is nothing to undo"
 
 
-def _while_finding(situation: Situation) -> str:
-    return "" if situation.finding else "press / and type what to find first"
+def _search_hits(context: ActionContext) -> str:
+    return "" if context.finding else "press / and type what to find first"
 
 
-def _while_shown(situation: Situation) -> str:
-    return situation.hidden
+def _visible_list(context: ActionContext) -> str:
+    return context.hidden
 
 
-def _with_sandbox(situation: Situation) -> str:
-    if not situation.is_owner:
-        return "the swarm is another process's: start it there with --world reef"
-    return _when_open(situation) or ("" if situation.has_sandbox else "this cockpit cannot open the sandbox world")
+def _sandbox(context: ActionContext) -> str:
+    if not context.is_owner:
+        return "another process owns the swarm: start it there with --world reef"
+    return _open_swarm(context) or ("" if context.has_sandbox else "this cockpit cannot open the sandbox world")
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
     """One thing a person can do.
 
-    `footer` is its rank in the footer, lowest first; None keeps it out. A `spare`
-    one stands there only where all others have room. `asks`
-    marks what spends or destroys and is confirmed first. `command` is its word
-    at the `:` prompt and, where there is one, the CLI's.
+    Attributes:
+        id: Stable name, for key settings, the palette and the `:` prompt.
+        key: Default key, as Textual names it.
+        requires: Says why the action is not possible in a context.
+        footer: Rank in the footer, lowest first; None keeps it out.
+        only_if_room: In the footer only where all others fit.
+        asks_first: Spends or destroys, so that it is confirmed.
+        command: Word at the `:` prompt, the same as the CLI's where the CLI has one.
+        commands_swarm: Changes the swarm, so that it is not possible in a read-only cockpit.
     """
 
     id: str
-    place: Place
+    place: ActionPlace
     key: str
     title: str
     description: str
-    why_not: WhyNot = field(default=always)
+    requires: Requirement = _nothing
     footer: int | None = None
-    spare: bool = False
-    asks: bool = False
+    only_if_room: bool = False
+    asks_first: bool = False
     command: str = ""
+    commands_swarm: bool = False
 
-    @property
-    def method(self) -> str:
-        return "do_" + self.id.replace(".", "_").replace("-", "_")
+    def why_not(self, context: ActionContext) -> str:
+        """Return why this is not possible now; an empty text where it is."""
+        if self.commands_swarm and context.read_only_reason:
+            return context.read_only_reason
+        return self.requires(context)
 
-
-_E, _D, _F, _A = Place.EVERYWHERE, Place.DASHBOARD, Place.FOCUS, Place.APPROVAL
-_S, _W = Place.SETTINGS, Place.WELCOME
-_I, _Q, _L, _U = Place.INSPECTOR, Place.SEARCH, Place.LOG, Place.UPSTREAMS
-
-_COMMANDING = frozenset({
-    "swarm.hold", "swarm.stop-all", "swarm.broadcast", "approval.oldest", "screen.clients",
-    "mysis.new", "mysis.message", "mysis.stop", "mysis.relaunch", "mysis.configure", "mysis.delete", "mysis.undo",
-    "mysis.dismiss", "focus.message", "focus.stop", "focus.relaunch", "upstreams.reconnect", "upstreams.try",
-    "welcome.sandbox", "welcome.new",
-})  # fmt: skip
-"""What tells the swarm to do something: not possible where it can only be looked at."""
+    def bind(self, run: Callable[[], object]) -> BoundAction:
+        """Return this action with the function that carries it out."""
+        return BoundAction(self, run)
 
 
-def _unless_looking(action: Action) -> Action:
-    if action.id not in _COMMANDING:
-        return action
-    return replace(action, why_not=lambda situation: situation.looks_only or action.why_not(situation))
+@dataclass(frozen=True, slots=True)
+class BoundAction:
+    """An action and its handler on one screen, or on the app for every screen."""
+
+    action: Action
+    run: Callable[[], object]
 
 
-_ALL: tuple[Action, ...] = (
-    Action("app.command", _E, "colon", "cmd", "Type an action's name", footer=80),
-    Action("app.palette", _E, "ctrl+p", "palette", "Find and run any action"),
-    Action("app.help", _E, "question_mark", "help", "What every key does", footer=90, command="help"),
-    Action(
-        "app.quit",
-        _E,
-        "q",
-        "quit",
-        "Quit, or detach from a swarm that another process owns",
-        footer=95,
-        spare=True,
-        command="quit",
-    ),
-    Action("app.back", _E, "escape", "back", "Leave this screen or close what is open", footer=5),
-    Action("swarm.hold", _E, "x", "hold", "Hold the swarm, or resume it", _when_open, footer=60, command="hold"),
-    Action(
-        "swarm.stop-all",
-        _E,
-        "X",
-        "stop all",
-        "Stop every mysis; press twice",
-        _with_myses,
-        asks=True,
-        command="stop-all",
-    ),
-    Action("approval.oldest", _E, "o", "approvals", "Open the oldest question", _with_approvals, footer=50),
-    Action(
-        "swarm.broadcast",
-        _E,
-        "b",
-        "broadcast",
-        "Say something to all, or to the marked",
-        _with_myses,
-        footer=20,
-        command="broadcast",
-    ),
-    Action(
-        "screen.search",
-        _E,
-        "ctrl+f",
-        "search",
-        "Search everything the swarm ever said",
-        _when_open,
-        footer=75,
-        spare=True,
-        command="search",
-    ),
-    Action("screen.upstreams", _E, "u", "upstreams", "Upstreams and providers", _when_open, command="upstreams"),
-    Action(
-        "screen.clients", _E, "M", "MCP clients", "Let other MCP clients search and talk", _when_open, command="mcp"
-    ),
-    Action(
-        "screen.grants", _E, "A", "grants", "Tools that you allowed for a whole template", _when_open, command="grants"
-    ),
-    Action("screen.log", _E, "l", "log", "What happened, line by line", _when_open, command="events"),
-    Action("screen.settings", _E, "comma", "settings", "Settings and themes", command="settings"),
-    Action("screen.welcome", _E, "f1", "welcome", "What was found, and ways to begin", command="welcome"),
-    Action("app.find", _E, "slash", "filter", "Filter the list, or find in the conversation", footer=70),
-    Action("mysis.new", _D, "n", "new", "Create a mysis", _when_open, footer=10, command="new"),
-    Action(
-        "mysis.message",
-        _D,
-        "m",
-        "message",
-        "Say something to the mysis under the cursor",
-        _one_mysis,
-        footer=30,
-        command="send",
-    ),
-    Action("mysis.focus", _D, "enter", "focus", "Open its conversation", _one_mysis, footer=40, command="show"),
-    Action("mysis.stop", _D, "s", "stop", "Stop it, or the marked", _stoppable, footer=42, spare=True, command="stop"),
-    Action(
-        "mysis.relaunch",
-        _D,
-        "r",
-        "relaunch",
-        "Start or relaunch it, or the marked",
-        _startable,
-        footer=44,
-        spare=True,
-        command="start",
-    ),
-    Action(
-        "mysis.configure",
-        _D,
-        "c",
-        "configure",
-        "Change what it is, or the marked: model, tags, budgets",
-        _configurable,
-        command="configure",
-    ),
-    Action(
-        "mysis.delete", _D, "d", "delete", "Archive it; its memories stay", _some_mysis, asks=True, command="delete"
-    ),
-    Action("mysis.undo", _D, "z", "undo", "Bring back what was deleted last", _with_undo),
-    Action("mysis.dismiss", _D, "full_stop", "dismiss", "Take the error off the row", _with_error),
-    Action("mysis.mark", _D, "space", "mark", "Mark the mysis under the cursor", _some_mysis),
-    Action("mysis.mark-all", _D, "asterisk", "mark all", "Mark all that are shown, or none", _with_myses),
-    Action("swarm.attention", _D, "a", "attention", "Show those that need you first"),
-    Action("swarm.next-in-need", _D, "w", "who needs you", "Go to the next mysis that needs you", _when_open),
-    Action(
-        "mysis.inspect",
-        _D,
-        "i",
-        "inspect",
-        "What its requests held, and why",
-        _one_mysis,
-        footer=46,
-        spare=True,
-        command="inspect",
-    ),
-    Action(
-        "focus.previous-turn",
-        _F,
-        "left_square_bracket",
-        "previous turn",
-        "Go to the turn before",
-        footer=34,
-        spare=True,
-    ),
-    Action("focus.next-turn", _F, "right_square_bracket", "next turn", "Go to the turn after", footer=35, spare=True),
-    Action("focus.previous-mysis", _F, "less_than_sign", "previous mysis", "The mysis above in the list"),
-    Action("focus.next-mysis", _F, "greater_than_sign", "next mysis", "The mysis below in the list"),
-    Action("focus.next-hit", _F, "n", "next hit", "The next place found", _while_finding),
-    Action("focus.previous-hit", _F, "N", "previous hit", "The place found before", _while_finding),
-    Action("focus.verbose", _F, "v", "verbose", "Show reasoning and results in full", footer=40),
-    Action("focus.inspect", _F, "i", "inspect", "What its requests held, and why", _one_mysis, footer=50),
-    Action(
-        "focus.export", _F, "e", "export", "Write the conversation to a file", _one_mysis, footer=60, command="export"
-    ),
-    Action("focus.copy", _F, "y", "copy", "Copy the block under the cursor", footer=65, spare=True),
-    Action("focus.message", _F, "m", "message", "Say something to it", _one_mysis, footer=10),
-    Action("focus.stop", _F, "s", "stop", "Stop it", _stoppable, footer=20),
-    Action("focus.relaunch", _F, "r", "relaunch", "Start or relaunch it", _startable, footer=25, spare=True),
-    Action("approval.once", _A, "o", "once", "Allow this call", footer=10),
-    Action("approval.session", _A, "s", "session", "Allow this tool until the mysis stops", footer=20),
-    Action("approval.template", _A, "t", "template", "Allow this tool for all myses of the template", footer=30),
-    Action("approval.deny", _A, "d", "deny", "Refuse it, with a sentence the model sees", footer=40),
-    Action("approval.later", _A, "escape", "later", "Leave it waiting", footer=50),
-    Action(
-        "settings.default", _S, "ctrl+r", "default", "Take your own value out, so that the default holds", footer=10
-    ),
-    Action("welcome.sandbox", _W, "s", "sandbox", "Five miners on the autopilot in Reef", _with_sandbox, footer=10),
-    Action("welcome.connect", _W, "c", "connect a model", "Set up a provider and its key", footer=20),
-    Action("welcome.new", _W, "n", "create a mysis", "Create the first mysis by hand", _when_open, footer=30),
-    Action("inspect.older", _I, "left", "older", "The request before", footer=10),
-    Action("inspect.newer", _I, "right", "newer", "The request after", footer=11),
-    Action(
-        "inspect.previous-turn",
-        _I,
-        "left_square_bracket",
-        "previous turn",
-        "The last request of the turn before",
-        footer=12,
-        spare=True,
-    ),
-    Action(
-        "inspect.next-turn",
-        _I,
-        "right_square_bracket",
-        "next turn",
-        "The first request of the turn after",
-        footer=13,
-        spare=True,
-    ),
-    Action("inspect.fold", _I, "enter", "fold", "Show a message whole, or folded", _while_shown, footer=20),
-    Action("inspect.verbose", _I, "v", "verbose", "Show all messages whole, or folded", _while_shown, footer=30),
-    Action(
-        "inspect.copy", _I, "y", "copy", "Copy the message under the cursor, or the explanation of the plan", footer=40
-    ),
-    Action("search.open", _Q, "enter", "open", "Go to the turn with what was found", footer=10),
-    Action("log.follow", _L, "f", "follow", "Go to the newest line and stay there", footer=10),
-    Action("log.open", _L, "enter", "conversation", "Open the conversation of the mysis in the line", footer=20),
-    Action("upstreams.reconnect", _U, "r", "reconnect", "Open an upstream anew, or try the providers again", footer=10),
-    Action("upstreams.try", _U, "t", "try a tool", "Call the tool under the cursor by hand", _while_shown, footer=20),
+_defined: list[Action] = []
+
+
+def _define(
+    place: ActionPlace,
+    id: str,
+    key: str,
+    title: str,
+    description: str,
+    requires: Requirement = _nothing,
+    *,
+    footer: int | None = None,
+    only_if_room: bool = False,
+    asks_first: bool = False,
+    command: str = "",
+    commands_swarm: bool = False,
+) -> Action:
+    """Create an action and add it to the registry."""
+    action = Action(
+        id, place, key, title, description, requires, footer, only_if_room, asks_first, command, commands_swarm
+    )
+    _defined.append(action)
+    return action
+
+
+_everywhere = partial(_define, ActionPlace.EVERYWHERE)
+APP_COMMAND = _everywhere("app.command", "colon", "cmd", "Type a command", footer=80)
+APP_PALETTE = _everywhere("app.palette", "ctrl+p", "palette", "Find and run any action")
+APP_HELP = _everywhere("app.help", "question_mark", "help", "Show every key and its action", footer=90, command="help")
+APP_QUIT = _everywhere(
+    "app.quit",
+    "q",
+    "quit",
+    "Quit, or detach from a swarm that another process owns",
+    footer=95,
+    only_if_room=True,
+    command="quit",
+)
+APP_BACK = _everywhere("app.back", "escape", "back", "Leave this screen, or close the open input", footer=5)
+SWARM_HOLD = _everywhere(
+    "swarm.hold",
+    "x",
+    "hold",
+    "Hold the swarm, or resume it",
+    _open_swarm,
+    footer=60,
+    command="hold",
+    commands_swarm=True,
+)
+SWARM_STOP_ALL = _everywhere(
+    "swarm.stop-all",
+    "X",
+    "stop all",
+    "Stop every mysis; press twice",
+    _any_mysis,
+    asks_first=True,
+    command="stop-all",
+    commands_swarm=True,
+)
+APPROVAL_OLDEST = _everywhere(
+    "approval.oldest",
+    "o",
+    "approvals",
+    "Answer the oldest open question",
+    _open_approval,
+    footer=50,
+    commands_swarm=True,
+)
+SWARM_BROADCAST = _everywhere(
+    "swarm.broadcast",
+    "b",
+    "broadcast",
+    "Send a message to all myses, or to the marked ones",
+    _any_mysis,
+    footer=20,
+    command="broadcast",
+    commands_swarm=True,
+)
+SCREEN_SEARCH = _everywhere(
+    "screen.search",
+    "ctrl+f",
+    "search",
+    "Search all conversations of the swarm",
+    _open_swarm,
+    footer=75,
+    only_if_room=True,
+    command="search",
+)
+SCREEN_UPSTREAMS = _everywhere(
+    "screen.upstreams", "u", "upstreams", "Show upstreams and providers", _open_swarm, command="upstreams"
+)
+SCREEN_CLIENTS = _everywhere(
+    "screen.clients",
+    "M",
+    "MCP clients",
+    "Let other MCP clients search and send messages",
+    _open_swarm,
+    command="mcp",
+    commands_swarm=True,
+)
+SCREEN_GRANTS = _everywhere(
+    "screen.grants",
+    "A",
+    "grants",
+    "List the tools that you allowed for a whole template",
+    _open_swarm,
+    command="grants",
+)
+SCREEN_LOG = _everywhere("screen.log", "l", "log", "Show the events of the swarm", _open_swarm, command="events")
+SCREEN_SETTINGS = _everywhere("screen.settings", "comma", "settings", "Change settings and themes", command="settings")
+SCREEN_WELCOME = _everywhere(
+    "screen.welcome", "f1", "welcome", "Show found models and ways to start", command="welcome"
+)
+APP_FIND = _everywhere("app.find", "slash", "filter", "Filter the list, or find in the conversation", footer=70)
+
+_dashboard = partial(_define, ActionPlace.DASHBOARD)
+MYSIS_NEW = _dashboard(
+    "mysis.new", "n", "new", "Create a mysis", _open_swarm, footer=10, command="new", commands_swarm=True
+)
+MYSIS_MESSAGE = _dashboard(
+    "mysis.message",
+    "m",
+    "message",
+    "Send a message to the mysis under the cursor",
+    _one_target,
+    footer=30,
+    command="send",
+    commands_swarm=True,
+)
+MYSIS_FOCUS = _dashboard(
+    "mysis.focus", "enter", "focus", "Open its conversation", _one_target, footer=40, command="show"
+)
+MYSIS_STOP = _dashboard(
+    "mysis.stop",
+    "s",
+    "stop",
+    "Stop it, or the marked",
+    _stoppable_target,
+    footer=42,
+    only_if_room=True,
+    command="stop",
+    commands_swarm=True,
+)
+MYSIS_RELAUNCH = _dashboard(
+    "mysis.relaunch",
+    "r",
+    "relaunch",
+    "Start or relaunch it, or the marked",
+    _startable_target,
+    footer=44,
+    only_if_room=True,
+    command="start",
+    commands_swarm=True,
+)
+MYSIS_CONFIGURE = _dashboard(
+    "mysis.configure",
+    "c",
+    "configure",
+    "Change template, model, tags or budgets of it, or of the marked",
+    _resting_target,
+    command="configure",
+    commands_swarm=True,
+)
+MYSIS_DELETE = _dashboard(
+    "mysis.delete",
+    "d",
+    "delete",
+    "Archive it; its memories are kept",
+    _target,
+    asks_first=True,
+    command="delete",
+    commands_swarm=True,
+)
+MYSIS_UNDO = _dashboard(
+    "mysis.undo", "z", "undo", "Restore the mysis deleted last", _deleted_mysis, commands_swarm=True
+)
+MYSIS_DISMISS = _dashboard(
+    "mysis.dismiss", "full_stop", "dismiss", "Dismiss the error of the row", _failed_target, commands_swarm=True
+)
+MYSIS_MARK = _dashboard("mysis.mark", "space", "mark", "Mark the mysis under the cursor", _target)
+MYSIS_MARK_ALL = _dashboard("mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", _any_mysis)
+SWARM_ATTENTION = _dashboard("swarm.attention", "a", "attention", "Sort myses that need you first")
+SWARM_NEXT_IN_NEED = _dashboard(
+    "swarm.next-in-need", "w", "who needs you", "Go to the next mysis that needs you", _open_swarm
+)
+MYSIS_INSPECT = _dashboard(
+    "mysis.inspect",
+    "i",
+    "inspect",
+    "Show its requests to the model",
+    _one_target,
+    footer=46,
+    only_if_room=True,
+    command="inspect",
 )
 
-ACTIONS = tuple(_unless_looking(action) for action in _ALL)
+_focus = partial(_define, ActionPlace.FOCUS)
+FOCUS_PREVIOUS_TURN = _focus(
+    "focus.previous-turn",
+    "left_square_bracket",
+    "previous turn",
+    "Go to the previous turn",
+    footer=34,
+    only_if_room=True,
+)
+FOCUS_NEXT_TURN = _focus(
+    "focus.next-turn", "right_square_bracket", "next turn", "Go to the next turn", footer=35, only_if_room=True
+)
+FOCUS_PREVIOUS_MYSIS = _focus(
+    "focus.previous-mysis", "less_than_sign", "previous mysis", "Go to the mysis above in the list"
+)
+FOCUS_NEXT_MYSIS = _focus("focus.next-mysis", "greater_than_sign", "next mysis", "Go to the mysis below in the list")
+FOCUS_NEXT_HIT = _focus("focus.next-hit", "n", "next hit", "Go to the next hit", _search_hits)
+FOCUS_PREVIOUS_HIT = _focus("focus.previous-hit", "N", "previous hit", "Go to the previous hit", _search_hits)
+FOCUS_VERBOSE = _focus("focus.verbose", "v", "verbose", "Show reasoning and results in full", footer=40)
+FOCUS_INSPECT = _focus("focus.inspect", "i", "inspect", "Show its requests to the model", _one_target, footer=50)
+FOCUS_EXPORT = _focus(
+    "focus.export", "e", "export", "Write the conversation to a file", _one_target, footer=60, command="export"
+)
+FOCUS_COPY = _focus("focus.copy", "y", "copy", "Copy the block under the cursor", footer=65, only_if_room=True)
+FOCUS_MESSAGE = _focus(
+    "focus.message", "m", "message", "Send it a message", _one_target, footer=10, commands_swarm=True
+)
+FOCUS_STOP = _focus("focus.stop", "s", "stop", "Stop it", _stoppable_target, footer=20, commands_swarm=True)
+FOCUS_RELAUNCH = _focus(
+    "focus.relaunch",
+    "r",
+    "relaunch",
+    "Start or relaunch it",
+    _startable_target,
+    footer=25,
+    only_if_room=True,
+    commands_swarm=True,
+)
+
+_approval = partial(_define, ActionPlace.APPROVAL)
+APPROVAL_ONCE = _approval("approval.once", "o", "once", "Allow this call", footer=10)
+APPROVAL_SESSION = _approval("approval.session", "s", "session", "Allow this tool until the mysis stops", footer=20)
+APPROVAL_TEMPLATE = _approval(
+    "approval.template", "t", "template", "Allow this tool for all myses of the template", footer=30
+)
+APPROVAL_DENY = _approval("approval.deny", "d", "deny", "Refuse it, with a reason for the model", footer=40)
+APPROVAL_LATER = _approval("approval.later", "escape", "later", "Leave the question open", footer=50)
+
+_settings = partial(_define, ActionPlace.SETTINGS)
+SETTINGS_DEFAULT = _settings(
+    "settings.default", "ctrl+r", "default", "Remove your value, so that the default applies", footer=10
+)
+
+_welcome = partial(_define, ActionPlace.WELCOME)
+WELCOME_SANDBOX = _welcome(
+    "welcome.sandbox",
+    "s",
+    "sandbox",
+    "Start five autopilot miners in Reef",
+    _sandbox,
+    footer=10,
+    commands_swarm=True,
+)
+WELCOME_CONNECT = _welcome("welcome.connect", "c", "connect a model", "Set up a provider and its key", footer=20)
+WELCOME_NEW = _welcome(
+    "welcome.new", "n", "create a mysis", "Create the first mysis by hand", _open_swarm, footer=30, commands_swarm=True
+)
+
+_inspector = partial(_define, ActionPlace.INSPECTOR)
+INSPECT_OLDER = _inspector("inspect.older", "left", "older", "Go to the older request", footer=10)
+INSPECT_NEWER = _inspector("inspect.newer", "right", "newer", "Go to the newer request", footer=11)
+INSPECT_PREVIOUS_TURN = _inspector(
+    "inspect.previous-turn",
+    "left_square_bracket",
+    "previous turn",
+    "Go to the last request of the previous turn",
+    footer=12,
+    only_if_room=True,
+)
+INSPECT_NEXT_TURN = _inspector(
+    "inspect.next-turn",
+    "right_square_bracket",
+    "next turn",
+    "Go to the first request of the next turn",
+    footer=13,
+    only_if_room=True,
+)
+INSPECT_FOLD = _inspector("inspect.fold", "enter", "fold", "Unfold or fold a message", _visible_list, footer=20)
+INSPECT_VERBOSE = _inspector("inspect.verbose", "v", "verbose", "Unfold or fold all messages", _visible_list, footer=30)
+INSPECT_COPY = _inspector(
+    "inspect.copy", "y", "copy", "Copy the message under the cursor, or the explanation of the plan", footer=40
+)
+
+_search = partial(_define, ActionPlace.SEARCH)
+SEARCH_OPEN = _search("search.open", "enter", "open", "Open the turn with the hit", footer=10)
+
+_log = partial(_define, ActionPlace.LOG)
+LOG_FOLLOW = _log("log.follow", "f", "follow", "Go to the newest line and follow", footer=10)
+LOG_OPEN = _log("log.open", "enter", "conversation", "Open the conversation of the mysis in the line", footer=20)
+
+_upstreams = partial(_define, ActionPlace.UPSTREAMS)
+UPSTREAMS_RECONNECT = _upstreams(
+    "upstreams.reconnect",
+    "r",
+    "reconnect",
+    "Reopen an upstream, or ask the providers again",
+    footer=10,
+    commands_swarm=True,
+)
+UPSTREAMS_TRY = _upstreams(
+    "upstreams.try",
+    "t",
+    "try a tool",
+    "Call the tool under the cursor by hand",
+    _visible_list,
+    footer=20,
+    commands_swarm=True,
+)
+
+
+ACTIONS = tuple(_defined)
 BY_ID = {action.id: action for action in ACTIONS}
 
 
-def of(*places: Place) -> tuple[Action, ...]:
+def of(*places: ActionPlace) -> tuple[Action, ...]:
+    """Return the actions of these places."""
     return tuple(action for action in ACTIONS if action.place in places)
 
 
 def bindings(actions: Iterable[Action]) -> list[Binding | tuple[str, str] | tuple[str, str, str]]:
-    """Textual bindings that carry the action's id, so that `set_keymap` can move them."""
+    """Return Textual bindings that carry the action's id, so that `set_keymap` can move them."""
     return [
         Binding(action.key, f"app.do('{action.id}')", action.title, id=action.id, show=action.footer is not None)
         for action in actions
@@ -371,13 +515,13 @@ def bindings(actions: Iterable[Action]) -> list[Binding | tuple[str, str] | tupl
 
 
 def clashes(actions: Iterable[Action] = ACTIONS) -> list[tuple[Action, Action]]:
-    """Pairs of actions that one key would mean in one place. What is everywhere is in every place but input."""
+    """Return pairs of actions with one key in one place. Places are everywhere, except inputs and dialogs."""
     found = []
     known = list(actions)
     for index, one in enumerate(known):
         for other in known[index + 1 :]:
-            together = one.place is other.place or Place.EVERYWHERE in (one.place, other.place)
-            modal = Place.APPROVAL in (one.place, other.place) and one.place is not other.place
+            together = one.place is other.place or ActionPlace.EVERYWHERE in (one.place, other.place)
+            modal = ActionPlace.APPROVAL in (one.place, other.place) and one.place is not other.place
             if together and not modal and one.key == other.key:
                 found.append((one, other))
     return found

@@ -1,7 +1,6 @@
-"""The `:` prompt: what can be typed there, how it is completed, and what it does.
+"""The commands of the `:` prompt: their completions, and how a line is run.
 
-Every action with a word can be typed; those that concern myses take their names,
-so that nothing depends on where the cursor stands. Source: spec tui.md, "Actions and keys".
+Every action with a command word can be typed. Those on myses take names, so that the cursor does not matter.
 """
 
 from __future__ import annotations
@@ -10,29 +9,28 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
 
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line
+from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.actions import ACTIONS, Action
-
-if TYPE_CHECKING:
-    from zoea.tui.app import Cockpit
+from zoea.tui.state.cockpit import Cockpit
 
 NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss"})
 """Actions that take one or more names."""
 ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
 _SAID = {"swarm.stop-all": "Stop every mysis; asks first"}
-"""What is said of actions that go another way when they are typed."""
+"""Descriptions of actions that work differently when they are typed."""
 SHOWN = 8
 THEME = "theme"
 WITHDRAW = "withdraw"
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    """A line that could stand there, and what is said of it; `why_not` where it is not possible now."""
+class CommandCompletion:
+    """A possible line with its description; `why_not` where it is not possible now."""
 
     line: str
     title: str
@@ -40,24 +38,24 @@ class Completion:
 
 
 def words_of(action: Action) -> tuple[str, ...]:
-    """What an action is called at the prompt: its short word, and its id."""
+    """Return the words of an action at the prompt: its command word and its id."""
     return (action.command, action.id) if action.command else (action.id,)
 
 
-def complete(cockpit: Cockpit, line: str) -> list[Completion]:
-    """What the line could become, the nearest first."""
+def complete(cockpit: Cockpit, line: str) -> list[CommandCompletion]:
+    """Return the possible completions of a line, the nearest first."""
     word, space, rest = line.lstrip().partition(" ")
     if not space:
         return _commands(cockpit, word)
     if word == THEME:
         return [
-            Completion(f"{THEME} {name}", look.title)
-            for name, look in cockpit.looks.items()
+            CommandCompletion(f"{THEME} {name}", look.title)
+            for name, look in cockpit.theme_specs.items()
             if name.startswith(rest.strip())
         ]
     if word == WITHDRAW:
         return [
-            Completion(f"{WITHDRAW} {view.name}", f"{view.pending} waiting")
+            CommandCompletion(f"{WITHDRAW} {view.name}", f"{view.pending} waiting")
             for view in cockpit.feed.in_order()
             if view.pending and view.name.casefold().startswith(rest.strip().casefold())
         ][:SHOWN]
@@ -69,18 +67,18 @@ def complete(cockpit: Cockpit, line: str) -> list[Completion]:
         return []
     head = " ".join([word, *before])
     return [
-        Completion(f"{head} {view.name}", f"{view.state} · {one_line(view.template)}")
+        CommandCompletion(f"{head} {view.name}", f"{view.state} · {one_line(view.template)}")
         for view in cockpit.feed.in_order()
         if view.name.casefold().startswith(part.casefold()) and view.name not in before
     ][:SHOWN]
 
 
 def run(cockpit: Cockpit, line: str) -> None:
-    """Carry a line out, after the prompt was left.
+    """Run a line.
 
     Raises:
-        UsageError: what was typed is no command, or lacks something.
-        MysisMissing: it names a mysis that is not there.
+        UsageError: The line is no command, lacks an argument or is not possible now.
+        MysisMissing: It names a mysis that does not exist.
     """
     word, _, rest = line.strip().partition(" ")
     rest = rest.strip()
@@ -100,17 +98,17 @@ def run(cockpit: Cockpit, line: str) -> None:
         takes(cockpit, action, rest)
         return
     if action.id == "swarm.stop-all":
-        _confirm_stop_all(cockpit)
+        swarm_commands.confirm_stop_all(cockpit)
         return
-    why = action.why_not(cockpit.situation())
+    why = action.why_not(cockpit.action_context())
     if why:
         raise UsageError(why)
     cockpit.call_after_refresh(cockpit.action_do, action.id)
 
 
-def _commands(cockpit: Cockpit, word: str) -> list[Completion]:
-    situation = cockpit.situation()
-    found: list[tuple[int, str, Completion]] = []
+def _commands(cockpit: Cockpit, word: str) -> list[CommandCompletion]:
+    situation = cockpit.action_context()
+    found: list[tuple[int, str, CommandCompletion]] = []
     for action in ACTIONS:
         if not _is_typed(action):
             continue
@@ -118,16 +116,16 @@ def _commands(cockpit: Cockpit, word: str) -> list[Completion]:
         if rank is not None:
             shown = words_of(action)[0]
             said = _SAID.get(action.id, action.description)
-            found.append((rank, shown, Completion(shown, said, action.why_not(situation))))
+            found.append((rank, shown, CommandCompletion(shown, said, action.why_not(situation))))
     if THEME.startswith(word):
-        found.append((0, THEME, Completion(THEME, "Show another theme")))
+        found.append((0, THEME, CommandCompletion(THEME, "Show another theme")))
     if WITHDRAW.startswith(word):
-        found.append((0, WITHDRAW, Completion(WITHDRAW, "Take back all that waits for a mysis")))
+        found.append((0, WITHDRAW, CommandCompletion(WITHDRAW, "Take back all that waits for a mysis")))
     return [completion for _, _, completion in sorted(found, key=lambda one: one[:2])][:SHOWN]
 
 
 def _is_typed(action: Action) -> bool:
-    """Keys that only mean something where they are pressed are no commands."""
+    """Return whether an action is a command; keys of one screen only are not."""
     return bool(action.command) or action.id.startswith(("app.", "swarm.", "screen.", "mysis.", "approval.oldest"))
 
 
@@ -152,21 +150,21 @@ def _find(cockpit: Cockpit, name: str) -> MysisView:
 
 
 def _theme(cockpit: Cockpit, name: str) -> None:
-    if name not in cockpit.looks:
-        known = ", ".join(cockpit.looks)
+    if name not in cockpit.theme_specs:
+        known = ", ".join(cockpit.theme_specs)
         raise UsageError(f"there is no theme {name!r}" if name else "theme needs a name", hint=f"There are: {known}.")
-    cockpit.use_look(name)
+    cockpit.use_theme(name)
 
 
 def _withdraw(cockpit: Cockpit, name: str) -> None:
-    """Take back what no turn of a mysis has taken yet; what one takes meanwhile stays said."""
+    """Withdraw the messages that no turn of a mysis has taken yet."""
     if not name:
         raise UsageError(f"{WITHDRAW} needs a name")
     view, opened = _find(cockpit, name), cockpit.opened
     assert opened is not None, "who is in the list was read from a swarm"
 
     async def work() -> int:
-        from zoea.queries.stored_swarm import read_queued  # not before the first paint
+        from zoea.queries.stored_swarm import read_queued  # imported after the first paint
 
         count = 0
         for delivery in await asyncio.to_thread(read_queued, opened.database, f"#{view.id}"):
@@ -187,7 +185,7 @@ def _named(cockpit: Cockpit, names: str) -> list[MysisView]:
 
 
 def _refuse(action: Action, cockpit: Cockpit, views: Sequence[MysisView]) -> None:
-    why = action.why_not(cockpit.base_situation(tuple(views)))
+    why = action.why_not(cockpit.build_context(tuple(views)))
     if why:
         raise UsageError(why)
 
@@ -213,7 +211,7 @@ def _each(cockpit: Cockpit, action: Action, rest: str, do: Callable[[MysisView],
 
 def _delete(cockpit: Cockpit, action: Action, rest: str) -> None:
     views = _named(cockpit, rest)
-    cockpit.call_after_refresh(cockpit.confirm_deletion, views)
+    cockpit.call_after_refresh(swarm_commands.confirm_deletion, cockpit, views)
 
 
 def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
@@ -224,12 +222,15 @@ def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
         return
     if not view.state.accepts_messages:
         raise UsageError(f"{one_line(view.name)} is {view.state}", hint=f"`:start {one_line(view.name)}` first.")
-    cockpit.ask_swarm(cockpit.api.send(f"#{view.id}", text.strip()), done=cockpit.tell_receipt)
+    cockpit.ask_swarm(
+        cockpit.api.send(f"#{view.id}", text.strip()),
+        done=partial(swarm_commands.show_receipt, cockpit),
+    )
 
 
 def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
     _refuse(action, cockpit, ())
-    cockpit.ask_swarm(cockpit.api.broadcast(rest), done=cockpit.tell_receipt)
+    cockpit.ask_swarm(cockpit.api.broadcast(rest), done=partial(swarm_commands.show_receipt, cockpit))
 
 
 def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
@@ -239,24 +240,9 @@ def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
 
 
 def _at(cockpit: Cockpit, action: Action, rest: str) -> None:
-    """An action on the list, with the cursor put on the mysis first."""
+    """Select the mysis in the list, then run the action there."""
     view = _find(cockpit, rest)
-    cockpit.call_after_refresh(cockpit.do_at, action.id, view.id)
-
-
-def _confirm_stop_all(cockpit: Cockpit) -> None:
-    from zoea.tui.dialogs.confirm import Confirm
-
-    count = sum(1 for view in cockpit.feed.myses.values() if view.state != "stopped")
-    if not count:
-        raise UsageError("no mysis runs")
-
-    def answered(yes: bool | None) -> None:
-        if yes:
-            cockpit.stop_all()
-
-    lines = [f"Stop all {count}?", "What they do now is cut off; r relaunches them."]
-    cockpit.call_after_refresh(cockpit.push_screen, Confirm("STOP ALL", lines, "stop all"), answered)
+    cockpit.call_after_refresh(cockpit.act_on_mysis, action.id, view.id)
 
 
 _TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
@@ -273,5 +259,5 @@ _TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
 
 
 def typed() -> Iterable[Action]:
-    """Every action that can be typed, for help and tests."""
+    """Yield every action that can be typed."""
     return (action for action in ACTIONS if _is_typed(action))

@@ -1,7 +1,4 @@
-"""Keys that must be pressed twice: the first press arms, the second within two seconds fires.
-
-Any other key in between takes the arming away.
-"""
+"""Keys that must be pressed twice within two seconds; any other key in between cancels."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from collections.abc import Callable
 WITHIN_S = 2.0
 
 
-class Arming:
-    """At most one key is armed.
+class KeyArming:
+    """Remembers the first press of at most one key.
 
     Args:
-        clock: Seconds that only grow.
-        changed: Told when `note` changed.
+        clock: Returns seconds that never go back.
+        changed: Called when `note` changed.
     """
 
     def __init__(self, clock: Callable[[], float], changed: Callable[[], None]) -> None:
@@ -28,11 +25,11 @@ class Arming:
 
     @property
     def note(self) -> str:
-        """What a second press would do; empty where nothing is armed."""
+        """What a second press does; empty where no key is armed."""
         return self._note if self._clock() < self._until else ""
 
     def press(self, what: str, note: str) -> bool:
-        """True where this is the second press in time."""
+        """Arm a key. True on the second press in time."""
         if what == self._what and self._clock() < self._until:
             self.disarm()
             return True
@@ -41,7 +38,7 @@ class Arming:
         return False
 
     def saw(self, key: str) -> None:
-        """A key came: any other one than the one that armed takes the arming away."""
+        """Disarm when another key than the armed one was pressed."""
         if self._what and key != self._key:
             self.disarm()
         self._key = key

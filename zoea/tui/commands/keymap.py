@@ -1,7 +1,7 @@
-"""Keys in force: the registry's defaults, a person's own over them, and what is wrong with those. Pure.
+"""The keys in force: the registry's defaults with a person's own keys over them. Pure.
 
-A key that cannot hold (no such action, no such key, two actions on one key) is an
-error that names both sides, and the action keeps its default.
+An invalid key (no such action, no such key, two actions on one key) is an error that names both sides; its action
+keeps the default.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from difflib import get_close_matches
 
 from textual.keys import Keys, _character_to_key
 
-from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, Place, clashes
+from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionPlace, clashes
 from zoea.tui.widgets.status_bars import key_name
 
 _MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
 _NAMED = frozenset(str(key.value) for key in Keys) | {f"f{number}" for number in range(1, 25)}
 _PUNCTUATION = frozenset(_character_to_key(chr(code)) for code in range(0x21, 0x250) if chr(code).isprintable())
-"""Names of the characters that keyboards have: some lost a hyphen, so that no lookup finds them."""
+"""Key names of the characters on keyboards; some have lost a hyphen, so that `unicodedata.lookup` fails on them."""
 
 _WRITTEN = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """A key of a place that cannot be moved: cursors and text editing, as everywhere else."""
+class FixedKey:
+    """A key that cannot be remapped: cursor movement and text editing."""
 
-    place: Place
+    place: ActionPlace
     keys: tuple[str, ...]
     description: str
 
 
-FIXED: tuple[Fixed, ...] = (
-    Fixed(Place.EVERYWHERE, ("ctrl+c",), "Copy what is selected; else empty the input; else, twice, quit"),
-    Fixed(Place.EVERYWHERE, ("tab", "shift+tab"), "Go to the next or previous part of a screen"),
-    Fixed(Place.DASHBOARD, ("j", "down"), "Next mysis"),
-    Fixed(Place.DASHBOARD, ("k", "up"), "Previous mysis"),
-    Fixed(Place.DASHBOARD, ("g", "home"), "First mysis"),
-    Fixed(Place.DASHBOARD, ("G", "end"), "Last mysis"),
-    Fixed(Place.DASHBOARD, ("pagedown",), "A page down"),
-    Fixed(Place.DASHBOARD, ("pageup",), "A page up"),
-    Fixed(Place.INPUT, ("enter",), "Send"),
-    Fixed(Place.INPUT, ("ctrl+j", "alt+enter"), "New line"),
-    Fixed(Place.INPUT, ("ctrl+o",), "Write in your own editor"),
-    Fixed(Place.INPUT, ("tab",), "Next delivery mode: queue, steer, interrupt"),
-    Fixed(Place.INPUT, ("up", "down"), "What you sent before, at the first and the last line"),
-    Fixed(Place.INPUT, ("escape",), "Leave; the draft is kept"),
+FIXED_KEYS: tuple[FixedKey, ...] = (
+    FixedKey(ActionPlace.EVERYWHERE, ("ctrl+c",), "Copy what is selected; else empty the input; else, twice, quit"),
+    FixedKey(ActionPlace.EVERYWHERE, ("tab", "shift+tab"), "Go to the next or previous part of a screen"),
+    FixedKey(ActionPlace.DASHBOARD, ("j", "down"), "Next mysis"),
+    FixedKey(ActionPlace.DASHBOARD, ("k", "up"), "Previous mysis"),
+    FixedKey(ActionPlace.DASHBOARD, ("g", "home"), "First mysis"),
+    FixedKey(ActionPlace.DASHBOARD, ("G", "end"), "Last mysis"),
+    FixedKey(ActionPlace.DASHBOARD, ("pagedown",), "A page down"),
+    FixedKey(ActionPlace.DASHBOARD, ("pageup",), "A page up"),
+    FixedKey(ActionPlace.INPUT, ("enter",), "Send"),
+    FixedKey(ActionPlace.INPUT, ("ctrl+j", "alt+enter"), "New line"),
+    FixedKey(ActionPlace.INPUT, ("ctrl+o",), "Write in your own editor"),
+    FixedKey(ActionPlace.INPUT, ("tab",), "Next delivery mode: queue, steer, interrupt"),
+    FixedKey(ActionPlace.INPUT, ("up", "down"), "What you sent before, at the first and the last line"),
+    FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept"),
 )
 
 
 def normal(key: str) -> str:
-    """A key in Textual's spelling: `?` -> `question_mark`, `^f` -> `ctrl+f`. Empty where it is no key."""
+    """Return a key in Textual's spelling: `?` as `question_mark`, `^f` as `ctrl+f`. Empty where it is invalid."""
     text = key.strip()
     if len(text) > 1 and text.startswith("^"):
         text = f"ctrl+{text[1:]}"
@@ -72,7 +72,7 @@ def normal(key: str) -> str:
 
 
 def problems(chosen: Mapping[str, str]) -> dict[str, str]:
-    """What is wrong with a person's keys, by action id; empty where all can hold."""
+    """Return the errors of a person's keys, by action id."""
     found: dict[str, str] = {}
     for action_id, key in chosen.items():
         if action_id not in BY_ID:
@@ -90,18 +90,18 @@ def problems(chosen: Mapping[str, str]) -> dict[str, str]:
                 found.setdefault(action.id, message)
     for action_id, key in usable.items():
         place = BY_ID[action_id].place
-        for fixed in FIXED:
-            if normal(key) in fixed.keys and _meet(place, fixed.place):
+        for fixed in FIXED_KEYS:
+            if normal(key) in fixed.keys and _share_keys(place, fixed.place):
                 words = f"{fixed.description[:1].lower()}{fixed.description[1:]}"
                 found.setdefault(action_id, f"{key_name(normal(key))} is taken: {words}")
     return found
 
 
-def in_force(chosen: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The key of every action, and the problems of those that keep their default."""
+def resolve_keys(chosen: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the key of every action, and the problems of those that keep their default."""
     usable = dict(chosen)
     wrong: dict[str, str] = {}
-    # A default that comes back may clash with another wish, so this goes on until nothing does.
+    # A restored default may clash with another chosen key, so this repeats until none does.
     while new := problems(usable):
         wrong |= new
         usable = {action_id: key for action_id, key in usable.items() if action_id not in new}
@@ -112,16 +112,16 @@ def _with(chosen: Mapping[str, str]) -> list[Action]:
     return [replace(action, key=normal(chosen[action.id])) if action.id in chosen else action for action in ACTIONS]
 
 
-def _meet(one: Place, other: Place) -> bool:
-    """Whether both places may hear one key. Boxes and inputs hear only their own."""
-    alone = (Place.APPROVAL, Place.INPUT)
+def _share_keys(one: ActionPlace, other: ActionPlace) -> bool:
+    """Return whether one key press can reach both places. Approvals and inputs get only their own keys."""
+    alone = (ActionPlace.APPROVAL, ActionPlace.INPUT)
     if one in alone or other in alone:
         return one is other
-    return one is other or Place.EVERYWHERE in (one, other)
+    return one is other or ActionPlace.EVERYWHERE in (one, other)
 
 
 def _is_character(name: str) -> bool:
-    """`question_mark`, as Textual names characters."""
+    """Return whether this is Textual's name of a character, such as `question_mark`."""
     if name in _PUNCTUATION:
         return True
     try:
@@ -131,6 +131,6 @@ def _is_character(name: str) -> bool:
     return True
 
 
-def fixed_of(*places: Place) -> Iterator[Fixed]:
-    """The fixed keys of these places."""
-    return (fixed for fixed in FIXED if fixed.place in places)
+def fixed_keys(*places: ActionPlace) -> Iterator[FixedKey]:
+    """Return the fixed keys of these places."""
+    return (fixed for fixed in FIXED_KEYS if fixed.place in places)

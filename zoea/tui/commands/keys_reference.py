@@ -1,9 +1,9 @@
-"""The reference of keys as Markdown, from the action registry. Checked in as `documentation/reference/keys.md`."""
+"""The key reference as Markdown, generated into `documentation/reference/keys.md`."""
 
 from __future__ import annotations
 
-from zoea.tui.commands.actions import Place, of
-from zoea.tui.commands.keymap import fixed_of
+from zoea.tui.commands.actions import ActionPlace, of
+from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.help import PLACE_TITLES
 from zoea.tui.widgets.status_bars import key_name
 
@@ -24,9 +24,9 @@ _COLUMNS = "| Key | Action | What it does | Id | Command |\n|---|---|---|---|---
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = ["# Keys", "Generated from the action registry by `make docs`; change that, not this page.", _REMAP]
-    for place in Place:
+    for place in ActionPlace:
         rows = [
             f"| {_code(key_name(action.key))} | {action.title} | {_cell(action.description)} | `{action.id}` "
             f"| {_code(f':{action.command}') if action.command else ''} |"
@@ -34,7 +34,7 @@ def reference() -> str:
         ]
         rows += [
             f"| {' '.join(_code(key_name(key)) for key in fixed.keys)} | | {_cell(fixed.description)} | fixed | |"
-            for fixed in fixed_of(place)
+            for fixed in fixed_keys(place)
         ]
         if rows:
             parts += [f"## {PLACE_TITLES[place].capitalize()}", "\n".join([_COLUMNS, *rows])]

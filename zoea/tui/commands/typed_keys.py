@@ -1,4 +1,4 @@
-"""What keys still do while somebody types: letters are text then, and the footer names what is not."""
+"""The keys that work while an input has the focus, for the footer; letters are text then."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from textual.widgets import Input, TextArea
 from zoea.tui.commands.actions import Action
 
 _FIRST = ("enter", "ctrl+j", "tab", "escape")
-"""In this order; other keys come after them."""
+"""Keys that come first in the footer, in this order."""
 
 _ALWAYS = ("app.back", "app.palette")
-"""Actions that every footer of an input names."""
+"""Actions that the footer of every input names."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedKey:
-    """A key, what it does, and the action a click on it is, as Textual names actions."""
+    """A key, its title, and the Textual action of a click on it."""
 
     key: str
     title: str
@@ -30,17 +30,17 @@ class TypedKey:
 
 
 def is_typing(focused: Widget | None) -> bool:
-    """Whether letters are text now."""
+    """Return whether letters are text now."""
     return isinstance(focused, Input | TextArea)
 
 
 def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, str]) -> list[TypedKey]:
-    """The keys that an input lets through: those of the widgets around it, then of the screen and the app.
+    """Return the keys of an input: of the widgets around it, the screen and the app.
 
-    A widget or screen that takes what an input submits says in `ON_ENTER` what enter does there.
+    `ON_ENTER` of a widget or screen names the effect of enter in its inputs.
     """
     found: dict[str, TypedKey] = {}
-    for node in _around(focused):
+    for node in _path_to_screen(focused):
         for binding in _own_bindings(node):
             for key in binding.key.split(","):
                 if binding.description:
@@ -49,19 +49,19 @@ def typed_keys(focused: Widget, possible: Iterable[Action], keys: Mapping[str, s
         if enter and isinstance(focused, Input):
             found.setdefault("enter", TypedKey("enter", enter, "app.press('enter')"))
     for action in possible:
-        if (action.footer is None or action.spare) and action.id not in _ALWAYS:
+        if (action.footer is None or action.only_if_room) and action.id not in _ALWAYS:
             continue
         key = keys.get(action.id, action.key)
         if (key == "escape" or key.startswith("ctrl+")) and key not in focused._bindings.key_to_bindings:
             found.setdefault(key, TypedKey(key, action.title, f"app.do({action.id!r})"))
-    found.pop("alt+enter", None)  # another name of ctrl+j
+    found.pop("alt+enter", None)  # the same as ctrl+j
     found.pop("down", None)
     ranks = {key: at for at, key in enumerate(_FIRST)}
     return sorted(found.values(), key=lambda one: ranks.get(one.key, len(ranks)))
 
 
-def _around(focused: Widget) -> Iterator[DOMNode]:
-    """The widget and what it is in, up to its screen."""
+def _path_to_screen(focused: Widget) -> Iterator[DOMNode]:
+    """Yield the widget and its ancestors up to the screen."""
     for node in focused.ancestors_with_self:
         yield node
         if node is focused.screen:
@@ -69,6 +69,6 @@ def _around(focused: Widget) -> Iterator[DOMNode]:
 
 
 def _own_bindings(node: DOMNode) -> Iterator[Binding]:
-    """What the cockpit's own widgets bind, without what every input does; a screen's are the registry's."""
+    """Yield the bindings of Zoea's own widgets; the registry has those of screens."""
     if not isinstance(node, Screen) and type(node).__module__.partition(".")[0] != "textual":
         yield from (one for one in vars(type(node)).get("BINDINGS", ()) if isinstance(one, Binding))

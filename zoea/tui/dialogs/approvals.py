@@ -1,12 +1,13 @@
-"""The approval panel: one question at a time, the call shown whole, answered with one key.
+"""The approval dialog: one open question at a time, answered with one key.
 
-It opens only by its key, and is deaf for a moment after each new question, so that
-no key meant for something else allows a call.
+It opens by its key only, and ignores keys for a moment after each new question, so that no key pressed for
+something else allows a call.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -22,9 +23,10 @@ from zoea.model.values import ApprovalView
 from zoea.queries.phrases import approval_question
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands.actions import Place, bindings, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
 from zoea.tui.commands.typed_keys import TypedKey
-from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import KeyFooter
@@ -35,16 +37,16 @@ _IN_WORDS = "your answer; enter sends it, esc leaves the question waiting"
 _WHY_NOT = "why not, for the model to read; enter denies, esc goes back"
 
 
-class ApprovalPanel(CockpitModal[None]):
-    """Shows the oldest question that waits; goes when none is left.
+class ApprovalDialog(CockpitDialog[None]):
+    """Shows the oldest open question; closes when none is left.
 
     Args:
-        first: Begin with this mysis's, by id, where it asks.
+        first: Show the question of this mysis first, by id.
     """
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "approvals.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(Place.APPROVAL)),
+        *bindings(of(ActionPlace.APPROVAL)),
         Binding("right", "other(1)", "next question", show=False),
         Binding("left", "other(-1)", "question before", show=False),
     ]
@@ -63,6 +65,16 @@ class ApprovalPanel(CockpitModal[None]):
         self.is_listening = False
         """False for 300 ms after a question is shown: no key answers then."""
 
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.APP_BACK.bind(self.back),
+            actions.APPROVAL_ONCE.bind(lambda: self._answer(ApprovalAnswer.ONCE)),
+            actions.APPROVAL_SESSION.bind(lambda: self._answer(ApprovalAnswer.SESSION)),
+            actions.APPROVAL_TEMPLATE.bind(lambda: self._answer(ApprovalAnswer.TEMPLATE)),
+            actions.APPROVAL_DENY.bind(self._deny),
+            actions.APPROVAL_LATER.bind(self._leave_open),
+        )
+
     def compose(self) -> ComposeResult:
         with self._box:
             yield self._who
@@ -73,21 +85,21 @@ class ApprovalPanel(CockpitModal[None]):
     def on_mount(self) -> None:
         self._sentence.display = False
         self._call.focus()
-        self.cockpit.asked.refresh()
+        self.cockpit.approvals.refresh()
         waiting = self._waiting()
         first = next((one for one in waiting if one.mysis_id == self._first), waiting[0] if waiting else None)
         self._show(first)
 
     def _waiting(self) -> list[ApprovalView]:
-        return [one for one in self.cockpit.asked.open if one.id not in self._answered]
+        return [one for one in self.cockpit.approvals.open if one.id not in self._answered]
 
-    # What waits changes.
+    # News.
 
-    def asked_changed(self) -> None:
-        """Others come, and this one may be answered elsewhere or expire: the shown one stays while it waits."""
+    def approvals_changed(self) -> None:
+        """Keep the shown question while it is open, else show the next one."""
         waiting = self._waiting()
         if not waiting:
-            if self._shown is not None or self.cockpit.asked.open:
+            if self._shown is not None or self.cockpit.approvals.open:
                 self.close_box()
         elif self._shown is None or self._shown.id not in {one.id for one in waiting}:
             self._show(waiting[0])
@@ -96,7 +108,7 @@ class ApprovalPanel(CockpitModal[None]):
 
     @property
     def _is_question(self) -> bool:
-        """Whether it wants words, not leave to run a tool."""
+        """Whether the mysis asks for words, instead of permission for a tool."""
         return self._shown is not None and bool(approval_question(self._shown))
 
     def close_box(self) -> None:
@@ -111,7 +123,7 @@ class ApprovalPanel(CockpitModal[None]):
             self._deaf.stop()
         self._deaf = self.set_timer(DEAF_S, self._listen)
         asked = approval_question(approval) if approval else ""
-        self._call.put(asked or (pretty(approval.arguments) if approval else ""))
+        self._call.put(asked or (format_json(approval.arguments) if approval else ""))
         self._sentence.display = bool(asked)
         self._sentence.value = ""
         self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
@@ -137,14 +149,14 @@ class ApprovalPanel(CockpitModal[None]):
         box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
-        self._who.put(question_lines(shown, now))
+        self._who.put(build_question_lines(shown, now))
         answers = self._keys
         if self._sentence.display:
             enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
             words = (("enter", enter), ("escape", escape))
             answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
         else:
-            answers.describe(of(Place.APPROVAL), self.situation(), self.cockpit.keys)
+            answers.describe(of(ActionPlace.APPROVAL), self.action_context(), self.cockpit.keys)
         answers.styles.opacity = 1.0 if self.is_listening else 0.5
 
     # Answering.
@@ -155,7 +167,8 @@ class ApprovalPanel(CockpitModal[None]):
             return
         self._answered.add(shown.id)
         self.cockpit.ask_swarm(
-            self.cockpit.api.answer(shown.id, answer, sentence=sentence), done=lambda _: self.cockpit.asked.refresh()
+            self.cockpit.api.answer(shown.id, answer, sentence=sentence),
+            done=lambda _: self.cockpit.approvals.refresh(),
         )
         waiting = self._waiting()
         if waiting:
@@ -163,16 +176,7 @@ class ApprovalPanel(CockpitModal[None]):
         else:
             self.close_box()
 
-    def do_approval_once(self) -> None:
-        self._answer(ApprovalAnswer.ONCE)
-
-    def do_approval_session(self) -> None:
-        self._answer(ApprovalAnswer.SESSION)
-
-    def do_approval_template(self) -> None:
-        self._answer(ApprovalAnswer.TEMPLATE)
-
-    def do_approval_deny(self) -> None:
+    def _deny(self) -> None:
         if self.is_listening and not self._is_question:
             sentence = self._sentence
             sentence.value = ""
@@ -194,22 +198,22 @@ class ApprovalPanel(CockpitModal[None]):
         self._call.focus()
         return was_open
 
-    def do_approval_later(self) -> None:
+    def _leave_open(self) -> None:
         if self._is_question or not self._leave_sentence():
             self.close_box()
         else:
             self._draw()
 
     def action_other(self, by: int) -> None:
-        """Look at another question without answering this one."""
+        """Show another question without an answer to this one."""
         waiting = self._waiting()
         ids = [one.id for one in waiting]
         if self._shown is not None and self._shown.id in ids and len(ids) > 1:
             self._show(waiting[(ids.index(self._shown.id) + by) % len(ids)])
 
 
-def question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
-    """Who wants to call what, where, since when and until when."""
+def build_question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
+    """Return the lines about a question: tool, upstream, waiting time and deadline."""
     upstream = one_line(approval.upstream) or "Zoea itself"
     head: list[Piece] = [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")]
     return [
@@ -225,8 +229,8 @@ def question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
     ]
 
 
-def pretty(arguments: str) -> str:
-    """A JSON object over several lines; what is no JSON as it is."""
+def format_json(arguments: str) -> str:
+    """Return JSON text indented; other text as it is."""
     try:
         return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

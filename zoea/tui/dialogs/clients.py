@@ -1,4 +1,4 @@
-"""MCP clients: the door that lets them in over HTTP, opened and closed; their tokens, made, copied once and revoked."""
+"""MCP clients: turn their HTTP server on or off; create, copy and revoke their tokens."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from zoea.model.values import McpView
 from zoea.settings import Credentials
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
@@ -35,14 +35,14 @@ class _Name(Input):
     ]
 
 
-class Clients(CockpitModal[None]):
-    """The dialog. A token is shown until the dialog is left, and never again."""
+class McpClientsDialog(CockpitDialog[None]):
+    """Shows a new token until it closes, and never again."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
     DEFAULT_CSS = """
-    Clients .box { width: 84; }
-    Clients #door { height: auto; margin-bottom: 1; }
-    Clients #notes { height: auto; margin-top: 1; }
+    McpClientsDialog .box { width: 84; }
+    McpClientsDialog #door { height: auto; margin-bottom: 1; }
+    McpClientsDialog #notes { height: auto; margin-top: 1; }
     """
 
     def __init__(self) -> None:
@@ -71,28 +71,28 @@ class Clients(CockpitModal[None]):
     def name_given(self) -> str:
         return self.query_one(_Name).value.strip()
 
-    # What the person does.
+    # Actions.
 
     def action_leave(self) -> None:
-        self.do_app_back()
+        self.back()
 
     def action_other_scope(self) -> None:
         self._scope = TokenScope.COMMAND if self._scope is TokenScope.READ else TokenScope.READ
         self._draw()
 
     def action_switch(self) -> None:
-        """Begin or end to serve clients over HTTP."""
+        """Start or stop the HTTP server."""
         if self._view is not None and not self._is_busy:
             on = not self._view.is_on
             self._is_busy = True
-            self.run_worker(Beside(lambda: self._switch(on)))
+            self.run_worker(DeferredWork(lambda: self._switch(on)))
 
     def action_revoke(self) -> None:
         if name := self.name_given:
             self._beside(lambda: self._tokens.revoke(name))
 
     def action_copy(self) -> None:
-        """The token that was made last, else the address."""
+        """Copy the newest token, else the address."""
         text = self.token or (self._view.url if self._view is not None else "")
         if text:
             self.cockpit.copy_to_clipboard(text)
@@ -103,20 +103,20 @@ class Clients(CockpitModal[None]):
         if name := self.name_given:
             self._beside(lambda: self._make(name))
 
-    # What comes of it.
+    # Tokens and server.
 
     @property
     def _tokens(self) -> Tokens:
-        return Tokens(Credentials(self.cockpit.where.credentials))
+        return Tokens(Credentials(self.cockpit.places.credentials))
 
     def _make(self, name: str) -> None:
         self.token = self._tokens.new(name, self._scope, self.cockpit.now())
 
     def _beside(self, work: Callable[[], None]) -> None:
-        """Change the tokens' file, then read how everything stands."""
+        """Change the token file in a thread, then read tokens and server state."""
         if not self._is_busy:
             self._is_busy = True
-            self.run_worker(Beside(lambda: self._change(work)))
+            self.run_worker(DeferredWork(lambda: self._change(work)))
 
     async def _change(self, work: Callable[[], None]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The `:` prompt at the foot of any screen: one line, what it could become above it, errors in place."""
+"""The `:` prompt at the bottom of a screen, with completions above it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from textual.widgets import Input, Static
 
 from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.actions import Situation
-from zoea.tui.commands.command_prompt import Completion, complete, run
-from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.commands.actions import ActionContext
+from zoea.tui.commands.command_prompt import CommandCompletion, complete, run
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.screens.base import BaseScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 
 _WORD = 24
 
 
-class CommandLine(CockpitModal[None]):
-    """Tab takes the chosen completion, up and down choose, enter runs the line, escape leaves."""
+class CommandPromptDialog(CockpitDialog[None]):
+    """Tab takes a completion, up and down choose one, enter runs the line."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "command_line.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -35,7 +36,7 @@ class CommandLine(CockpitModal[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._found: list[Completion] = []
+        self._found: list[CommandCompletion] = []
         self._chosen = -1
 
     def compose(self) -> ComposeResult:
@@ -50,11 +51,10 @@ class CommandLine(CockpitModal[None]):
         self.query_one(Input).focus()
         self._complete()
 
-    def situation(self) -> Situation:
-        """As the screen below sees it: what is typed is done there."""
+    def action_context(self) -> ActionContext:
+        """Return the context of the screen below, where commands are run."""
         below = self.cockpit.screen_stack[-2] if len(self.cockpit.screen_stack) > 1 else None
-        seen = below.situation() if below is not None and hasattr(below, "situation") else None
-        return seen if isinstance(seen, Situation) else self.cockpit.base_situation()
+        return below.action_context() if isinstance(below, BaseScreen) else self.cockpit.build_context()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._complete()

@@ -1,6 +1,6 @@
-"""Changing what a mysis is, or the marked: template, provider, model, tags, budgets, any setting that is one mysis's.
+"""The form that configures one mysis, or the marked ones.
 
-Every field begins with what holds now, for all of them; only what was changed is sent.
+Every field starts with the current value, where all of them have the same; only changed values are sent.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from textual.widgets import Input, Static
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line, strip
-from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -38,8 +38,8 @@ _KEPT = "\x00kept"
 _AS_THEY_ARE = "as they are"
 
 
-class Configuring(CockpitModal[None]):
-    """The form for one mysis, or for several at once."""
+class ConfigureDialog(CockpitDialog[None]):
+    """Template, provider, model, tags, budgets and settings of one or several myses."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "configure.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,7 +75,7 @@ class Configuring(CockpitModal[None]):
 
     def on_mount(self) -> None:
         self.query_one("#template", InlineChoice).focus()
-        self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
+        self.cockpit.run_worker(DeferredWork(self._read), exit_on_error=False)
 
     async def _read(self) -> None:
         from zoea.runtime.mysis_options import format_settings, read_configuration
@@ -143,7 +143,7 @@ class Configuring(CockpitModal[None]):
         return "" if value == _KEPT else value
 
     def _settings(self) -> dict[str, Any]:
-        """What was changed of them. Raises UsageError."""
+        """Return the changed settings. Raises UsageError for an invalid text."""
         from zoea.runtime.mysis_options import diff_settings, parse_settings
 
         assert self._before is not None
@@ -189,5 +189,5 @@ def _id(path: str) -> str:
 
 
 def _rest(own: Any) -> dict[str, Any]:
-    """What has no field of its own."""
+    """Return the settings that have no field of their own."""
     return {path: value for path, value in own.items() if path not in dict(_BUDGETS)}

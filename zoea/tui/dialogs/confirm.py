@@ -1,4 +1,4 @@
-"""Asks before something is spent or destroyed, naming what it concerns."""
+"""The question before something is spent or destroyed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 
-from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 
 
-class Confirm(CockpitModal[bool]):
-    """True where the person said yes.
+class ConfirmDialog(CockpitDialog[bool]):
+    """Returns True when the person said yes.
 
     Args:
-        title: What is about to happen, short.
-        lines: What it means, and for whom.
+        title: The action, in capitals.
+        lines: Its effect; the first line is the question.
         yes: What `y` does, as a verb.
     """
 

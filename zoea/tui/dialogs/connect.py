@@ -1,4 +1,4 @@
-"""Connecting a model: what it speaks, where it is, its key. Tried on wish, written to the settings on enter."""
+"""The form that connects a model: provider type, address, model and key."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zoea.llm.discovery import Found, Status
 from zoea.model.errors import SettingsError
 from zoea.runtime.model_discovery import ModelConnection, probe_connection, save_connection
 from zoea.settings.key_paths import SettingsInvalid
-from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -36,8 +36,8 @@ _ADDRESSES = {
 _MODELS_SHOWN = 6
 
 
-class Connect(CockpitModal[str | None]):
-    """Dismissed with the provider's name once it is written, else with None."""
+class ConnectDialog(CockpitDialog[str | None]):
+    """Writes the provider to the settings. Returns its name, else None."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "connect.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -84,13 +84,13 @@ class Connect(CockpitModal[str | None]):
         self.query_one("#address", Input).placeholder = _ADDRESSES.get(event.choice.value, "")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        # A reference is no secret: it is better seen.
+        # A reference to a key is no secret, so it is shown.
         if event.input.id == "key":
             event.input.password = not event.value.startswith(("env:", "file:", "keyring:"))
 
     @property
     def connection(self) -> ModelConnection:
-        """What stands in the fields."""
+        """The connection as the fields describe it."""
         kind = self.query_one("#type", InlineChoice).value
         name, address, model, key = (
             self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
@@ -100,18 +100,18 @@ class Connect(CockpitModal[str | None]):
     def action_leave(self) -> None:
         self.dismiss(None)
 
-    def do_app_back(self) -> None:
+    def back(self) -> None:
         self.dismiss(None)
 
     def action_try_it(self) -> None:
         if not self._is_busy:
             self._say([[("asking for its models…", "quiet")]])
-            self.run_worker(Beside(self._try), exclusive=True)
+            self.run_worker(DeferredWork(self._try), exclusive=True)
 
     async def _try(self) -> None:
         self._is_busy = True
         try:
-            found = await probe_connection(self.cockpit.where, self.connection)
+            found = await probe_connection(self.cockpit.places, self.connection)
         except SettingsError as error:
             self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
             return
@@ -125,11 +125,11 @@ class Connect(CockpitModal[str | None]):
     def action_connect(self) -> None:
         if not self._is_busy:
             self._is_busy = True
-            self.run_worker(Beside(lambda: self._connect(self.connection)), exclusive=True)
+            self.run_worker(DeferredWork(lambda: self._connect(self.connection)), exclusive=True)
 
     async def _connect(self, connection: ModelConnection) -> None:
         try:
-            await asyncio.to_thread(save_connection, self.cockpit.where, connection)
+            await asyncio.to_thread(save_connection, self.cockpit.places, connection)
         except SettingsInvalid as error:
             self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
         except SettingsError as error:

@@ -1,4 +1,4 @@
-"""Writing a conversation to a file: which format, where, and what is taken out; nothing is overwritten unasked."""
+"""The export of a conversation to a file: format, path and redaction."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from textual.widgets import Input
 from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import one_line
 from zoea.transfer.export import Format, export_to_file, file_name
-from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
@@ -33,18 +33,19 @@ class _Path(Input):
     ]
 
 
-class Exporting(CockpitModal[None]):
-    """The dialog.
+class ExportDialog(CockpitDialog[None]):
+    """Replaces an existing file on a second enter only.
 
     Args:
-        mysis_id, name: Whose conversation.
+        mysis_id: The mysis of the conversation.
+        name: Its name.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
     DEFAULT_CSS = """
-    Exporting .box { width: 84; }
-    Exporting #forms { height: auto; margin-bottom: 1; }
-    Exporting #notes { height: auto; margin-top: 1; }
+    ExportDialog .box { width: 84; }
+    ExportDialog #forms { height: auto; margin-bottom: 1; }
+    ExportDialog #notes { height: auto; margin-top: 1; }
     """
 
     def __init__(self, mysis_id: int, name: str) -> None:
@@ -81,10 +82,10 @@ class Exporting(CockpitModal[None]):
         return file_name(self._mysis, self._form, self.cockpit.now())
 
     def action_leave(self) -> None:
-        self.do_app_back()
+        self.back()
 
     def action_other_format(self) -> None:
-        """The next format; the ending of the name follows."""
+        """Choose the next format, with its file extension."""
         forms = list(Format)
         before = self._form
         self._form = forms[(forms.index(before) + 1) % len(forms)]
@@ -114,7 +115,7 @@ class Exporting(CockpitModal[None]):
             self._draw()
             return
         self._is_writing = True
-        self.run_worker(Beside(lambda: self._write(opened.database, path, replace)))
+        self.run_worker(DeferredWork(lambda: self._write(opened.database, path, replace)))
 
     async def _write(self, database: Path, path: Path, replace: bool) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a person allowed for whole templates: which tool, since when; taken back with a key that is pressed twice."""
+"""The tools that were allowed for whole templates; pressing `r` twice revokes one."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from zoea.model.errors import ZoeaError
 from zoea.model.values import Event, GrantView
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.pick_list import PickItem, PickList
 
 _TEMPLATE, _TOOL, _UPSTREAM = 18, 30, 12
-"""Widths of the columns: with the age they fill a box of eighty columns."""
+"""Column widths; with the age they fill a box of 80 columns."""
 _NAME_MOST = 120
-"""Characters of a name: what an upstream calls a tool has no bound of its own."""
+"""Longest shown name, because an upstream may name a tool with any length."""
 _OWN = "Zoea's own"
 
 
-class Grants(CockpitModal[None]):
-    """One row for each grant. What cannot be read or revoked is said below the rows, which stay."""
+class GrantsDialog(CockpitDialog[None]):
+    """One row for each grant, with errors below the rows."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "grants.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -59,15 +59,15 @@ class Grants(CockpitModal[None]):
         self._list.focus()
         self._read()
 
-    # What the person does.
+    # Actions.
 
     def action_leave(self) -> None:
-        self.do_app_back()
+        self.back()
 
     def action_revoke(self) -> None:
-        """Take back the grant under the cursor, where this is the second press."""
+        """Revoke the grant under the cursor, on the second press."""
         grant = self._chosen
-        if grant is None or self._to_revoke is not None or self._looks_only:
+        if grant is None or self._to_revoke is not None or self._read_only_reason:
             return
         self._line = ("", "")
         if self.cockpit.arming.press(f"revoke {grant.id}", "press r again to revoke it"):
@@ -78,21 +78,21 @@ class Grants(CockpitModal[None]):
         event.stop()
         self._draw()
 
-    # What comes of it.
+    # Reading and revoking.
 
-    def feed_happened(self, event: Event) -> None:
-        """Somebody allowed or revoked one, here or at another front."""
+    def feed_event(self, event: Event) -> None:
+        """Read again after a grant was made or revoked, here or in another front end."""
         allowed = event.kind == "approval.answered" and event.data.get("answer") == ApprovalAnswer.TEMPLATE
         if allowed or event.kind == "grant.revoked":
             self._read()
 
     def _read(self) -> None:
-        """Read what holds, once what goes on is done; a grant that shall go is revoked before."""
+        """Read the grants once the current work is done; revoke the chosen one before."""
         self._is_old = True
         if not self._is_busy:
             self._is_busy = True
-            # The app's work, not the box's: leaving it cuts nothing off.
-            self.cockpit.run_worker(Beside(self._catch_up), exit_on_error=False)
+            # The app's worker, so that closing the dialog does not cancel it.
+            self.cockpit.run_worker(DeferredWork(self._catch_up), exit_on_error=False)
 
     async def _catch_up(self) -> None:
         try:
@@ -116,12 +116,12 @@ class Grants(CockpitModal[None]):
     async def _revoke(self, grant: GrantView) -> None:
         try:
             gone = await self.cockpit.api.revoke(grant.id)
-            self._line = (f"revoked: myses of {_name(gone.template)} ask again for {_whose(gone)}", "running")
+            self._line = (f"revoked: myses of {_name(gone.template)} ask again for {_tool_name(gone)}", "running")
         except ZoeaError as error:
             self._line = _said(error)
 
     def _show(self, grants: tuple[GrantView, ...]) -> None:
-        """Keep the cursor at its place where its row went."""
+        """Show the grants; the cursor keeps its place where its row went."""
         ids = self._list.ids
         place = ids.index(self._list.chosen) if self._list.chosen else 0
         stays = any(str(grant.id) == self._list.chosen for grant in grants)
@@ -129,15 +129,15 @@ class Grants(CockpitModal[None]):
         next_to = grants[min(place, len(grants) - 1)] if grants and not stays else None
         self._draw(on=str(next_to.id) if next_to else "")
 
-    # What is shown.
+    # Drawing.
 
     @property
     def _chosen(self) -> GrantView | None:
         return next((grant for grant in self._grants or () if str(grant.id) == self._list.chosen), None)
 
     @property
-    def _looks_only(self) -> str:
-        return self.situation().looks_only
+    def _read_only_reason(self) -> str:
+        return self.action_context().read_only_reason
 
     def tick(self) -> None:
         self._draw()
@@ -153,26 +153,26 @@ class Grants(CockpitModal[None]):
         self._list.put([_heading(), *(_row(grant, now) for grant in grants)] if grants else [], on=on)
         if grants and self.focused is None:
             self._list.focus()
-        can_revoke = grants and not self._looks_only
+        can_revoke = grants and not self._read_only_reason
         self._box.border_subtitle = key_hints("r revoke · esc back" if can_revoke else "esc back")
         self._notes.put(self._note_lines(now))
 
     def _note_lines(self, now: int) -> list[list[Piece]]:
-        said = self._said_now()
+        said = self._note_piece()
         if self._grants is None:
             return [[said if said[0] else ("asking…", "quiet")]]
         grant = self._chosen
         if grant is None:
             return [*self._nothing(), *([[], [said]] if said[0] else [])]
         since = number_format.clock(grant.granted_at, now)
-        line = f"myses of {_name(grant.template)} call {_whose(grant)} without asking, since {since}"
+        line = f"myses of {_name(grant.template)} call {_tool_name(grant)} without asking, since {since}"
         return [[(line, "quiet")], [said]]
 
-    def _said_now(self) -> Piece:
-        """What a second press would do, else why the rows may be old, what came of the last, or why none does."""
+    def _note_piece(self) -> Piece:
+        """Return the line below the rows: a key to press again, an error, or the last result."""
         if note := self.cockpit.arming.note:
             return (note, "asking")
-        said = (self._unread, self._line, (self._looks_only, "waiting"))
+        said = (self._unread, self._line, (self._read_only_reason, "waiting"))
         return next((piece for piece in said if piece[0]), ("", ""))
 
     def _nothing(self) -> list[list[Piece]]:
@@ -209,7 +209,7 @@ def _row(grant: GrantView, now: int) -> PickItem:
     )
 
 
-def _whose(grant: GrantView) -> str:
+def _tool_name(grant: GrantView) -> str:
     return f"{_name(grant.upstream)}/{_name(grant.tool)}" if grant.upstream else _name(grant.tool)
 
 

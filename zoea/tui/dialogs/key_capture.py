@@ -1,4 +1,4 @@
-"""A new key for an action, taken by pressing it; what it would collide with is said before it counts."""
+"""The choice of a new key for an action; a clash is shown and refused."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from textual.content import Content
 
 from zoea.tui.commands import keymap
 from zoea.tui.commands.actions import Action
-from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import key_name
 
 
-class Capturing(CockpitModal[str]):
-    """The key that was pressed; None where it was left with escape, which no action but back may have.
+class KeyCaptureDialog(CockpitDialog[str]):
+    """Returns the pressed key; None after escape, which only `app.back` may have.
 
     Args:
-        action: What the key will mean.
+        action: The action that gets the key.
         chosen: The person's keys, by action id.
     """
 
@@ -51,7 +51,7 @@ class Capturing(CockpitModal[str]):
         self.query_one(TextBlock).put([*lines, [], [(problem, "errored")]] if problem else lines)
 
     async def on_event(self, event: events.Event) -> None:
-        """Every key is the answer, whatever it means elsewhere."""
+        """Take every key as the answer."""
         if not isinstance(event, events.Key):
             await super().on_event(event)
             return

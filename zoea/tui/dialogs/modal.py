@@ -1,38 +1,28 @@
-"""What every box over a screen has: the app's type, and looks that follow the theme."""
+"""The base class of dialogs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from collections.abc import Iterable
+from typing import ClassVar, TypeVar
 
 from textual.screen import ModalScreen
 from textual.types import CSSPathType
 
-from zoea.tui.commands.actions import Situation
-
-if TYPE_CHECKING:
-    from zoea.tui.app import Cockpit
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import BoundAction
+from zoea.tui.screens.base import BaseScreen
 
 T = TypeVar("T")
 
 
-class CockpitModal(ModalScreen[T]):
-    """A box in the middle. Keys reach nothing behind it."""
+class CockpitDialog(ModalScreen[T], BaseScreen[T]):
+    """A box in the middle of the screen; keys do not reach the screen behind it."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
 
-    @property
-    def cockpit(self) -> Cockpit:
-        return cast("Cockpit", self.app)
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (actions.APP_BACK.bind(self.back),)
 
-    def situation(self) -> Situation:
-        return self.cockpit.base_situation()
-
-    def look_changed(self) -> None:
-        for widget in self.query("*"):
-            restyle: Any = getattr(widget, "restyle", None)
-            if restyle is not None:
-                restyle()
-            widget.refresh()
-
-    def do_app_back(self) -> None:
+    def back(self) -> None:
+        """Close the dialog without a result."""
         self.dismiss()

@@ -1,4 +1,4 @@
-"""Creating a mysis: every field has an answer already, so that enter alone makes one. Errors stand below."""
+"""The form for a new mysis; every field has a default, so that enter alone creates one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
@@ -27,8 +27,8 @@ from zoea.tui.widgets.inline_choice import InlineChoice
 _YES, _NO = "yes", "no"
 
 
-class NewMysis(CockpitModal[None]):
-    """Name, template, provider, model, tags, whether it starts, and what it is told first."""
+class NewMysisDialog(CockpitDialog[None]):
+    """Name, template, provider, model, tags, start, and the first message."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "new_mysis.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,7 +60,7 @@ class NewMysis(CockpitModal[None]):
 
     def on_mount(self) -> None:
         self.query_one("#name", Input).focus()
-        self.cockpit.run_worker(Beside(self._read), exit_on_error=False)
+        self.cockpit.run_worker(DeferredWork(self._read), exit_on_error=False)
 
     async def _read(self) -> None:
         cockpit = self.cockpit
@@ -73,7 +73,7 @@ class NewMysis(CockpitModal[None]):
             self._say(error)
             return
         if not self.is_attached:
-            return  # left while it was read
+            return  # closed during the read
         self._choices = found
         templates = self.query_one("#template", OptionList)
         templates.clear_options()

@@ -1,6 +1,6 @@
-"""Quitting an owner asks: end the swarm, or let it run on without a screen. An attached cockpit just goes.
+"""The question when an owner quits: end the swarm, or leave it running without a screen.
 
-The end comes within ten seconds, shown as it passes; a second ctrl+c does not wait for it.
+An attached cockpit detaches without a question. The end takes at most ten seconds; a second ctrl+c skips it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from textual.containers import Vertical
 from textual.types import CSSPathType
 
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitModal
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 
@@ -28,8 +27,8 @@ _SAID = {
 }
 
 
-class Quitting(CockpitModal[None]):
-    """Choices, then progress."""
+class QuitDialog(CockpitDialog[None]):
+    """The choices, then the progress of the end."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "quit.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -68,7 +67,7 @@ class Quitting(CockpitModal[None]):
 
     def _ask(self) -> None:
         running = sum(1 for view in self.cockpit.feed.myses.values() if view.state == "running")
-        waiting = self.cockpit.situation().approvals
+        waiting = self.cockpit.action_context().approvals
         said = f"{running} of {len(self.cockpit.feed.myses)} myses running"
         said += f", {waiting} waiting for your answer" if waiting else ""
         lines: list[list[Piece]] = [
@@ -85,16 +84,16 @@ class Quitting(CockpitModal[None]):
             self.dismiss()
 
     def action_end(self, how: str) -> None:
-        """Begin the end; a second wish changes nothing."""
+        """Start to end the swarm; later calls do nothing."""
         if self.is_ending:
             return
         self._how, self._since = how, time.monotonic()
         self._draw_progress()
         self.set_interval(0.25, self._draw_progress)
-        self.cockpit.run_worker(Beside(lambda: self.cockpit.leave(how)), exit_on_error=False)
+        self.cockpit.start_leaving(how)
 
     def interrupt(self) -> None:
-        """ctrl+c: the first one ends the swarm, the second one does not wait for it."""
+        """Handle ctrl+c: end the swarm; the second time exit at once."""
         if self.is_ending:
             self.cockpit.leave_now()
         else:

@@ -1,4 +1,4 @@
-"""A tool tried by hand: its arguments as JSON, one call, its result whole."""
+"""A tool called by hand: its arguments as JSON, and its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zoea.model.values import ToolTrial, ToolView
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation.tool_items import build_argument_skeleton, build_hint_pieces
-from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.text_lines import TextLines
@@ -24,8 +24,8 @@ from zoea.tui.widgets.text_lines import TextLines
 RUN_KEY = "ctrl+r"
 
 
-class TryTool(CockpitModal[None]):
-    """Calls only on its key; a destructive tool only where it is pressed twice."""
+class TryToolDialog(CockpitDialog[None]):
+    """Calls the tool on ctrl+r; a destructive tool on the second press."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "try_tool.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,9 +1,11 @@
-"""What every screen of the cockpit has: the app's type, the first line, the footer of its place."""
+"""Base classes of screens and dialogs: bound actions, hooks for news, header and footer."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar, cast
 
 from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import Screen
@@ -11,22 +13,67 @@ from textual.screen import Screen
 from zoea.model.values import Event
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands.actions import Action, Place, Situation, of
+from zoea.tui.commands.actions import Action, ActionContext, ActionPlace, BoundAction, of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
-if TYPE_CHECKING:
-    from zoea.tui.app import Cockpit
-
 T = TypeVar("T")
 NARROW = 100
+"""Columns below which the header leaves out what matters less."""
 CLOCK_FROM = 120
+"""Columns from which the header shows the time."""
+
+
+class BaseScreen(Screen[T]):
+    """A screen or dialog of the cockpit. The app calls the hooks of every screen on its stack."""
+
+    @property
+    def cockpit(self) -> Cockpit:
+        """The app."""
+        return cast("Cockpit", self.app)
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        """Return the actions that this screen carries out, each with its handler."""
+        return ()
+
+    @cached_property
+    def bound_actions(self) -> Mapping[str, BoundAction]:
+        """The actions of `bind_actions` by id."""
+        return {bound.action.id: bound for bound in self.bind_actions()}
+
+    def action_context(self) -> ActionContext:
+        """Return what decides which actions are possible here."""
+        return self.cockpit.build_context()
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        """Rows of these myses changed or went; none for the whole swarm."""
+
+    def feed_event(self, event: Event) -> None:
+        """The swarm stored an event."""
+
+    def approvals_changed(self) -> None:
+        """The open approvals changed."""
+
+    def redraw_bars(self) -> None:
+        """Header or footer may have changed."""
+
+    def tick(self) -> None:
+        """A second has passed; only the screen on top is told."""
+
+    def theme_changed(self) -> None:
+        """Another theme is in force."""
+        for widget in self.query("*"):
+            restyle: Any = getattr(widget, "restyle", None)
+            if restyle is not None:
+                restyle()
+            widget.refresh()
 
 
 @dataclass(frozen=True, slots=True)
 class _Bars:
-    """The lines around a screen and what its keys can do, looked up once: both are drawn with every change."""
+    """The header and footer widgets and the screen's actions, looked up once because they are redrawn often."""
 
     tops: list[PieceLine]
     keys: list[KeyFooter]
@@ -37,22 +84,15 @@ class _Bars:
         return all(bar.is_attached for bar in (*self.tops, *self.keys)) and bool(self.tops or self.keys)
 
 
-class CockpitScreen(Screen[T]):
-    """A screen with a first line `#top` and a footer `#keys`; subclasses compose both."""
+class CockpitScreen(BaseScreen[T]):
+    """A screen with a header `#top` and a footer `#keys`; subclasses compose both."""
 
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE,)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE,)
     TITLES: ClassVar[dict[str, str]] = {}
-    """What the footer calls an action here, by id, where it does something of its own."""
+    """Footer titles by action id, where an action has another title here."""
     LEADS_BACK: ClassVar[bool] = True
-    """Whether escape goes to another screen, which the footer then says."""
+    """Whether escape leads to another screen, so that the footer names it."""
     _bars: _Bars | None = None
-
-    @property
-    def cockpit(self) -> Cockpit:
-        return cast("Cockpit", self.app)
-
-    def situation(self) -> Situation:
-        return self.cockpit.base_situation()
 
     def on_mount(self) -> None:
         self.redraw_bars()
@@ -69,41 +109,31 @@ class CockpitScreen(Screen[T]):
     def feed_changed(self, ids: frozenset[int]) -> None:
         self.redraw_bars()
 
-    def feed_happened(self, event: Event) -> None:
-        """Most screens live by changes alone."""
-
     def tick(self) -> None:
         self.redraw_bars()
 
-    def look_changed(self) -> None:
-        for widget in self.query("*"):
-            restyle: Any = getattr(widget, "restyle", None)
-            if restyle is not None:
-                restyle()
-            widget.refresh()
-
     def redraw_bars(self) -> None:
-        """The first and the last line, from the feed."""
+        """Draw the header from the feed and the footer from the actions."""
         if not self.is_mounted:
             return
         if self._bars is None or not self._bars.are_attached:
             possible = [
                 replace(action, title=self.TITLES.get(action.id, action.title))
                 for action in of(*self.PLACES)
-                if self.cockpit.can_do(action, self)
+                if self.cockpit.find_action(action, self) is not None
             ]
             self._bars = _Bars(
                 list(self.query("#top").results(PieceLine)), list(self.query("#keys").results(KeyFooter)), possible
             )
         for top in self._bars.tops:
-            top.put(*self._top())
+            top.put(*self.header_pieces())
         for keys in self._bars.keys:
             if self.focused is not None and is_typing(self.focused):
                 keys.describe_typed(typed_keys(self.focused, self._bars.possible, self.cockpit.keys), self._badge())
             else:
                 keys.describe(
                     self._bars.possible,
-                    self.situation(),
+                    self.action_context(),
                     self.cockpit.keys,
                     self._badge(),
                     leads_back=self.LEADS_BACK,
@@ -113,43 +143,42 @@ class CockpitScreen(Screen[T]):
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
         opened = self.cockpit.opened
-        if opened is not None and opened.looks_only:
-            return "looking only "
+        if opened is not None and opened.read_only_reason:
+            return "read-only "
         return "" if opened is None or opened.is_owner else "attached "
 
-    def _stands_still(self) -> list[Piece]:
-        """That nothing goes on, which is said before everything else."""
+    def halt_pieces(self) -> list[Piece]:
+        """Return why the whole swarm stands still; the header shows it first."""
         view = self.cockpit.feed.view
         if self.cockpit.feed.lost:
             return [("the swarm has ended   ", "errored")]
         return [("ON HOLD   ", "asking")] if view is not None and view.held else []
 
-    def _needed(self) -> list[Piece]:
-        """Who needs the commander, by name where it is one."""
+    def need_pieces(self) -> list[Piece]:
+        """Return who needs the person: the name of one, else how many."""
         needing = self.cockpit.feed.roster.in_need
         if len(needing) == 1:
             return [(f" · 1 needs you: {one_line(needing[0].name)}", "asking")]
         return [(f" · {len(needing)} need you", "asking")] if needing else []
 
-    def _top(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    def header_pieces(self) -> tuple[list[Piece], list[Piece]]:
+        """Return the left and the right part of the header."""
         cockpit = self.cockpit
         glyphs = cockpit.glyphs
         roster = cockpit.feed.roster
-        running = roster.running
-        left = [(f"{glyphs['brand']} Z O E A {glyphs['brand-full']} ", "title")]
+        left: list[Piece] = [(f"{glyphs['brand']} Z O E A {glyphs['brand-full']} ", "title")]
         if cockpit.opened is None:
-            left.append(
-                (" opening the swarm…" if cockpit.open_error is None else f" {cockpit.open_error.title}", "quiet")
-            )
+            error = cockpit.open_error
+            left.append((" opening the swarm…" if error is None else f" {error.title}", "quiet"))
             return left, []
-        still = self._stands_still()
         is_narrow = self.size.width < NARROW
-        # Where there is little room, why it stands still is worth more than where.
-        left += [] if still and is_narrow else [(f" {cockpit.opened.workspace or 'default'}   ", "quiet")]
-        left += [(" ", ""), *still] if still and is_narrow else still
+        halt = self.halt_pieces()
+        # In a narrow header the reason why the swarm stands still replaces the workspace's name.
+        left += [] if halt and is_narrow else [(f" {cockpit.opened.workspace or 'default'}   ", "quiet")]
+        left += [(" ", ""), *halt] if halt and is_narrow else halt
         left.append(("1 mysis" if len(roster.myses) == 1 else f"{len(roster.myses)} myses", ""))
-        left.append((f" · {running} running", "running" if running else "quiet"))
-        left += self._needed()
+        left.append((f" · {roster.running} running", "running" if roster.running else "quiet"))
+        left += self.need_pieces()
         if roster.waiting and not is_narrow:
             left.append((f" · {roster.waiting} waiting", "waiting"))
         view = cockpit.feed.view
@@ -157,8 +186,14 @@ class CockpitScreen(Screen[T]):
             left.append((f"  {one_line(view.hold_reason)}", "waiting"))
             if is_narrow:
                 return left, []
+        return left, self._usage_pieces(is_narrow=is_narrow)
+
+    def _usage_pieces(self, *, is_narrow: bool) -> list[Piece]:
+        """Return tokens a minute, tokens and cost of today, and the time."""
+        cockpit = self.cockpit
         rate = cockpit.feed.rate()
-        right = [(f"~{number_format.tokens(rate)}/min", "quiet")] if rate else []
+        right: list[Piece] = [(f"~{number_format.tokens(rate)}/min", "quiet")] if rate else []
+        view = cockpit.feed.view
         if view is not None:
             cost = view.cost_today_micros
             if cost is None or not is_narrow:
@@ -167,4 +202,4 @@ class CockpitScreen(Screen[T]):
             right += [(f"  {number_format.money(cost)}", "quiet")] if cost is not None else []
             clock = number_format.clock(cockpit.now(), cockpit.now()) if self.size.width >= CLOCK_FROM else ""
             right.append((f"   {clock} " if clock else " ", "quiet"))
-        return left, right
+        return right

@@ -1,8 +1,9 @@
-"""The dashboard: the whole swarm at one glance, who needs the commander, and one key to act on it."""
+"""The dashboard: swarm table, detail, myses that need the person, broadcasts and the prompt."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,10 +20,11 @@ from zoea.queries.broadcasts import Broadcast, read_broadcasts
 from zoea.queries.phrases import approval_line
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands.actions import Place, Situation, bindings, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
 from zoea.tui.screens.base import NARROW, CockpitScreen
-from zoea.tui.screens.message_controller import Speaking
-from zoea.tui.screens.mysis_controller import Commanding
+from zoea.tui.screens.message_controller import MessageController
+from zoea.tui.screens.mysis_controller import MysisController
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.mysis_row import MysisRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
@@ -37,21 +39,21 @@ from zoea.tui.widgets.swarm_table import SwarmTable
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25
 TINY, HIGH, WIDE = 22, 34, 140
-"""Below `TINY` rows the detail goes; from `HIGH` on it is a panel even where the screen is narrow."""
+"""Below `TINY` rows the detail is hidden; from `HIGH` on it is a panel also on narrow screens."""
 DETAIL, DETAIL_WIDE = 11, 14
-"""The detail's lines where the list needs the rest, as in dashboard.tcss."""
+"""Lines of the detail where the list needs the rest, as in dashboard.tcss."""
 _LEAST_LIST = 14
-"""Lines that the list has, with its frame and head, before the detail takes what few myses leave free."""
+"""Lines of the list, with frame and head, before the detail gets the lines that few myses leave free."""
 
 
-class Dashboard(Commanding, Speaking, CockpitScreen[None]):
-    """Table, detail of the cursor's row, broadcasts with their receipts, and the prompt."""
+class DashboardScreen(CockpitScreen[None]):
+    """The screen at the bottom of the stack."""
 
     CSS_PATH = "dashboard.tcss"
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.DASHBOARD)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.DASHBOARD)
     LEADS_BACK: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(Place.DASHBOARD)),
+        *bindings(of(ActionPlace.DASHBOARD)),
         Binding("tab,shift+tab", "part", show=False),
         Binding("j,down", "cursor(1)", show=False),
         Binding("k,up", "cursor(-1)", show=False),
@@ -65,6 +67,8 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._messages = MessageController(self)
+        self._myses = MysisController(self, self.targets, lambda: bool(self.cockpit.marks) or self._meant is not None)
         self._broadcasts: tuple[Broadcast, ...] = ()
         self._feed_task: asyncio.Task[None] | None = None
         self._feed_is_stale = False
@@ -81,6 +85,27 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._feed = TextBlock(id="feed", classes="panel")
         self._filter = FilterLine(id="filter")
         self._prompt = MessagePrompt(id="prompt")
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.APP_BACK.bind(self.back),
+            actions.APP_FIND.bind(self._open_filter),
+            actions.APPROVAL_OLDEST.bind(self._open_approvals),
+            actions.SWARM_BROADCAST.bind(self._messages.write_to_all),
+            actions.SWARM_ATTENTION.bind(self._toggle_attention),
+            actions.SWARM_NEXT_IN_NEED.bind(self._go_to_next_in_need),
+            actions.MYSIS_FOCUS.bind(self._open_conversation),
+            actions.MYSIS_MESSAGE.bind(self._write_message),
+            actions.MYSIS_MARK.bind(self._mark),
+            actions.MYSIS_MARK_ALL.bind(self._mark_all),
+            actions.MYSIS_NEW.bind(self._myses.create),
+            actions.MYSIS_CONFIGURE.bind(self._myses.configure),
+            actions.MYSIS_STOP.bind(self._myses.stop),
+            actions.MYSIS_RELAUNCH.bind(self._myses.relaunch),
+            actions.MYSIS_DISMISS.bind(self._myses.dismiss_errors),
+            actions.MYSIS_DELETE.bind(self._myses.delete),
+            actions.MYSIS_UNDO.bind(self._myses.undo_deletion),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -116,12 +141,12 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._draw_titles()
 
     def on_text_block_sized(self, event: TextBlock.Sized) -> None:
-        """One of the two at the side has its size, or another: what the other one has left is known as well."""
+        """Redraw both panels at the side, because each takes the lines that the other leaves."""
         self._draw_needs()
         self._draw_feed()
 
     def _share_room(self) -> None:
-        """A list of few myses leaves the detail room for more of the conversation, at most half of the side."""
+        """Give free lines below a short list to the detail, up to half of the side."""
         height: int | None = None
         if self.has_class("-high") and not self.has_class("-joined"):
             room = self.query_one("#left").size.height
@@ -133,7 +158,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             self._detail.styles.height = height
 
     def _take_size(self, size: Size) -> None:
-        """Where there is little room all parts share one frame, and two of them one place."""
+        """Set the classes of the layout: one frame for all parts on small screens."""
         is_high = size.height >= HIGH
         self.set_class(size.height < TINY, "-tiny")
         self.set_class(is_high, "-high")
@@ -147,11 +172,11 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         opened = self.cockpit.opened
         return opened.database if opened is not None else None
 
-    def situation(self) -> Situation:
-        return self.cockpit.base_situation(self.targets())
+    def action_context(self) -> ActionContext:
+        return self.cockpit.build_context(self.targets())
 
     def targets(self) -> tuple[MysisView, ...]:
-        """The one whose words were clicked; the marked myses; else the one under the cursor."""
+        """Return the mysis that was clicked, else the marked myses, else the one under the cursor."""
         if self._meant is not None:
             meant = self.cockpit.feed.myses.get(self._meant)
             return (meant,) if meant is not None else ()
@@ -162,10 +187,6 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         cursor = self.table.cursor if self.is_mounted else None
         return (cursor,) if cursor is not None else ()
 
-    @property
-    def is_said_of_others(self) -> bool:
-        return bool(self.cockpit.marks) or self._meant is not None
-
     def _row(self, view: MysisView) -> MysisRow:
         feed = self.cockpit.feed
         spark = (
@@ -173,11 +194,11 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             if feed.spark(view.id)
             else ""
         )
-        question = self.cockpit.asked.of(view.id) if view.approvals else None
+        question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
         return MysisRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
 
-    # What changes.
+    # News.
 
     def feed_changed(self, ids: frozenset[int]) -> None:
         if not self.is_mounted:
@@ -190,16 +211,16 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             self._draw_detail()
         self._draw_needs()
         self._draw_titles()
-        self.retarget()
+        self._messages.retarget()
         super().feed_changed(ids)
         if first or (self._feed_task is None and self.cockpit.opened is not None):
             self._refresh_feed()
 
-    def feed_happened(self, event: Event) -> None:
+    def feed_event(self, event: Event) -> None:
         if event.kind.startswith(_FEED_EVENTS):
             self._refresh_feed()
 
-    def asked_changed(self) -> None:
+    def approvals_changed(self) -> None:
         self.table.refresh()
         self._draw_needs()
         self.redraw_bars()
@@ -210,9 +231,9 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._draw_needs()
         super().tick()
 
-    def look_changed(self) -> None:
+    def theme_changed(self) -> None:
         self.table.set_glyphs(self.cockpit.glyphs)
-        super().look_changed()
+        super().theme_changed()
 
     def on_swarm_table_cursor_moved(self, event: SwarmTable.CursorMoved) -> None:
         self._draw_detail()
@@ -227,7 +248,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self.cockpit.action_do("mysis.focus")
 
     def _refresh_feed(self) -> None:
-        """Read the broadcasts again, at most four times a second; what comes while reading is read after it."""
+        """Read the broadcasts again, at most four times a second."""
         self._feed_is_stale = True
         if self._feed_task is None or self._feed_task.done():
             self._feed_task = asyncio.create_task(self._read_feed())
@@ -252,15 +273,15 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             self._feed_task.cancel()
 
     def _draw_needs(self) -> None:
-        """Who needs the commander, the most urgent first, with the key that answers."""
+        """List the myses that need the person, the most urgent first."""
         if not self.is_mounted:
             return
         views = self.cockpit.feed.roster.in_need
-        asked, now, glyphs = self.cockpit.asked, self.cockpit.now(), self.cockpit.glyphs
+        asked, now, glyphs = self.cockpit.approvals, self.cockpit.now(), self.cockpit.glyphs
         cursor = self.table.cursor
         reach = KeyScope(cursor.id if cursor else None, frozenset(self.cockpit.marks), self.cockpit.keys)
         if not views:
-            self._wants_needs = None  # who needs somebody next is shown again
+            self._wants_needs = None  # the next mysis in need is shown again
         self._needs.set_class(bool(views), "-needed")
         self._show_tab(len(views))
         self._needs.put(
@@ -268,13 +289,13 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         )
 
     def _room(self) -> int:
-        """The lines that the panel of who needs the commander may have: where it grows, half of its side."""
+        """Return the lines for this list: up to half of its side where it can grow."""
         if self.has_class("-wide") and not self.has_class("-joined"):
             return self._right.size.height // 2 - 2
         return self._needs.content_size.height
 
     def _show_tab(self, needing: int) -> None:
-        """One place for two: those that need you while there are any, else the broadcasts, or what was chosen."""
+        """Show the myses that need the person, or the broadcasts, where both share one place."""
         shows_needs = bool(needing) and self._wants_needs is not False
         self.set_class(shows_needs, "-tab-needs")
         tabs = [("BROADCASTS", "quiet" if shows_needs else "title", "screen.part" if shows_needs else "")]
@@ -285,7 +306,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._feed_rule.put(tabs, [("tab the other", "quiet", "screen.part")] if needing else [])
 
     def action_part(self) -> None:
-        """The other one of two that share a place."""
+        """Show the other panel of two that share one place."""
         if not self._feed_rule.display:
             self.notify("both are shown already", markup=False)
             return
@@ -305,7 +326,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         order = "needs you first" if table.is_attention_first else "as created"
         titles = (title, f"order: {order} · a changes it" if all_of_them else "")
         if titles != self._titles:
-            # Textual draws a frame anew whenever its title is set, also to what it was.
+            # Textual redraws a frame whenever its title is set, even to the same text.
             self._titles = titles
             box = self.query_one("#swarm-box")
             box.border_title, box.border_subtitle = Content(title), key_hints(titles[1])
@@ -317,13 +338,13 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     def _draw_detail(self) -> None:
         view = self.table.cursor
-        self._detail.show(view, self._nobody() if view is None else [])
+        self._detail.show(view, self._empty_lines() if view is None else [])
         self._detail_rule.put([(one_line(view.name), "title", "app.do('mysis.focus')")] if view is not None else [])
 
     def on_mysis_detail_failed(self, event: MysisDetail.Failed) -> None:
         self.cockpit.show_error(event.error)
 
-    def _nobody(self) -> list[list[Piece]]:
+    def _empty_lines(self) -> list[list[Piece]]:
         cockpit = self.cockpit
         if cockpit.open_error is not None:
             error = cockpit.open_error
@@ -333,17 +354,17 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         return [[("no mysis yet: press n to create one", "quiet")]]
 
     def select(self, mysis_id: int) -> None:
-        """Put the cursor on one mysis, whatever was filtered or marked."""
+        """Put the cursor on one mysis; remove filter and marks."""
         self._filter.clear()
         self.table.set_filter("")
         self.cockpit.marks.clear()
         self.table.select(mysis_id)
         self._marks_changed()
 
-    # What is said of one mysis, wherever the cursor is.
+    # Clicks on one mysis.
 
     def action_at(self, action_id: str, mysis_id: int) -> None:
-        """Words beside a mysis were clicked: they mean that mysis alone; cursor and marks stay."""
+        """Run an action on the mysis beside the clicked text; cursor and marks stay."""
         self._meant = mysis_id
         try:
             self.cockpit.action_do(action_id)
@@ -351,19 +372,19 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
             self._meant = None
 
     def action_go(self, mysis_id: int) -> None:
-        """Put the cursor on a mysis; a filter that hides it is taken away."""
+        """Put the cursor on a mysis; remove a filter that hides it."""
         if mysis_id not in {view.id for view in self.table.shown}:
             self._filter.clear()
             self.table.set_filter("")
         self.table.select(mysis_id)
         self.redraw_bars()
 
-    def do_approval_oldest(self) -> None:
-        from zoea.tui.dialogs.approvals import ApprovalPanel
+    def _open_approvals(self) -> None:
+        from zoea.tui.dialogs.approvals import ApprovalDialog
 
-        self.cockpit.push_screen(ApprovalPanel(self._meant or 0))
+        self.cockpit.push_screen(ApprovalDialog(self._meant or 0))
 
-    def do_swarm_next_in_need(self) -> None:
+    def _go_to_next_in_need(self) -> None:
         cursor = self.table.cursor
         ids = [view.id for view in self.cockpit.feed.roster.in_need]
         found = find_next_in_need(ids, cursor.id if cursor is not None else None)
@@ -385,14 +406,14 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
 
     # Actions on myses.
 
-    def do_mysis_mark(self) -> None:
+    def _mark(self) -> None:
         view = self.table.cursor
         if view is not None:
             self.cockpit.marks ^= {view.id}
             self.table.move(1)
             self._marks_changed()
 
-    def do_mysis_mark_all(self) -> None:
+    def _mark_all(self) -> None:
         shown = {view.id for view in self.table.shown}
         self.cockpit.marks = set() if shown <= self.cockpit.marks else shown
         self._marks_changed()
@@ -403,29 +424,36 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
         self._draw_needs()
         self.redraw_bars()
 
-    def do_swarm_attention(self) -> None:
+    def _toggle_attention(self) -> None:
         self.table.toggle_attention()
         self._draw_titles()
 
-    def do_mysis_focus(self) -> None:
-        from zoea.tui.screens.focus import Focus
+    def _open_conversation(self) -> None:
+        from zoea.tui.screens.focus import FocusScreen
 
-        self.cockpit.push_screen(Focus(self.targets()[0].id))
+        self.cockpit.push_screen(FocusScreen(self.targets()[0].id))
 
-    # Speaking.
+    # Messages.
 
-    def do_mysis_message(self) -> None:
-        self.speak_to(self.targets()[0])
+    def _write_message(self) -> None:
+        self._messages.write_to(self.targets()[0])
 
-    def do_swarm_broadcast(self) -> None:
-        self.speak_to_all()
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        self._messages.resume()
+
+    def on_message_prompt_submitted(self, event: MessagePrompt.Submitted) -> None:
+        self._messages.send(event)
+
+    def on_message_prompt_editor_wanted(self, event: MessagePrompt.EditorWanted) -> None:
+        self._messages.open_editor(event)
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.table.focus()
 
-    # Finding.
+    # Filter.
 
-    def do_app_find(self) -> None:
+    def _open_filter(self) -> None:
         self._filter.open()
 
     def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
@@ -435,7 +463,7 @@ class Dashboard(Commanding, Speaking, CockpitScreen[None]):
     def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
         self.table.focus()
 
-    def do_app_back(self) -> None:
+    def back(self) -> None:
         if self.prompt.is_open:
             self.prompt.close()
         elif self._filter.text:

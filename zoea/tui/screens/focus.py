@@ -1,7 +1,8 @@
-"""One mysis's conversation: streaming as it comes, readable from its first day, and what the mysis sees of it."""
+"""The conversation of one mysis: streamed, searchable, with older turns read on demand."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +14,8 @@ from textual.content import Content
 from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
-from zoea.tui.commands.actions import Place, Situation, bindings, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
 from zoea.tui.conversation.blocks import ASCII_SYMBOLS, BlockKind, Symbols
 from zoea.tui.conversation.conversation_reader import (
     ConversationReader,
@@ -30,9 +32,9 @@ from zoea.tui.conversation.focus_lines import (
 )
 from zoea.tui.conversation.line_index import LinePosition
 from zoea.tui.screens.base import NARROW, CockpitScreen
-from zoea.tui.screens.copy_text import Copying
-from zoea.tui.screens.find import Finding
-from zoea.tui.screens.message_controller import Speaking
+from zoea.tui.screens.copy_text import TextCopier
+from zoea.tui.screens.find import FindController
+from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.text_layout import count_cells
 from zoea.tui.theme.role_styles import ConversationPalette
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -49,31 +51,35 @@ _PARTS = (ConversationView, LiveAnswer, FindBar, ContextPanel, MessagePrompt, Ke
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Where a reader left a conversation: the turn, the line at the top, the block under the cursor."""
+    """A reader's place in a conversation: the turn, the top line, the block under the cursor."""
 
     turn: int
     spot: LinePosition
     cursor: str
 
 
-class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
-    """The screen.
+class FocusScreen(CockpitScreen[None]):
+    """Shows one mysis at a time.
 
     Args:
-        mysis_id: Whose conversation.
-        turn: Open at this turn instead of where the reader was.
-        key: Bring this block into sight (`memory 7`, `thought 7`, `call 3`), opened.
-        words: Mark these words in it.
+        mysis_id: The mysis to show.
+        turn: Open at this turn instead of the reader's last place.
+        key: Open this block and scroll to it (`memory 7`, `thought 7`, `call 3`).
+        words: Highlight these words in it.
     """
 
     CSS_PATH = "focus.tcss"
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.FOCUS)
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings(of(Place.FOCUS)))
+    TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.FOCUS)
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings(of(ActionPlace.FOCUS)))
 
     def __init__(self, mysis_id: int, *, turn: int | None = None, key: str = "", words: str = "") -> None:
         super().__init__()
         self.mysis_id = mysis_id
         self._start: tuple[int | None, str, str] = (turn, key, words)
+        self._messages = MessageController(self)
+        self._copier = TextCopier(self)
+        self._finder = FindController(self, self.source, self.load_around, self.share_room)
         self._reading = ConversationReader(self.source, self._shown, self._failed)
         self._worth: tuple[Any, ...] = ()
         self._last_view: MysisView | None = None
@@ -82,11 +88,31 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self._is_ready = False
         self._wrong = TextBlock(id="wrong")
 
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.APP_BACK.bind(self.back),
+            actions.APP_FIND.bind(self._finder.open),
+            actions.SWARM_BROADCAST.bind(self._messages.write_to_all),
+            actions.FOCUS_PREVIOUS_TURN.bind(self._go_to_previous_turn),
+            actions.FOCUS_NEXT_TURN.bind(self._go_to_next_turn),
+            actions.FOCUS_PREVIOUS_MYSIS.bind(lambda: self._show_other_mysis(-1)),
+            actions.FOCUS_NEXT_MYSIS.bind(lambda: self._show_other_mysis(1)),
+            actions.FOCUS_NEXT_HIT.bind(lambda: self._finder.step(1)),
+            actions.FOCUS_PREVIOUS_HIT.bind(lambda: self._finder.step(-1)),
+            actions.FOCUS_VERBOSE.bind(self._toggle_verbose),
+            actions.FOCUS_INSPECT.bind(self._open_inspector),
+            actions.FOCUS_EXPORT.bind(self._open_export),
+            actions.FOCUS_COPY.bind(self._copier.copy),
+            actions.FOCUS_MESSAGE.bind(self._write_message),
+            actions.FOCUS_STOP.bind(self._stop),
+            actions.FOCUS_RELAUNCH.bind(self._relaunch),
+        )
+
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
-                yield ConversationView(ConversationPalette(self.cockpit.look), self._symbols, id="transcript")
+                yield ConversationView(ConversationPalette(self.cockpit.theme_spec), self._symbols, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
                 yield FindBar(id="find")
@@ -100,11 +126,11 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self.query_one("#talk").border_title = "CONVERSATION"
         self.transcript.focus()
         self._begin()
-        self.feed_changed(frozenset())  # an answer may be half written already
+        self.feed_changed(frozenset())  # an answer may be streaming already
 
     def on_unmount(self) -> None:
         self._reading.forget()
-        self.stop_finding()
+        self._finder.stop()
 
     @property
     def transcript(self) -> ConversationView:
@@ -115,8 +141,8 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         return self.query_one(LiveAnswer)
 
     @property
-    def _stands(self) -> bool:
-        """Whether its widgets are there: news may come before them, and after they went."""
+    def _has_widgets(self) -> bool:
+        """Whether all widgets exist; news may arrive before them and after their removal."""
         return self._is_ready and all(self.query(kind) for kind in _PARTS)
 
     @property
@@ -125,7 +151,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
 
     @property
     def view(self) -> MysisView | None:
-        """The mysis as it is now, or as it last was where it is gone."""
+        """The mysis, or its last known state after it was deleted."""
         found = self.cockpit.feed.myses.get(self.mysis_id)
         if found is not None:
             self._last_view = found
@@ -135,10 +161,9 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
     def _symbols(self) -> Symbols:
         return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
-    def situation(self) -> Situation:
+    def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
-        finding = self.found is not None and bool(self.found.hits)
-        return self.cockpit.base_situation((view,) if view is not None else (), finding=finding)
+        return self.cockpit.build_context((view,) if view is not None else (), finding=self._finder.has_hits)
 
     # Reading.
 
@@ -149,7 +174,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self._symbols)
 
     def _begin(self) -> None:
-        """Begin to read: at what was asked for, where the reader was, or at the end."""
+        """Start to read at the wanted turn, at the bookmark, or at the end."""
         turn, key, words = self._start
         self._start = (None, "", "")
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
@@ -162,12 +187,12 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
             self._reading.around(bookmark.turn, "bookmark")
         else:
             self._reading.newest()
-        # Whether the side is shown is known once styles have been applied.
+        # After styles are applied it is known whether the side is shown.
         self.call_after_refresh(self.side.changed)
 
     def _shown(self, window: TurnWindow, why: str) -> None:
-        """A new window was read."""
-        if not self._stands:
+        """Show a window of turns that was read."""
+        if not self._has_widgets:
             return
         at: LinePosition | None = None
         bookmark = self.cockpit.bookmarks.get(self.mysis_id)
@@ -206,13 +231,13 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self._subtitle()
         self.share_room()
 
-    # What changes.
+    # News.
 
     def feed_changed(self, ids: frozenset[int]) -> None:
-        if not self._stands or (ids and self.mysis_id not in ids):
+        if not self._has_widgets or (ids and self.mysis_id not in ids):
             return
         super().feed_changed(ids)
-        self.retarget()
+        self._messages.retarget()
         view = self.view
         if view is None:
             return
@@ -223,7 +248,7 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
             if view.streaming:
                 self.live.say(view.streaming)
         elif self.live.is_live:
-            # It stays until what it became has been read, so that nothing flickers.
+            # It stays until the stored answer was read, so that nothing flickers.
             self._live_ends = True
         if (now := conversation_version(view)) != self._worth:
             self._worth = now
@@ -239,26 +264,26 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
 
-    def feed_happened(self, event: Event) -> None:
-        if event.mysis_id == self.mysis_id and self._stands:
+    def feed_event(self, event: Event) -> None:
+        if event.mysis_id == self.mysis_id and self._has_widgets:
             self._reread()
 
     def _reread(self) -> None:
         self._reading.changed()
-        self.found_changed()
+        self._finder.mark_outdated()
         self.side.changed()
 
     def tick(self) -> None:
         super().tick()
-        if not self._stands:
+        if not self._has_widgets:
             return
         if self._reading.window.is_running_a_call:
             self._reread()
         self.side.tick()
 
-    def look_changed(self) -> None:
-        super().look_changed()
-        self.transcript.draw_as(ConversationPalette(self.cockpit.look), self._symbols)
+    def theme_changed(self) -> None:
+        super().theme_changed()
+        self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec), self._symbols)
 
     def on_context_panel_failed(self, event: ContextPanel.Failed) -> None:
         self._failed(event.error)
@@ -270,11 +295,11 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         self.share_room()
 
     def share_room(self) -> None:
-        """The live answer stands right below the conversation, and takes at most half of the room."""
-        if not self._stands:
+        """Place the live answer below the conversation, with up to half of the lines."""
+        if not self._has_widgets:
             return
         transcript, live = self.transcript, self.live
-        room = self.query_one("#talk").content_size.height - (1 if self.find_bar.display else 0)
+        room = self.query_one("#talk").content_size.height - (1 if self._finder.bar.display else 0)
         if not live.display or room <= 0:
             height: int | str = "1fr"
         else:
@@ -284,24 +309,24 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         if str(transcript.styles.height) != str(height):
             transcript.styles.height = height
 
-    # The first line, and the edge of the conversation.
+    # Header and subtitle.
 
-    def _top(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        left, right = super()._top()
+    def header_pieces(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        left, right = super().header_pieces()
         view = self.view
         if view is None:
             return left, right
         order = self.cockpit.feed.in_order()
         place = next((at for at, one in enumerate(order, 1) if one.id == self.mysis_id), 0)
         who = build_title_pieces(view, place, len(order), self.cockpit.now(), self.cockpit.glyphs)
-        still = [(f" {text.strip()}  ", role) for text, role in self._stands_still()]
-        said = shorten([left[0], *still, *who, *self._needed()], self.size.width)
+        still = [(f" {text.strip()}  ", role) for text, role in self.halt_pieces()]
+        said = shorten([left[0], *still, *who, *self.need_pieces()], self.size.width)
         if self.size.width < NARROW and count_cells(said) + count_cells(right) > self.size.width:
-            return said, []  # what this one does is worth more here than what all of them cost
+            return said, []  # the activity of this mysis matters more here than the cost of all
         return said, right
 
     def _subtitle(self) -> None:
-        if not self._stands:
+        if not self._has_widgets:
             return
         transcript, window = self.transcript, self._reading.window
         block = transcript.cursor
@@ -316,36 +341,45 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         )
         self.query_one("#talk").border_subtitle = Content.assemble(*build_status_pieces(edge))
 
+    # Finding and copying.
+
+    def on_find_bar_wanted(self, event: FindBar.Wanted) -> None:
+        self._finder.search(event.words)
+
+    def on_find_bar_chosen(self, event: FindBar.Chosen) -> None:
+        self._finder.search(event.words, go=True)
+        self.transcript.focus()
+
+    def on_find_bar_other(self, event: FindBar.Other) -> None:
+        self._finder.step(event.by)
+
+    def on_conversation_view_whole_wanted(self, event: ConversationView.WholeWanted) -> None:
+        self._copier.show_whole(event.memory_id)
+
     # Moving.
 
-    def do_focus_previous_turn(self) -> None:
+    def _go_to_previous_turn(self) -> None:
         if not self.transcript.turn_beside(-1) and self._reading.window.has_older:
             self._jump = self._reading.window.turns[0].number - 1
             self._reading.around(self._jump, "turn")
 
-    def do_focus_next_turn(self) -> None:
+    def _go_to_next_turn(self) -> None:
         if not self.transcript.turn_beside(1):
             self.transcript.action_edge(1)
 
     def load_around(self, turn: int) -> None:
-        """Read the turn that was asked for, which is not loaded."""
+        """Read the turns around a turn that is not loaded."""
         self._jump = turn
         self._reading.around(turn, "found")
 
-    def do_focus_previous_mysis(self) -> None:
-        self._other(-1)
-
-    def do_focus_next_mysis(self) -> None:
-        self._other(1)
-
-    def _other(self, by: int) -> None:
+    def _show_other_mysis(self, by: int) -> None:
         order = [view.id for view in self.cockpit.feed.in_order()]
         if not order:
             return
         at = order.index(self.mysis_id) if self.mysis_id in order else 0
         self._keep_place()
-        self.end_finding()
-        self.prompt.close()
+        self._finder.close()
+        self._messages.prompt.close()
         self.mysis_id = order[(at + by) % len(order)]
         self._worth, self._last_view, self._live_ends = (), None, False
         self._reading.forget()
@@ -363,49 +397,56 @@ class Focus(Speaking, Finding, Copying, CockpitScreen[None]):
         else:
             self.cockpit.bookmarks[self.mysis_id] = Bookmark(number, spot, cursor.key if cursor is not None else "")
 
-    def do_app_back(self) -> None:
-        if self.prompt.is_open:
-            self.prompt.close()
-        elif self.find_bar.display:
-            self.end_finding()
+    def back(self) -> None:
+        if self._messages.prompt.is_open:
+            self._messages.prompt.close()
+        elif self._finder.bar.display:
+            self._finder.close()
         else:
             self._keep_place()
             self.cockpit.pop_screen()
 
     # Actions on what is shown.
 
-    def do_focus_verbose(self) -> None:
+    def _toggle_verbose(self) -> None:
         self.transcript.set_verbose(not self.transcript.verbose)
         self._subtitle()
 
-    def do_focus_inspect(self) -> None:
-        from zoea.tui.screens.inspector import Inspector
+    def _open_inspector(self) -> None:
+        from zoea.tui.screens.inspector import InspectorScreen
 
         block = self.transcript.cursor
-        self.cockpit.push_screen(Inspector(self.mysis_id, block.request_id if block is not None else None))
+        self.cockpit.push_screen(InspectorScreen(self.mysis_id, block.request_id if block is not None else None))
 
-    def do_focus_export(self) -> None:
-        from zoea.tui.dialogs.export import Exporting
+    def _open_export(self) -> None:
+        from zoea.tui.dialogs.export import ExportDialog
 
         view = self.view
         if view is not None:
-            self.cockpit.push_screen(Exporting(view.id, view.name))
+            self.cockpit.push_screen(ExportDialog(view.id, view.name))
 
     # Actions on the mysis.
 
-    def do_focus_stop(self) -> None:
+    def _stop(self) -> None:
         self.cockpit.ask_swarm(self.cockpit.api.stop(f"#{self.mysis_id}"))
 
-    def do_focus_relaunch(self) -> None:
+    def _relaunch(self) -> None:
         self.cockpit.ask_swarm(self.cockpit.api.start(f"#{self.mysis_id}"))
 
-    def do_focus_message(self) -> None:
+    def _write_message(self) -> None:
         view = self.view
         if view is not None:
-            self.speak_to(view)
+            self._messages.write_to(view)
 
-    def do_swarm_broadcast(self) -> None:
-        self.speak_to_all()
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        self._messages.resume()
+
+    def on_message_prompt_submitted(self, event: MessagePrompt.Submitted) -> None:
+        self._messages.send(event)
+
+    def on_message_prompt_editor_wanted(self, event: MessagePrompt.EditorWanted) -> None:
+        self._messages.open_editor(event)
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.transcript.focus()

@@ -1,8 +1,8 @@
-"""Help: everything that can be done, by which key, and why not where it is not possible now. From the registry."""
+"""Help: every action with its key, and why it is not possible now; from the action registry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,8 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
-from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, Place, Situation
-from zoea.tui.commands.keymap import fixed_of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionContext, ActionPlace, BoundAction
+from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -21,22 +22,28 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 KEY_WIDTH = 11
 TITLE_WIDTH = 16
 PLACE_TITLES = {
-    Place.EVERYWHERE: "EVERYWHERE",
-    Place.DASHBOARD: "ON THE DASHBOARD",
-    Place.FOCUS: "IN A CONVERSATION",
-    Place.APPROVAL: "ANSWERING A QUESTION",
-    Place.INPUT: "WHILE WRITING",
-    Place.SETTINGS: "IN THE SETTINGS",
-    Place.WELCOME: "ON THE WELCOME SCREEN",
-    Place.INSPECTOR: "IN THE INSPECTOR",
-    Place.SEARCH: "WHILE SEARCHING",
-    Place.LOG: "IN THE LOG",
-    Place.UPSTREAMS: "AT THE UPSTREAMS",
+    ActionPlace.EVERYWHERE: "EVERYWHERE",
+    ActionPlace.DASHBOARD: "ON THE DASHBOARD",
+    ActionPlace.FOCUS: "IN A CONVERSATION",
+    ActionPlace.APPROVAL: "ANSWERING A QUESTION",
+    ActionPlace.INPUT: "WHILE WRITING",
+    ActionPlace.SETTINGS: "IN THE SETTINGS",
+    ActionPlace.WELCOME: "ON THE WELCOME SCREEN",
+    ActionPlace.INSPECTOR: "IN THE INSPECTOR",
+    ActionPlace.SEARCH: "WHILE SEARCHING",
+    ActionPlace.LOG: "IN THE LOG",
+    ActionPlace.UPSTREAMS: "AT THE UPSTREAMS",
 }
 
 
-class Help(CockpitScreen[None]):
-    """Type to search; enter does what the line says, where it is possible on the screen below."""
+class HelpScreen(CockpitScreen[None]):
+    """A searchable list; enter runs the action on the screen below, where it is possible.
+
+    Args:
+        places: The places of the screen below.
+        situation: Its context.
+        can_do: Returns whether that screen, or the app, carries an action out.
+    """
 
     CSS_PATH = "help.tcss"
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
@@ -49,12 +56,22 @@ class Help(CockpitScreen[None]):
     ]
 
     def __init__(
-        self, places: tuple[Place, ...], situation: Situation, can_do: Callable[[Action], bool] = lambda action: True
+        self,
+        places: tuple[ActionPlace, ...],
+        situation: ActionContext,
+        can_do: Callable[[Action], bool] = lambda action: True,
     ) -> None:
         super().__init__()
         self._can_do = can_do
         self._places = places
         self._situation = situation
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.APP_BACK.bind(self.back),
+            actions.APP_FIND.bind(self._focus_search),
+            actions.APP_HELP.bind(self._close),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -74,7 +91,7 @@ class Help(CockpitScreen[None]):
     def lines(self) -> PickList:
         return self.query_one(PickList)
 
-    def situation(self) -> Situation:
+    def action_context(self) -> ActionContext:
         return self._situation
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -87,7 +104,7 @@ class Help(CockpitScreen[None]):
         self._describe(event.id)
 
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
-        """Leave, then do it."""
+        """Close the help, then run the action."""
         cockpit = self.cockpit
         why = self._why_not(BY_ID[event.id])
         if why:
@@ -102,14 +119,14 @@ class Help(CockpitScreen[None]):
     def action_page(self, by: int) -> None:
         self.lines.action_page(by)
 
-    def do_app_help(self) -> None:
+    def _close(self) -> None:
         self.cockpit.pop_screen()
 
-    def do_app_find(self) -> None:
+    def _focus_search(self) -> None:
         self.query_one(Input).focus()
 
-    def do_app_back(self) -> None:
-        """The search first, then the screen."""
+    def back(self) -> None:
+        """Clear the search, else close the screen."""
         wanted = self.query_one(Input)
         if wanted.value:
             wanted.value = ""
@@ -125,9 +142,9 @@ class Help(CockpitScreen[None]):
         self._describe(self.lines.chosen)
 
     def _choices(self, words: list[str]) -> Iterator[PickItem]:
-        # What the screen below can do comes first.
-        first = [place for place in Place if place in self._places and place is not Place.EVERYWHERE]
-        rest = [place for place in Place if place not in first]
+        # Actions of the screen below come first.
+        first = [place for place in ActionPlace if place in self._places and place is not ActionPlace.EVERYWHERE]
+        rest = [place for place in ActionPlace if place not in first]
         is_first = True
         for place in (*first, *rest):
             lines = [*self._actions(place, words), *self._fixed(place, words)]
@@ -138,7 +155,7 @@ class Help(CockpitScreen[None]):
                 yield PickItem(((PLACE_TITLES[place], "title"),))
                 yield from lines
 
-    def _actions(self, place: Place, words: list[str]) -> Iterator[PickItem]:
+    def _actions(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for action in ACTIONS:
             if action.place is not place:
                 continue
@@ -156,11 +173,11 @@ class Help(CockpitScreen[None]):
         ]
         pieces.append((action.description, "quiet" if why else ""))
         if why:
-            pieces.append((_why_said(why), "waiting"))
+            pieces.append((_reason_text(why), "waiting"))
         return PickItem(tuple(pieces), action.id)
 
-    def _fixed(self, place: Place, words: list[str]) -> Iterator[PickItem]:
-        for fixed in fixed_of(place):
+    def _fixed(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
+        for fixed in fixed_keys(place):
             keys = " ".join(key_name(key) for key in fixed.keys)
             if all(word in f"{keys} {fixed.description}".casefold() for word in words):
                 yield PickItem(
@@ -173,7 +190,7 @@ class Help(CockpitScreen[None]):
                 )
 
     def _why_not(self, action: Action) -> str:
-        if action.place not in (*self._places, Place.EVERYWHERE):
+        if action.place not in (*self._places, ActionPlace.EVERYWHERE):
             return f"not here: {PLACE_TITLES[action.place].lower()}"
         if not self._can_do(action):
             return "not on this screen"
@@ -187,13 +204,13 @@ class Help(CockpitScreen[None]):
             said.put([])
             return
         why = self._why_not(action)
-        said.put([[(action.description, "quiet" if why else ""), (_why_said(why), "waiting")]])
+        said.put([[(action.description, "quiet" if why else ""), (_reason_text(why), "waiting")]])
         command = f" · :{action.command}" if action.command else ""
         self.lines.border_subtitle = Content(f"{action.id}{command} · enter does it")
 
 
-def _why_said(why: str) -> str:
-    """Why not, behind what an action does."""
+def _reason_text(why: str) -> str:
+    """Return the reason as it follows a description."""
     if not why:
         return ""
     return f"  {why}" if why.startswith("not ") else f"  not now: {why}"

@@ -1,9 +1,10 @@
-"""The inspector: any request of a mysis, whole. What went in, what was left out and why, and what it came to."""
+"""The inspector: one request of a mysis with its packs, messages, tools and token counts."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -23,7 +24,8 @@ from zoea.queries.request_inspection import (
     read_requests_since,
 )
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.actions import Place, Situation, bindings, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
 from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.conversation.request_lines import (
     build_head_lines,
@@ -32,7 +34,7 @@ from zoea.tui.conversation.request_lines import (
     build_request_line,
 )
 from zoea.tui.conversation.tool_items import build_offered_items
-from zoea.tui.screens.tabbed_screen import PartedScreen
+from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
@@ -42,21 +44,21 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 PAGE = 200
 
 
-class Inspector(PartedScreen):
-    """Opens at a request, or at the newest.
+class InspectorScreen(TabbedScreen):
+    """Shows one request, and a list of all.
 
     Args:
-        mysis_id: Whose requests.
-        request_id: The one to begin with; None for the newest.
+        mysis_id: The mysis of the requests.
+        request_id: The request to open; None for the newest.
     """
 
     CSS_PATH = "inspector.tcss"
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.INSPECTOR)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.INSPECTOR)
     PARTS: ClassVar[tuple[str, ...]] = ("packs", "messages", "tools", "requests")
     PART_TITLES: ClassVar[dict[str, str]] = {
         "packs": "PACKS", "messages": "MESSAGES", "tools": "TOOLS", "requests": "REQUESTS"
     }  # fmt: skip
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.INSPECTOR))]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.INSPECTOR))]
 
     def __init__(self, mysis_id: int, request_id: int | None = None) -> None:
         super().__init__()
@@ -68,6 +70,17 @@ class Inspector(PartedScreen):
         self.inspection: Inspection | None = None
         self._packs: list[list[Piece]] = []
         self._stale = False
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.INSPECT_OLDER.bind(lambda: self._go(self._at + 1)),
+            actions.INSPECT_NEWER.bind(lambda: self._go(self._at - 1)),
+            actions.INSPECT_PREVIOUS_TURN.bind(self._go_to_previous_turn),
+            actions.INSPECT_NEXT_TURN.bind(self._go_to_next_turn),
+            actions.INSPECT_FOLD.bind(self._fold),
+            actions.INSPECT_VERBOSE.bind(self._fold_all),
+            actions.INSPECT_COPY.bind(self._copy),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -89,7 +102,7 @@ class Inspector(PartedScreen):
         self._open()
 
     def parts(self) -> tuple[str, ...]:
-        """The list of requests is there only where there is room for it."""
+        """Return the parts; the list of requests needs a wide screen."""
         return self.PARTS if self.has_class("-wide") else self.PARTS[:-1]
 
     @property
@@ -98,7 +111,7 @@ class Inspector(PartedScreen):
 
     @property
     def sent(self) -> tuple[RequestMessage, ...]:
-        """Exactly what was sent in the request that is shown."""
+        """The messages of the shown request, as they were sent."""
         return self.inspection.messages if self.inspection is not None else ()
 
     @property
@@ -109,10 +122,10 @@ class Inspector(PartedScreen):
     def _symbols(self) -> Symbols:
         return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
-    def situation(self) -> Situation:
+    def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
         is_hidden = self.has_class("-narrow") and self.part not in ("messages", "tools")
-        found = self.cockpit.base_situation((view,) if view is not None else ())
+        found = self.cockpit.build_context((view,) if view is not None else ())
         return replace(found, hidden="tab goes to the messages first" if is_hidden else "")
 
     def count_of(self, part: str) -> int | None:
@@ -133,7 +146,7 @@ class Inspector(PartedScreen):
         await self._inspect()
 
     async def _read_older(self, before: int | None = None) -> None:
-        """A page of older requests at the end of the list."""
+        """Append a page of older requests to the list."""
         opened = self.cockpit.opened
         if opened is None:
             return
@@ -149,7 +162,7 @@ class Inspector(PartedScreen):
         self._has_older = len(page) == PAGE
 
     async def _read_newer(self) -> None:
-        """What came, and what changed of the newest: the one that is shown stays."""
+        """Read new requests and changes of the newest; the shown one stays."""
         opened = self.cockpit.opened
         if opened is None:
             return
@@ -161,13 +174,13 @@ class Inspector(PartedScreen):
         except StoreError as error:
             self.cockpit.show_error(error)
             return
-        shown = self.request  # now, not before: a key may have moved on while this was read
+        shown = self.request  # read it now, because a key may have chosen another request during the read
         self._requests = [*fresh, *(each for each in self._requests if each.id < since)]
         if shown is not None:
             self._at = next((place for place, each in enumerate(self._requests) if each.id == shown.id), self._at)
 
     async def _inspect(self) -> None:
-        """Read the request that is chosen, and show it."""
+        """Read the chosen request and show it."""
         request, opened = self.request, self.cockpit.opened
         if request is None or opened is None:
             self._show(None)
@@ -177,12 +190,12 @@ class Inspector(PartedScreen):
         except (StoreError, UsageError) as error:
             self.cockpit.show_error(error)
             return
-        now = self.request  # the row may have been read anew meanwhile
+        now = self.request  # the row may have been replaced during the read
         if now is not None and now.id == request.id and self.is_mounted:
             self._requests[self._at] = found.request
             self._show(found)
 
-    # What changes.
+    # News.
 
     def feed_changed(self, ids: frozenset[int]) -> None:
         super().feed_changed(ids)
@@ -190,7 +203,7 @@ class Inspector(PartedScreen):
             self._stale = True
 
     def tick(self) -> None:
-        """At most once a second: what came since."""
+        """Read the news of the mysis, at most once a second."""
         super().tick()
         if self._stale:
             self._stale = False
@@ -256,8 +269,8 @@ class Inspector(PartedScreen):
     def _request_line(self, place: int, width: int) -> list[Piece]:
         return build_request_line(self._requests[place], width, self._symbols)
 
-    def look_changed(self) -> None:
-        super().look_changed()
+    def theme_changed(self) -> None:
+        super().theme_changed()
         for folding in self.query(FoldingList):
             folding.symbols = self._symbols
 
@@ -272,7 +285,7 @@ class Inspector(PartedScreen):
             self._go(event.place)
 
     def _go(self, place: int) -> None:
-        """Show the request at a place of the list; read on where the list ends."""
+        """Show the request at a place of the list; read older ones at its end."""
         self._go_there(place)
 
     @work(exclusive=True, exit_on_error=False, group="go")
@@ -282,16 +295,10 @@ class Inspector(PartedScreen):
         self._at = max(0, min(place, len(self._requests) - 1))
         await self._inspect()
 
-    def do_inspect_older(self) -> None:
-        self._go(self._at + 1)
-
-    def do_inspect_newer(self) -> None:
-        self._go(self._at - 1)
-
-    def do_inspect_previous_turn(self) -> None:
+    def _go_to_previous_turn(self) -> None:
         self._turn(range(self._at + 1, len(self._requests)), older=True)
 
-    def do_inspect_next_turn(self) -> None:
+    def _go_to_next_turn(self) -> None:
         self._turn(range(self._at - 1, -1, -1), older=False)
 
     def _turn(self, places: range, *, older: bool) -> None:
@@ -312,20 +319,20 @@ class Inspector(PartedScreen):
     def _folding(self) -> FoldingList:
         return self.query_one("#tools", FoldingList) if self.part == "tools" else self.messages
 
-    def do_inspect_fold(self) -> None:
+    def _fold(self) -> None:
         self._folding.toggle()
 
-    def do_inspect_verbose(self) -> None:
+    def _fold_all(self) -> None:
         self._folding.toggle_all()
 
-    def do_inspect_copy(self) -> None:
+    def _copy(self) -> None:
         text = self._copied()
         if text:
             self.cockpit.copy_to_clipboard(text)
             self.notify("copied", markup=False, timeout=1.5)
 
     def _copied(self) -> str:
-        """The message under the cursor as JSON, the tool's schema, or the plan in words."""
+        """Return the message under the cursor as JSON, the tool's schema, or the plan in words."""
         inspection = self.inspection
         if inspection is None:
             return ""
@@ -339,7 +346,7 @@ class Inspector(PartedScreen):
 
 
 def as_json(message: RequestMessage) -> str:
-    """A message for the clipboard, with everything that was sent of it."""
+    """Return a message as JSON, with everything that was sent of it."""
     parts: dict[str, object] = {"role": str(message.role), "content": message.content}
     if message.reasoning:
         parts["reasoning"] = message.reasoning

@@ -1,4 +1,4 @@
-"""The log: what happened, line by line, as far back as it goes; and the end of the program's own log file."""
+"""The log: all events of the swarm, and the end of the program's log file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual import work
@@ -28,8 +28,9 @@ from zoea.queries.events import (
 )
 from zoea.queries.phrases import UNREMARKABLE
 from zoea.tui import number_format
-from zoea.tui.commands.actions import Place, bindings, of
-from zoea.tui.screens.tabbed_screen import PartedScreen
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
@@ -42,15 +43,15 @@ AFTER_KEY_S = 0.08
 _LEVELS = {" ERROR ": "errored", " CRITICAL ": "errored", " WARNING ": "asking", " DEBUG ": "quiet"}
 
 
-class EventLog(PartedScreen):
-    """Events newest at the bottom; at the bottom it follows what comes."""
+class LogScreen(TabbedScreen):
+    """Events with the newest at the bottom, followed while the view is at the bottom."""
 
     CSS_PATH = "log.tcss"
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.LOG)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.LOG)
     ON_ENTER: ClassVar[str] = "to the lines"
     PARTS: ClassVar[tuple[str, ...]] = ("events", "whole", "file")
     PART_TITLES: ClassVar[dict[str, str]] = {"events": "EVENTS", "whole": "THE LINE", "file": "ZOEA.LOG"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.LOG))]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.LOG))]
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,6 +68,14 @@ class EventLog(PartedScreen):
         self._file: list[tuple[str, str]] = []
         self._tail: Sequence[str] = ()
         self._whole = 0
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.APP_BACK.bind(self.back),
+            actions.APP_FIND.bind(self._open_find),
+            actions.LOG_FOLLOW.bind(self._follow),
+            actions.LOG_OPEN.bind(self._open_conversation),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -98,12 +107,12 @@ class EventLog(PartedScreen):
 
     @work(exclusive=True, exit_on_error=False, group="log")
     async def _open(self) -> None:
-        """Read the list of events anew: all of them, or those that hold the words."""
+        """Read the list of events: all, or those with the words."""
         opened = self.cockpit.opened
         if opened is None:
             return
         words = self._words
-        self._heard = []  # what comes while the list is read
+        self._heard = []  # events that arrive during the read
         try:
             if words:
                 await asyncio.sleep(AFTER_KEY_S)
@@ -111,7 +120,7 @@ class EventLog(PartedScreen):
             else:
                 self._is_searching = False
                 ids = await asyncio.to_thread(read_event_ids, opened.database)
-                self._ids = self._with_heard(ids)
+                self._ids = self._with_arrivals(ids)
                 self.events.show(len(self._ids), empty="nothing happened yet")
                 self.events.to_end()
         except StoreError as error:
@@ -121,7 +130,7 @@ class EventLog(PartedScreen):
         self._show_whole()
 
     async def _search(self, words: str) -> None:
-        """Newest first, a piece at a time, so that what is found is there before all was looked through."""
+        """Search in batches, newest first, so that the first hits are shown early."""
         opened = self.cockpit.opened
         assert opened is not None
         found: list[int] = []
@@ -136,15 +145,15 @@ class EventLog(PartedScreen):
             self._keep(lines)
             if lines or before is None:
                 at = self.events.count - self.events.place
-                self._ids = self._with_heard(array("q", reversed(found)))
+                self._ids = self._with_arrivals(array("q", reversed(found)))
                 self.events.show(len(self._ids), place=len(self._ids) - max(1, at), empty="nothing says that")
             if before is None:
                 break
             self._describe()
         self._is_searching = False
 
-    def _with_heard(self, ids: array[int]) -> array[int]:
-        """The ids with those that came while they were read."""
+    def _with_arrivals(self, ids: array[int]) -> array[int]:
+        """Append the ids that arrived during the read."""
         last = ids[-1] if ids else 0
         ids.extend(each for each in self._heard or () if each > last)
         return ids
@@ -156,8 +165,8 @@ class EventLog(PartedScreen):
         while len(self._lines) > KEPT_LINES:
             self._lines.popitem(last=False)
 
-    def _want(self, place: int) -> None:
-        """Have the page around a line read; one reading at a time."""
+    def _request_page(self, place: int) -> None:
+        """Read the page around a line; one read at a time."""
         first = place // PAGE * PAGE
         self._wanted.add(first)
         if self._reading is None or self._reading.done():
@@ -175,17 +184,17 @@ class EventLog(PartedScreen):
             except StoreError as error:
                 self.cockpit.show_error(error)
                 return
-            if self._stands:
+            if self._has_widgets:
                 self.events.refresh()
 
     @property
-    def _stands(self) -> bool:
-        """False also while it is being taken away: its parts go first."""
+    def _has_widgets(self) -> bool:
+        """Whether the list exists; it is removed before the screen."""
         return self.is_mounted and bool(self.query("#events"))
 
-    # What comes.
+    # News.
 
-    def feed_happened(self, event: Event) -> None:
+    def feed_event(self, event: Event) -> None:
         if event.kind in UNREMARKABLE:
             return
         self._arriving.append(event.id)
@@ -193,8 +202,8 @@ class EventLog(PartedScreen):
             self._taking = asyncio.create_task(self._take())
 
     async def _take(self) -> None:
-        """Add what came meanwhile, at most ten times a second."""
-        while self._arriving and self._stands:
+        """Append arrived events, at most ten times a second."""
+        while self._arriving and self._has_widgets:
             await asyncio.sleep(AT_MOST_EVERY_S)
             new, self._arriving = self._arriving, []
             opened = self.cockpit.opened
@@ -212,7 +221,7 @@ class EventLog(PartedScreen):
                 self._heard += new
             last = self._ids[-1] if self._ids else 0
             fresh = [each for each in new if each > last]
-            if not fresh or not self._stands:
+            if not fresh or not self._has_widgets:
                 continue
             self._unseen = 0 if self.events.is_at_end else self._unseen + len(fresh)
             self._ids.extend(fresh)
@@ -230,7 +239,7 @@ class EventLog(PartedScreen):
     def _event_line(self, place: int, width: int) -> list[Piece]:
         line = self._lines.get(self._ids[place]) if place < len(self._ids) else None
         if line is None:
-            self._want(place)
+            self._request_page(place)
             return [("…", "quiet")]
         at = number_format.clock(line.at, self.cockpit.now(), seconds=True)
         role = "commander" if line.who == "commander" else "mysis" if line.mysis_id is not None else "quiet"
@@ -247,7 +256,7 @@ class EventLog(PartedScreen):
         return [self._file[place]]
 
     def _describe(self) -> None:
-        if not self._stands:
+        if not self._has_widgets:
             return
         events = self.events
         count = f"{len(self._ids):,}{'+' if self._is_searching else ''}"
@@ -264,8 +273,8 @@ class EventLog(PartedScreen):
         self._show_whole()
 
     def _show_whole(self) -> None:
-        """What stands under the cursor, whole, below the list: lines there are cut where the screen ends."""
-        if not self._stands:
+        """Show the line under the cursor in full below the list, which cuts lines at its edge."""
+        if not self._has_widgets:
             return
         place = self.events.place
         chosen = self._ids[place] if place < len(self._ids) else 0
@@ -278,13 +287,13 @@ class EventLog(PartedScreen):
         opened = self.cockpit.opened
         if opened is None:
             return
-        await asyncio.sleep(AFTER_KEY_S)  # who walks through the list reads none of them
+        await asyncio.sleep(AFTER_KEY_S)  # moving on through the list reads none of them
         try:
             text = await asyncio.to_thread(read_full_text, opened.database, event_id) if event_id else ""
         except StoreError as error:
             self.cockpit.show_error(error)
             return
-        if self._stands and event_id == self._whole:
+        if self._has_widgets and event_id == self._whole:
             self.query_one("#whole", TextLines).put(text)
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
@@ -303,7 +312,7 @@ class EventLog(PartedScreen):
         opened = self.cockpit.opened
         assert opened is not None
         tail = await asyncio.to_thread(read_log_tail, opened.database.with_name("zoea.log"))
-        if tail != self._tail and self._stands:
+        if tail != self._tail and self._has_widgets:
             self._tail = tail
             self._wrap_file()
 
@@ -326,22 +335,22 @@ class EventLog(PartedScreen):
 
     # Actions.
 
-    def do_log_follow(self) -> None:
+    def _follow(self) -> None:
         self.query_one(f"#{self.part}", LineList).to_end()
         self._describe()
 
-    def do_log_open(self) -> None:
+    def _open_conversation(self) -> None:
         if self._ids:
             self.on_line_list_chosen(LineList.Chosen(self.events, self.events.place))
 
     def on_line_list_chosen(self, event: LineList.Chosen) -> None:
         line = self._lines.get(self._ids[event.place]) if event.lines.id == "events" else None
         if line is not None and line.mysis_id is not None:
-            from zoea.tui.screens.focus import Focus
+            from zoea.tui.screens.focus import FocusScreen
 
-            self.cockpit.push_screen(Focus(line.mysis_id))
+            self.cockpit.push_screen(FocusScreen(line.mysis_id))
 
-    def do_app_find(self) -> None:
+    def _open_find(self) -> None:
         self.go_to_part("events")
         find = self.query_one("#find", Input)
         find.display = True
@@ -355,7 +364,7 @@ class EventLog(PartedScreen):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.events.focus()
 
-    def do_app_back(self) -> None:
+    def back(self) -> None:
         find = self.query_one("#find", Input)
         if find.display:
             find.value = ""
@@ -365,5 +374,5 @@ class EventLog(PartedScreen):
             self.cockpit.pop_screen()
 
     def line_at(self, event_id: int) -> int:
-        """The place of an event, or of the one before it."""
+        """Return the place of an event, or of the one before it."""
         return max(0, bisect_right(self._ids, event_id) - 1)

@@ -1,13 +1,10 @@
-"""Speaking to myses from a screen that has a prompt: who hears it, what it starts, what became of it.
-
-A mixin of screens. The text stays in the prompt until the swarm has taken it.
-"""
+"""Sends messages and broadcasts from a prompt, which keeps the text until they are sent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 from textual.app import SuspendNotSupported
 
@@ -17,67 +14,65 @@ from zoea.model.values import MysisView, Recipients
 from zoea.queries.broadcasts import read_commander_messages
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.commands.swarm_commands import show_receipt
+from zoea.tui.screens.base import BaseScreen
 from zoea.tui.terminal.external_editor import edit
 from zoea.tui.widgets.message_prompt import MessagePrompt, MessageTarget
-
-if TYPE_CHECKING:
-    from zoea.tui.screens.base import CockpitScreen
 
 _NAMED = 3
 
 
-class Speaking:
-    """What `m`, `b`, enter and ctrl+o do on a screen with a `MessagePrompt`."""
+class MessageController:
+    """Opens a screen's `Prompt`, sends its text, and starts the person's editor."""
 
-    _knows_history = False
-
-    @property
-    def _speaker(self) -> CockpitScreen[None]:
-        return cast("CockpitScreen[None]", self)
+    def __init__(self, screen: BaseScreen[Any]) -> None:
+        self._screen = screen
+        self._has_read_history = False
 
     @property
     def prompt(self) -> MessagePrompt:
-        return self._speaker.query_one(MessagePrompt)
+        """The input for messages."""
+        return self._screen.query_one(MessagePrompt)
 
     # Opening.
 
-    def speak_to(self, view: MysisView) -> None:
+    def write_to(self, view: MysisView) -> None:
         """Open the prompt for one mysis."""
         self._open(to_one(view))
 
-    def speak_to_all(self) -> None:
-        """Open the prompt for the marked, or for everybody."""
-        feed, marks = self._speaker.cockpit.feed, self._speaker.cockpit.marks
-        self._open(to_many(feed.in_order(), marks))
+    def write_to_all(self) -> None:
+        """Open the prompt for the marked myses, or for all."""
+        cockpit = self._screen.cockpit
+        self._open(to_many(cockpit.feed.in_order(), cockpit.marks))
 
     def _open(self, target: MessageTarget) -> None:
         self.prompt.open(target)
-        if not self._knows_history:
-            self._knows_history = True
-            self._speaker.cockpit.run_worker(Beside(self._read_history), exit_on_error=False)
+        if not self._has_read_history:
+            self._has_read_history = True
+            self._screen.cockpit.start_work(self._read_history)
 
     async def _read_history(self) -> None:
-        opened = self._speaker.cockpit.opened
+        opened = self._screen.cockpit.opened
         if opened is None:
             return
         try:
             said = await asyncio.to_thread(read_commander_messages, opened.database)
         except StoreError:
-            return  # the history is a help: without it people still write
-        if self._speaker.is_attached:
+            return  # messages can be written without the history
+        if self._screen.is_attached:
             self.prompt.remember(said)
 
-    def on_screen_resume(self) -> None:
-        for prompt in self._speaker.query(MessagePrompt):
+    def resume(self) -> None:
+        """Take over the draft after another screen was on top."""
+        for prompt in self._screen.query(MessagePrompt):
             prompt.taken_elsewhere()
 
     def retarget(self) -> None:
-        """Rows changed: what stands under an open prompt is said anew."""
+        """Update recipients and notes of an open prompt after rows changed."""
         target = self.prompt.target
         if not self.prompt.is_open or target is None or self.prompt.is_sending:
             return
-        feed = self._speaker.cockpit.feed
+        feed = self._screen.cockpit.feed
         if target.mysis_id is not None:
             view = feed.myses.get(target.mysis_id)
             if view is not None and (fresh := to_one(view)) != target:
@@ -85,19 +80,19 @@ class Speaking:
         elif target.is_broadcast:
             chosen = {view.id for view in feed.in_order() if view.name in target.names}
             if target.names and not chosen:
-                return  # all of them are gone: sending says so, and never reaches everybody instead
+                return  # all of them are gone: sending is refused then, because no names would mean all myses
             if (fresh := to_many(feed.in_order(), chosen)) != target:
                 self.prompt.retarget(fresh)
 
     # Sending.
 
-    def on_message_prompt_submitted(self, event: MessagePrompt.Submitted) -> None:
+    def send(self, event: MessagePrompt.Submitted) -> None:
+        """Send the text of the prompt."""
         event.stop()
-        send = Beside(lambda: self._send(event.target, event.text, event.mode))
-        self._speaker.cockpit.run_worker(send, exit_on_error=False)
+        self._screen.cockpit.start_work(lambda: self._send(event.target, event.text, event.mode))
 
     async def _send(self, target: MessageTarget, text: str, mode: DeliveryMode) -> None:
-        cockpit, prompt = self._speaker.cockpit, self.prompt
+        cockpit, prompt = self._screen.cockpit, self.prompt
         try:
             api = cockpit.api
             if target.mysis_id is None:
@@ -116,28 +111,27 @@ class Speaking:
         if prompt.is_attached:
             prompt.sent()
         else:
-            # Its screen went meanwhile: what was sent is no draft any more.
+            # The screen was left while the message was sent, so the draft is removed here.
             cockpit.drafts.note(text)
             if cockpit.drafts.of(target.key) == text:
                 cockpit.drafts.keep(target.key, "")
-        cockpit.tell_receipt(receipt)
+        show_receipt(cockpit, receipt)
 
     # The person's own editor.
 
-    async def on_message_prompt_editor_wanted(self, event: MessagePrompt.EditorWanted) -> None:
+    def open_editor(self, event: MessagePrompt.EditorWanted) -> None:
+        """Edit the text of the prompt in the person's own editor."""
         event.stop()
-        self._speaker.cockpit.run_worker(
-            Beside(lambda: self._edit(event.text)), exclusive=True, group="editor", exit_on_error=False
-        )
+        self._screen.cockpit.start_work(lambda: self._edit(event.text), group="editor")
 
     async def _edit(self, text: str) -> None:
-        app, prompt = self._speaker.cockpit, self.prompt
+        app, prompt = self._screen.cockpit, self.prompt
         try:
-            # What would be drawn meanwhile is held back: the terminal is the editor's.
+            # Nothing is drawn while the editor has the terminal.
             with app.batch_update(), app.suspend():
                 changed = await edit(text)
         except SuspendNotSupported:
-            prompt.refused("this terminal cannot be lent to an editor")
+            prompt.refused("this terminal cannot run an editor")
             return
         except OSError as error:
             prompt.refused(f"the editor did not start: {error}")
@@ -148,7 +142,7 @@ class Speaking:
 
 
 def to_one(view: MysisView) -> MessageTarget:
-    """One mysis as a target: what a message to it starts, or why it must be relaunched first."""
+    """Return one mysis as a target, with a note on whether it is started or relaunched."""
     relaunches = not view.state.accepts_messages
     notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
     notes += ["it will be started"] if view.state is MysisState.IDLE else []
@@ -164,7 +158,7 @@ def to_one(view: MysisView) -> MessageTarget:
 
 
 def to_many(views: Sequence[MysisView], marks: set[int]) -> MessageTarget:
-    """The marked as a target, or everybody where none is marked."""
+    """Return the marked myses as a target, or all where none is marked."""
     chosen = [view for view in views if view.id in marks]
     addressed = chosen or list(views)
     hearing = [view for view in addressed if view.state.accepts_messages]
@@ -185,7 +179,7 @@ def to_many(views: Sequence[MysisView], marks: set[int]) -> MessageTarget:
 
 
 def round_cost(views: Sequence[MysisView]) -> list[str]:
-    """About what one round of all of them reads, from their newest requests, and what that cost so far on average."""
+    """Return the estimated tokens and price of one turn of each, from their newest requests."""
     known = [view for view in views if view.context_used]
     if not known:
         return ["what a round costs is not known yet"] if views else []
@@ -195,7 +189,10 @@ def round_cost(views: Sequence[MysisView]) -> list[str]:
 
 
 def _price(views: Sequence[MysisView]) -> str:
-    """` tokens, ~$0.02`; no price where none has one or all cost nothing, unknown where only some have one."""
+    """Return the unit and price of a round, as ` tokens, ~$0.02`.
+
+    There is no price where no mysis has one or all cost nothing, and `$?` where only some have one.
+    """
     rates = [view.cost_micros / view.tokens if view.cost_micros is not None and view.tokens else None for view in views]
     known = [rate for rate in rates if rate is not None]
     if not known or (len(known) == len(rates) and not any(known)):

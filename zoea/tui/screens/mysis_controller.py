@@ -1,66 +1,78 @@
-"""Creating, stopping, relaunching, deleting and bringing back myses: what a list of myses does for its keys.
-
-A mixin of screens that know their `targets`. What destroys is confirmed by name first.
-"""
+"""Creates, configures, stops, relaunches and deletes the targets of a list of myses."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import ZoeaError
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line
-
-if TYPE_CHECKING:
-    from zoea.tui.screens.base import CockpitScreen
-
+from zoea.tui.commands import swarm_commands
+from zoea.tui.screens.base import BaseScreen
 
 _NAMED = 2
 
 
-class Commanding:
-    """`targets` are the marked myses, or the one under the cursor."""
+class MysisController:
+    """Commands to the marked myses, or to the one under the cursor.
 
-    @property
-    def _commander(self) -> CockpitScreen[None]:
-        return cast("CockpitScreen[None]", self)
+    Args:
+        screen: The screen with the list.
+        targets: Returns the myses that a command is for.
+        shows_result: Returns whether the targets may differ from the row under the cursor; the result is then shown.
+    """
 
-    def targets(self) -> tuple[MysisView, ...]:
-        raise NotImplementedError
+    def __init__(
+        self,
+        screen: BaseScreen[Any],
+        targets: Callable[[], tuple[MysisView, ...]],
+        shows_result: Callable[[], bool],
+    ) -> None:
+        self._screen = screen
+        self._targets = targets
+        self._shows_result = shows_result
 
-    @property
-    def is_said_of_others(self) -> bool:
-        """Whether the targets may be others than the one under the cursor: what became of them is said then."""
-        raise NotImplementedError
+    def create(self) -> None:
+        """Open the dialog for a new mysis."""
+        from zoea.tui.dialogs.new_mysis import NewMysisDialog
 
-    def do_mysis_new(self) -> None:
-        from zoea.tui.dialogs.new_mysis import NewMysis
+        self._screen.cockpit.push_screen(NewMysisDialog())
 
-        self._commander.cockpit.push_screen(NewMysis())
+    def configure(self) -> None:
+        """Open the dialog that configures the targets."""
+        from zoea.tui.dialogs.configure import ConfigureDialog
 
-    def do_mysis_configure(self) -> None:
-        from zoea.tui.dialogs.configure import Configuring
+        self._screen.cockpit.push_screen(ConfigureDialog(self._targets()))
 
-        self._commander.cockpit.push_screen(Configuring(self.targets()))
+    def stop(self) -> None:
+        """Stop the targets that are not stopped."""
+        active = [view for view in self._targets() if view.state is not MysisState.STOPPED]
+        self._command_each(active, self._screen.cockpit.api.stop, "stopped")
 
-    def do_mysis_stop(self) -> None:
-        running = [view for view in self.targets() if view.state is not MysisState.STOPPED]
-        self._each(running, self._commander.cockpit.api.stop, "stopped")
+    def relaunch(self) -> None:
+        """Start the targets that do not run."""
+        resting = [view for view in self._targets() if view.state is not MysisState.RUNNING]
+        self._command_each(resting, self._screen.cockpit.api.start, "started")
 
-    def do_mysis_relaunch(self) -> None:
-        resting = [view for view in self.targets() if view.state is not MysisState.RUNNING]
-        self._each(resting, self._commander.cockpit.api.start, "started")
+    def dismiss_errors(self) -> None:
+        """Dismiss the errors of the targets."""
+        failed = [view for view in self._targets() if view.failure is not None]
+        self._command_each(failed, self._screen.cockpit.api.dismiss, "dismissed")
 
-    def do_mysis_dismiss(self) -> None:
-        failed = [view for view in self.targets() if view.failure is not None]
-        self._each(failed, self._commander.cockpit.api.dismiss, "dismissed")
+    def delete(self) -> None:
+        """Delete the targets once the person has confirmed it."""
+        swarm_commands.confirm_deletion(self._screen.cockpit, self._targets())
 
-    def _each(self, views: Sequence[MysisView], command: Callable[[str], Awaitable[object]], word: str) -> None:
-        """Give a command to each; those that took it are named where they need not be the one under the cursor."""
-        cockpit, is_said = self._commander.cockpit, self.is_said_of_others
+    def undo_deletion(self) -> None:
+        """Restore the mysis that was deleted last."""
+        swarm_commands.undo_deletion(self._screen.cockpit)
+
+    def _command_each(self, views: Sequence[MysisView], command: Callable[[str], Awaitable[object]], word: str) -> None:
+        """Run a command for each mysis; show errors, and the names of those that took it."""
+        cockpit, shows_result = self._screen.cockpit, self._shows_result()
 
         async def run() -> list[str]:
             answers = await asyncio.gather(*(command(f"#{view.id}") for view in views), return_exceptions=True)
@@ -72,24 +84,8 @@ class Commanding:
             return [view.name for view, answer in zip(views, answers, strict=True) if not isinstance(answer, ZoeaError)]
 
         def done(names: list[str]) -> None:
-            if is_said and names:
+            if shows_result and names:
                 who = f"{len(names)} myses" if len(names) > _NAMED else " and ".join(map(one_line, names))
                 cockpit.notify(f"{who} {word}", markup=False)
 
         cockpit.ask_swarm(run(), done=done)
-
-    def do_mysis_delete(self) -> None:
-        self._commander.cockpit.confirm_deletion(self.targets())
-
-    def do_mysis_undo(self) -> None:
-        cockpit = self._commander.cockpit
-        mysis_id, name = cockpit.deleted.pop()
-
-        def back(_: MysisView) -> None:
-            cockpit.notify(f"{one_line(name)} is back", markup=False)
-
-        def stays_away(error: ZoeaError) -> None:
-            cockpit.deleted.append((mysis_id, name))
-            cockpit.show_error(error)
-
-        cockpit.ask_swarm(cockpit.api.undelete(mysis_id), done=back, refused=stays_away)

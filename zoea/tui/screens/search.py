@@ -1,8 +1,9 @@
-"""Search: everything the swarm ever said, as a person types; enter goes to the place, esc comes back to the list."""
+"""Search in all conversations of the swarm while the person types; enter opens the hit."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import work
@@ -22,7 +23,8 @@ from zoea.queries.swarm_search import (
 )
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands.actions import Place, bindings, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -36,15 +38,15 @@ _LEAD = 24
 _HELP = "@name one mysis · role:user, assistant or tool · since:2h · until:10:30 · a capital asks for exactly that"
 
 
-class Search(CockpitScreen[None]):
-    """The words stay where they are written; the arrows move through what they find."""
+class SearchScreen(CockpitScreen[None]):
+    """An input, the hits below it, and the text around the hit under the cursor."""
 
     CSS_PATH = "search.tcss"
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.SEARCH)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.SEARCH)
     ON_ENTER: ClassVar[str] = "open"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(Place.SEARCH)),
+        *bindings(of(ActionPlace.SEARCH)),
         Binding("down", "move(1)", show=False),
         Binding("up", "move(-1)", show=False),
         Binding("pagedown", "leaf(1)", show=False),
@@ -59,7 +61,14 @@ class Search(CockpitScreen[None]):
         self._before: int | None = None
         self._note = ""
         self._searcher: SwarmSearcher | None = None
-        self._is_looking = False
+        self._is_searching = False
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.APP_BACK.bind(self.back),
+            actions.APP_FIND.bind(self._focus_words),
+            actions.SEARCH_OPEN.bind(self._open_hit),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -86,20 +95,20 @@ class Search(CockpitScreen[None]):
     def hits(self) -> LineList:
         return self.query_one("#hits", LineList)
 
-    # Looking.
+    # Searching.
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._begin()
 
     def _begin(self) -> None:
-        """Search 80 ms after the last key; the search before ends at once."""
+        """Search 80 ms after the last key, and interrupt the earlier search."""
         if self._searcher is not None:
             self._searcher.stop()
         wish = parse_search(self.query_one("#words", Input).value, self.cockpit.now())
-        self._look(wish)
+        self._search(wish)
 
     @work(exclusive=True, exit_on_error=False, group="search")
-    async def _look(self, wish: SwarmSearchQuery) -> None:
+    async def _search(self, wish: SwarmSearchQuery) -> None:
         await asyncio.sleep(AFTER_KEY_S)
         self._wish = wish
         if wish.is_empty or wish.problem:
@@ -116,14 +125,14 @@ class Search(CockpitScreen[None]):
         if self._searcher is None:
             self._searcher = SwarmSearcher(opened.database)
         number = self._searcher.begin()
-        self._is_looking = True
+        self._is_searching = True
         self._describe()
         try:
             found = await asyncio.to_thread(self._searcher.search, number, wish, before)
         except StoreError as error:
             self.cockpit.show_error(error)
             found = SwarmSearchPage()
-        self._is_looking = False
+        self._is_searching = False
         return found
 
     def _show(self, found: SwarmSearchPage) -> None:
@@ -134,7 +143,7 @@ class Search(CockpitScreen[None]):
 
     @work(exclusive=True, exit_on_error=False, group="search")
     async def _more(self) -> None:
-        """The next page, once the cursor stands on the last hit."""
+        """Read the next page, when the cursor reaches the last hit."""
         found = await self._page(self._wish, self._before)
         if found is not None and self.is_mounted:
             self._hits += found.hits
@@ -179,7 +188,7 @@ class Search(CockpitScreen[None]):
         elif self._wish.is_empty:
             foot = ""
         else:
-            foot = "searching…" if self._is_looking and not self._hits else f"{count} found, newest first"
+            foot = "searching…" if self._is_searching and not self._hits else f"{count} found, newest first"
             foot += f" · {self._note}" if self._note and self._hits else ""
         self.hits.caption("SEARCH", foot)
         if not self._hits:
@@ -209,10 +218,10 @@ class Search(CockpitScreen[None]):
     def on_line_list_moved(self, event: LineList.Moved) -> None:
         self._draw_around()
 
-    # Moving and going.
+    # Moving.
 
     def action_move(self, by: int) -> None:
-        if by > 0 and self.hits.place + by >= len(self._hits) and self._before is not None and not self._is_looking:
+        if by > 0 and self.hits.place + by >= len(self._hits) and self._before is not None and not self._is_searching:
             self._more()
         self.hits.action_move(by)
 
@@ -225,31 +234,36 @@ class Search(CockpitScreen[None]):
     def on_line_list_chosen(self, event: LineList.Chosen) -> None:
         self.cockpit.action_do("search.open")
 
-    def do_search_open(self) -> None:
+    def _open_hit(self) -> None:
         if not self._hits:
             return
-        from zoea.tui.screens.focus import Focus
+        from zoea.tui.screens.focus import FocusScreen
 
         hit = self._hits[self.hits.place]
         words = self._wish.words
-        self.cockpit.push_screen(Focus(hit.mysis_id, turn=hit.turn_number, key=key_of(hit), words=words))
+        self.cockpit.push_screen(FocusScreen(hit.mysis_id, turn=hit.turn_number, key=key_of(hit), words=words))
 
-    def do_app_find(self) -> None:
+    def _focus_words(self) -> None:
         self.query_one("#words").focus()
 
-    def do_app_back(self) -> None:
+    def back(self) -> None:
         self.cockpit.pop_screen()
 
 
 def key_of(hit: SwarmSearchHit) -> str:
-    """The block of the conversation that holds what was found."""
+    """Return the key of the block with the hit."""
     if hit.call_id is not None:
         return f"call {hit.call_id}"
     return f"thought {hit.memory_id}" if hit.spot is HitPlace.REASONING else f"memory {hit.memory_id}"
 
 
 def snippet(hit: SwarmSearchHit, lead: int, *, flat: bool = True) -> list[Piece]:
-    """What stands around the words, which have the role `hit`; `flat` is one line, with `lead` characters before."""
+    """Return the text around the hit, which has the role `hit`.
+
+    Args:
+        lead: Characters before the hit, with `flat`.
+        flat: Return one line.
+    """
     before, found = hit.text[: hit.start], hit.text[hit.start : hit.start + hit.length]
     after = hit.text[hit.start + hit.length :]
     if flat:
@@ -260,7 +274,7 @@ def snippet(hit: SwarmSearchHit, lead: int, *, flat: bool = True) -> list[Piece]
 
 
 def _flat(text: str) -> str:
-    """On one line, with the spaces at its ends as they were."""
+    """Return the text on one line, with a space where it begins or ends with blanks."""
     flat = one_line(text)
     if not flat:
         return " " if text else ""

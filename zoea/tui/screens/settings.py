@@ -1,12 +1,12 @@
-"""Settings: a form over the schema. Sections left, fields right, what holds and where it comes from.
+"""The settings as a form: sections left, fields with value and origin right.
 
-A value is written to the person's `config.toml` when it is entered; the theme under
-the cursor is shown at once and kept by enter.
+A value is written to the person's `config.toml` when it is entered.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -19,12 +19,13 @@ from zoea.model.errors import SettingsError
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.actions import BY_ID, Place, bindings, of
-from zoea.tui.dialogs.key_capture import Capturing
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import BY_ID, ActionPlace, BoundAction, bindings, of
+from zoea.tui.dialogs.key_capture import KeyCaptureDialog
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.screens.theme_choice import TITLE_WIDTH, ChoosingLook
-from zoea.tui.state.deferred_worker import Beside
-from zoea.tui.state.settings_form import KEYS, LOOK, Field, Group, groups, parsed, save
+from zoea.tui.screens.theme_choice import TITLE_WIDTH, ThemeChooser
+from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
@@ -35,14 +36,18 @@ POLL_S = 1.0
 _WIDEST_TITLE = 36
 
 
-class SettingsScreen(ChoosingLook, CockpitScreen[None]):
-    """See the module."""
+class SettingsScreen(CockpitScreen[None]):
+    """The form, with the choice of a theme.
+
+    Args:
+        group: The section to open at.
+    """
 
     CSS_PATH = "settings.tcss"
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.SETTINGS)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.SETTINGS)
     ON_ENTER: ClassVar[str] = "keep"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(Place.SETTINGS)),
+        *bindings(of(ActionPlace.SETTINGS)),
         Binding("right", "deeper", show=False),
         Binding("left", "shallower", show=False),
     ]
@@ -50,10 +55,17 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
     def __init__(self, *, group: str = "") -> None:
         super().__init__()
         self._first = group
-        self._groups: dict[str, Group] = {}
+        self._themes = ThemeChooser(self)
+        self._groups: dict[str, SettingGroup] = {}
         self._group = group
         self._said: tuple[str, str] = ("", "")
         self._own_keys: dict[str, str] = {}
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.APP_BACK.bind(self.back),
+            actions.SETTINGS_DEFAULT.bind(self._restore_default),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -71,14 +83,14 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.begin_choosing()
+        self._themes.begin()
         self.sections.focus()
         self.editor.display = False
-        self.set_interval(POLL_S, self._poll_looks)
-        self.run_worker(Beside(self._load), exclusive=True, group="load")
+        self.set_interval(POLL_S, self.poll_themes)
+        self.run_worker(DeferredWork(self._load), exclusive=True, group="load")
 
     def on_unmount(self) -> None:
-        self.restore_look()
+        self._themes.restore()
 
     @property
     def sections(self) -> PickList:
@@ -100,7 +112,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
 
     async def _load(self) -> None:
         try:
-            loaded = await asyncio.to_thread(load, self.cockpit.where)
+            loaded = await asyncio.to_thread(load, self.cockpit.places)
         except SettingsError as error:
             self._show_broken(error)
             return
@@ -126,7 +138,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
     # Drawing.
 
     @property
-    def field(self) -> Field | None:
+    def field(self) -> SettingField | None:
         """The field under the cursor."""
         group = self._groups.get(self._group)
         wanted = self.fields.chosen
@@ -138,12 +150,12 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
             return
         self.fields.border_title = Content(group.title.upper())
         if group.id == LOOK:
-            self.draw_looks(self.fields)
+            self._themes.draw(self.fields)
         else:
             self.fields.put([choice for field in group.fields for choice in self._field_lines(field)])
         self._draw_editor()
 
-    def _field_lines(self, field: Field) -> list[PickItem]:
+    def _field_lines(self, field: SettingField) -> list[PickItem]:
         is_own = field.origin.layer is not Layer.DEFAULT
         shown = one_line(field.text) or "unset"
         role = "quiet" if field.locked or not field.text else "strong"
@@ -161,7 +173,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         return [choice]
 
     def _title_width(self) -> int:
-        """As wide as the titles are, where there is room beside them."""
+        """Return the width of the titles, up to half of the list."""
         room = self.fields.scrollable_content_region.width
         return max(TITLE_WIDTH, min(_WIDEST_TITLE, room // 2))
 
@@ -176,7 +188,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         self.value.display = field is not None and not field.locked and not field.options
         if group is not None and group.id == LOOK:
             self.editor.border_title = "sample"
-            about.put(self.sample())
+            about.put(self._themes.sample())
             said.put([])
             return
         if field is None:
@@ -193,7 +205,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
             [[(text.removeprefix("!"), "errored" if text.startswith("!") else "running")]] if key == field.key else []
         )
 
-    def _hint(self, field: Field) -> str:
+    def _hint(self, field: SettingField) -> str:
         default = f" · default {field.default or 'unset'}"
         if field.locked:
             return field.locked
@@ -203,18 +215,18 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
             return f"{field.kind}{default} · enter: press it · space: write its name"
         return f"{field.kind}{default} · enter: change"
 
-    # Moving about.
+    # Moving.
 
     def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
         if event.picker is self.sections:
             if event.id in self._groups and event.id != self._group:
-                self.restore_look()
+                self._themes.restore()
                 self._group = event.id
                 self._said = ("", "")
                 self._draw()
         elif self._group == LOOK:
-            if event.id in self.cockpit.looks and self.fields.has_focus:
-                self.cockpit.use_look(event.id)
+            if event.id in self.cockpit.theme_specs and self.fields.has_focus:
+                self.cockpit.use_theme(event.id)
             self._draw_editor()
         else:
             self._said = ("", "")
@@ -227,7 +239,7 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
             else:
                 self.action_deeper()
         elif self._group == LOOK:
-            self.keep_look(event.id)
+            self._themes.keep(event.id)
             self._draw()
         else:
             self._enter_field()
@@ -236,35 +248,32 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         if self.sections.has_focus and self.fields.ids:
             self.fields.focus()
             if self._group == LOOK:
-                self.cockpit.use_look(self.fields.chosen)
+                self.cockpit.use_theme(self.fields.chosen)
 
     def action_shallower(self) -> None:
         if self.fields.has_focus:
-            self.do_app_back()
+            self.back()
 
-    def do_app_back(self) -> None:
-        """One step out: the input, the fields, the screen. A look that was only shown goes."""
+    def back(self) -> None:
+        """Leave the input, else the fields, else the screen. A theme that is only previewed is taken back."""
         if self.value.has_focus:
             self.fields.focus()
             self._said = ("", "")
             self._draw()
         elif self.fields.has_focus:
-            self.restore_look()
+            self._themes.restore()
             self.sections.focus()
         else:
             self.cockpit.pop_screen()
 
-    def do_screen_settings(self) -> None:
-        """They are open."""
-
     def _connect(self) -> None:
-        from zoea.tui.dialogs.connect import Connect
+        from zoea.tui.dialogs.connect import ConnectDialog
 
-        self.cockpit.push_screen(Connect(), lambda name: self._connected(name))
+        self.cockpit.push_screen(ConnectDialog(), lambda name: self._connected(name))
 
     def _connected(self, name: str | None) -> None:
         if name:
-            self.run_worker(Beside(self._load), exclusive=True, group="load")
+            self.run_worker(DeferredWork(self._load), exclusive=True, group="load")
 
     # Changing.
 
@@ -282,20 +291,20 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         else:
             self._type(field)
 
-    def _type(self, field: Field) -> None:
+    def _type(self, field: SettingField) -> None:
         self.value.value = field.text
         self.value.focus()
         self.value.cursor_position = len(field.text)
 
-    def _capture(self, field: Field) -> None:
-        """A key is pressed, not spelled."""
+    def _capture(self, field: SettingField) -> None:
+        """Ask for a key by pressing it."""
         action = BY_ID[field.path[-1]]
 
         def pressed(key: str | None) -> None:
             if key is not None:
                 self._save(field, key)
 
-        self.cockpit.push_screen(Capturing(action, self._own_keys), pressed)
+        self.cockpit.push_screen(KeyCaptureDialog(action, self._own_keys), pressed)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if self.field is not None:
@@ -310,19 +319,19 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         elif self._group == KEYS:
             self._type(field)
 
-    def do_settings_default(self) -> None:
-        """Take the person's own value out."""
+    def _restore_default(self) -> None:
+        """Remove the person's own value."""
         field = self.field
         if field is not None and not field.locked:
-            self.run_worker(Beside(lambda: self._write(field, None)), exclusive=True, group="write")
+            self.run_worker(DeferredWork(lambda: self._write(field, None)), exclusive=True, group="write")
 
-    def _save(self, field: Field, text: str) -> None:
+    def _save(self, field: SettingField, text: str) -> None:
         value = parsed(field, text)
-        self.run_worker(Beside(lambda: self._write(field, value)), exclusive=True, group="write")
+        self.run_worker(DeferredWork(lambda: self._write(field, value)), exclusive=True, group="write")
 
-    async def _write(self, field: Field, value: Any) -> None:
+    async def _write(self, field: SettingField, value: Any) -> None:
         try:
-            loaded = await asyncio.to_thread(save, self.cockpit.where, field.path, value)
+            loaded = await asyncio.to_thread(save, self.cockpit.places, field.path, value)
         except SettingsInvalid as error:
             messages = "; ".join(problem.message for problem in error.problems)
             self._say(field, f"!{messages}")
@@ -341,27 +350,27 @@ class SettingsScreen(ChoosingLook, CockpitScreen[None]):
         self._apply(loaded)
         self._take(loaded)
 
-    def _say(self, field: Field, text: str) -> None:
+    def _say(self, field: SettingField, text: str) -> None:
         self._said = (field.key, text)
         self._draw()
 
     def _apply(self, loaded: LoadedSettings) -> None:
-        """What the cockpit itself can change at once."""
+        """Apply the settings of the cockpit."""
         tui = loaded.settings.tui
         cockpit = self.cockpit
-        cockpit.rings = tui.bell
+        cockpit.is_bell_on = tui.bell
         cockpit.use_motion(reduced=tui.reduced_motion)
         cockpit.use_keys(tui.keys)
         self.redraw_bars()
 
-    # Looks.
+    # Themes.
 
-    def _poll_looks(self) -> None:
-        """While themes are chosen, their files are watched."""
-        if self._group == LOOK and self.is_current and self.has_news_of_looks():
+    def poll_themes(self) -> None:
+        """Reload changed theme files while themes are shown."""
+        if self._group == LOOK and self.is_current and self._themes.reload_changed():
             self._draw()
 
-    def look_changed(self) -> None:
-        super().look_changed()
+    def theme_changed(self) -> None:
+        super().theme_changed()
         if self._group == LOOK and self.query("#editor"):
             self._draw_editor()

@@ -1,4 +1,4 @@
-"""A screen of several parts: all side by side where there is room, one at a time where there is not."""
+"""A screen of several parts: side by side where there is room, else one at a time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 
 
-class PartedScreen(CockpitScreen[None]):
-    """Tab goes through `PARTS`; the screen has the class `-part-ID` of the one that has the focus.
+class TabbedScreen(CockpitScreen[None]):
+    """Tab moves through `PARTS`; the class `-part-ID` of the screen names the focused one.
 
-    Style files show only that one where the screen is narrow. The `strip` names them all, by `PART_TITLES`.
+    On narrow screens the style files show that part only. `strip` names all, by `PART_TITLES`.
     """
 
     PARTS: ClassVar[tuple[str, ...]] = ()
@@ -31,19 +31,19 @@ class PartedScreen(CockpitScreen[None]):
         self.go_to_part(self.PARTS[0])
 
     def parts(self) -> tuple[str, ...]:
-        """The ids of the parts there are now."""
+        """Return the ids of the parts that exist now."""
         return self.PARTS
 
     def strip(self) -> TextBlock:
-        """One line with the names of the parts, to be composed."""
+        """Return the line with the names of the parts, to be composed."""
         return TextBlock(id="parts")
 
     def count_of(self, part: str) -> int | None:
-        """How much there is in a part, where that is worth a word."""
+        """Return the number of items of a part; None where it is not shown."""
         return None
 
     def draw_strip(self) -> None:
-        """Name the parts, with their counts; the one that has the focus stands out."""
+        """Draw the names and counts of the parts, with the focused one highlighted."""
         for strip in self.query("#parts").results(TextBlock):
             words: list[ClickablePiece] = []
             for part in self.parts():
@@ -58,7 +58,7 @@ class PartedScreen(CockpitScreen[None]):
         self.go_to_part(part)
 
     def go_to_part(self, part: str) -> None:
-        """Give the focus to a part, and show it."""
+        """Focus a part and show it."""
         self._mark(part)
         self.query_one(f"#{part}").focus()
 

@@ -1,4 +1,4 @@
-"""Below 80x20 nothing can be read or pressed safely: this screen says so until there is room again."""
+"""The notice below 80x20 cells, which covers every screen until there is room again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def is_too_small(size: Size) -> bool:
     return size.width < MINIMUM.width or size.height < MINIMUM.height
 
 
-class TooSmall(ModalScreen[None]):
-    """Takes every key, so that nothing is pressed blindly; goes by itself."""
+class TooSmallScreen(ModalScreen[None]):
+    """Takes every key and closes itself."""
 
     CSS_PATH = "too_small.tcss"
 

@@ -1,9 +1,9 @@
-"""Upstreams and providers: how each stands, what it offers, what its processes say; mended and tried from here."""
+"""Upstreams and providers: their state, tools and stderr, with reconnecting and trying a tool."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -18,10 +18,11 @@ from zoea.model.values import ProviderView, UpstreamView
 from zoea.queries.events import read_log_tail
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands.actions import Place, Situation, bindings, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
 from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.conversation.tool_items import build_tool_item
-from zoea.tui.screens.tabbed_screen import PartedScreen
+from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingItem, FoldingList
@@ -37,14 +38,14 @@ _ROLES = {"open": "running", "ready": "running", "opening": "waiting", "lost": "
 Row = UpstreamView | ProviderView | str
 
 
-class Upstreams(PartedScreen):
-    """A list on the left, what is under its cursor on the right."""
+class UpstreamsScreen(TabbedScreen):
+    """A list on the left, the item under its cursor on the right."""
 
     CSS_PATH = "upstreams.tcss"
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.UPSTREAMS)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.UPSTREAMS)
     PARTS: ClassVar[tuple[str, ...]] = ("list", "offers", "stderr")
     PART_TITLES: ClassVar[dict[str, str]] = {"list": "UPSTREAMS", "offers": "TOOLS", "stderr": "STDERR"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.UPSTREAMS))]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.UPSTREAMS))]
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,6 +57,12 @@ class Upstreams(PartedScreen):
         self._stderr: list[str] = []
         self._tail: Sequence[str] = ()
         self._ticks = 0
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.UPSTREAMS_RECONNECT.bind(self._reconnect),
+            actions.UPSTREAMS_TRY.bind(self._try_tool),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -77,16 +84,16 @@ class Upstreams(PartedScreen):
 
     @property
     def chosen(self) -> UpstreamView | ProviderView | None:
-        """What is under the cursor of the list."""
+        """The upstream or provider under the cursor."""
         place = self.query_one("#list", LineList).place
         row = self._rows[place] if place < len(self._rows) else None
         return row if not isinstance(row, str) else None
 
-    def situation(self) -> Situation:
+    def action_context(self) -> ActionContext:
         is_shown = (
             self.part == "offers" or self.has_class("-wide") or not (self.has_class("-narrow") or self.part == "stderr")
         )
-        return replace(self.cockpit.base_situation(), hidden="" if is_shown else "tab goes to its tools first")
+        return replace(self.cockpit.build_context(), hidden="" if is_shown else "tab goes to its tools first")
 
     def count_of(self, part: str) -> int | None:
         row = self.chosen
@@ -113,7 +120,7 @@ class Upstreams(PartedScreen):
             self._is_read = True
 
     def _try_providers(self) -> None:
-        """Ask every provider for its models; that costs nothing and takes seconds at most."""
+        """Ask every provider for its models; that costs no tokens and takes seconds at most."""
         self._providers = None
         self._read_providers()
 
@@ -150,8 +157,8 @@ class Upstreams(PartedScreen):
     # Showing.
 
     def _arrange(self) -> None:
-        """The rows as they are now; the cursor stays on what it stood on."""
-        # Until the upstreams are there the cursor stands nowhere yet: the first of them gets it.
+        """Build the rows; the cursor stays on its item."""
+        # The first upstream gets the cursor, because nothing could be chosen before.
         kept = self.chosen if self._is_read else None
         rows: list[Row] = ["Upstreams", *self._upstreams]
         if not self._upstreams:
@@ -201,7 +208,7 @@ class Upstreams(PartedScreen):
         self._read_stderr()
 
     def _offer(self, what: object, items: Sequence[FoldingItem], title: str, empty: str) -> None:
-        """Show tools or models; those that are shown already keep their place and their folds."""
+        """Show tools or models; the same ones keep cursor and folds."""
         key = (title, self.chosen.name if self.chosen is not None else "", what)
         if key != self._offered:
             self._offered = key
@@ -229,7 +236,7 @@ class Upstreams(PartedScreen):
 
     # Actions.
 
-    def do_upstreams_reconnect(self) -> None:
+    def _reconnect(self) -> None:
         row = self.chosen
         if isinstance(row, ProviderView):
             self._try_providers()
@@ -245,19 +252,19 @@ class Upstreams(PartedScreen):
         self.notify(f"{one_line(name)} is opened anew", markup=False)
         self._read_upstreams()
 
-    def do_upstreams_try(self) -> None:
+    def _try_tool(self) -> None:
         row = self.chosen
         at = self.query_one("#offers", FoldingList).item
         if not isinstance(row, UpstreamView) or at is None or at >= len(row.tools):
             self.notify("put the cursor on a tool of an upstream first", title="try a tool", markup=False)
             return
-        from zoea.tui.dialogs.try_tool import TryTool
+        from zoea.tui.dialogs.try_tool import TryToolDialog
 
-        self.cockpit.push_screen(TryTool(row.name, row.tools[at]))
+        self.cockpit.push_screen(TryToolDialog(row.name, row.tools[at]))
 
 
 def _summary(row: UpstreamView | ProviderView) -> tuple[str, str, str]:
-    """State, latency and what it offers, in a word each."""
+    """Return state, latency and the number of tools or models."""
     latency = f"{row.latency_ms:.0f} ms" if row.latency_ms is not None else number_format.UNKNOWN
     if isinstance(row, UpstreamView):
         return row.state, latency, _many(len(row.tools), "tool")

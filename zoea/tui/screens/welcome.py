@@ -1,10 +1,10 @@
-"""Welcome: what was found on this machine, and one key for each way to begin."""
+"""The welcome screen: models and keys found on this machine, and the ways to start."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -14,9 +14,10 @@ from textual.containers import Vertical
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.actions import BY_ID, Place, bindings, of
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import BY_ID, ActionPlace, BoundAction, bindings, of
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
@@ -36,23 +37,30 @@ _WAYS = (
 )
 
 
-class Welcome(CockpitScreen[None]):
-    """Goes by itself once there is a mysis."""
+class WelcomeScreen(CockpitScreen[None]):
+    """Closes itself once there is a mysis."""
 
     CSS_PATH = "welcome.tcss"
-    PLACES: ClassVar[tuple[Place, ...]] = (Place.EVERYWHERE, Place.WELCOME)
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.WELCOME)
     LEADS_BACK: ClassVar[bool] = False
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(Place.WELCOME))]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.WELCOME))]
 
     def __init__(self, ports: Sequence[Any] | None = None) -> None:
         super().__init__()
         self._ports = ports
         self._around: ModelSources | None = None
         self._servers: list[Found] = []
-        self._is_looking = True
+        self._is_discovering = True
         self._problem = ""
         self._doing = ""
         self._had_none = False
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            actions.WELCOME_SANDBOX.bind(self._start_sandbox),
+            actions.WELCOME_CONNECT.bind(lambda: self._connect(None)),
+            actions.WELCOME_NEW.bind(self._create_mysis),
+        )
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -68,33 +76,33 @@ class Welcome(CockpitScreen[None]):
         self.ways.border_title = "BEGIN"
         self.ways.focus()
         self._draw()
-        self.run_worker(Beside(self._look), exclusive=True, group="look")
+        self.run_worker(DeferredWork(self._discover), exclusive=True, group="look")
 
     @property
     def ways(self) -> PickList:
         return self.query_one(PickList)
 
-    # What is found.
+    # Discovery.
 
-    async def _look(self) -> None:
-        """Look around beside the screen; what is found is shown as it comes."""
-        found = await asyncio.to_thread(_finding)
+    async def _discover(self) -> None:
+        """Look for models in a worker, and show each as it is found."""
+        found = await asyncio.to_thread(_import_discovery)
         try:
-            around: ModelSources = await asyncio.to_thread(found.read_model_sources, self.cockpit.where)
+            around: ModelSources = await asyncio.to_thread(found.read_model_sources, self.cockpit.places)
         except SettingsError as error:
             problems = error.problems if isinstance(error, SettingsInvalid) else ()
             self._problem = "; ".join(f"{one.key}: {one.message}" for one in problems) or error.what
-            self._is_looking = False
+            self._is_discovering = False
             self._draw()
             return
         self._around = around
         self._draw()
-        ports = self._ports if self._ports is not None else self.cockpit.ports
+        ports = self._ports if self._ports is not None else self.cockpit.discovery_ports
         more = () if ports is None else (ports,)
         async for server in found.find_servers(around.loaded, *more):
             self._servers.append(server)
             self._draw()
-        self._is_looking = False
+        self._is_discovering = False
         self._draw()
 
     def _draw(self) -> None:
@@ -105,13 +113,13 @@ class Welcome(CockpitScreen[None]):
         is_empty = bool(self._doing) or not cockpit.feed.myses
         said = "There is no mysis yet." if is_empty else "Myses are there: esc goes to them."
         self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
-        situation = self.situation()
+        situation = self.action_context()
         choices = [self._way(action_id, text, BY_ID[action_id].why_not(situation)) for action_id, text in _WAYS]
         self.ways.put([*choices, PickItem(), PickItem((("FOUND HERE", "title"),)), *self._found()])
         self._draw_foot()
 
     def _draw_foot(self) -> None:
-        """What is being done, or the whole of what the chosen line cannot show here."""
+        """Show the current step, or the full text of the chosen line where it is cut."""
         ways, foot = self.ways, self.query_one("#doing", TextBlock)
         if self._doing or not ways.is_cut:
             foot.put([[(self._doing, "waiting")]] if self._doing else [])
@@ -149,7 +157,7 @@ class Welcome(CockpitScreen[None]):
             for key in around.keys:
                 words = f"{key.variable} is set; enter connects it"
                 lines.append(_line(self._dot(), key.title, words, id=f"key:{key.variable}"))
-        if self._is_looking:
+        if self._is_discovering:
             lines.append(_line(" ", "looking…", "for model servers on this machine", role="quiet"))
         elif not self._servers and around is not None:
             where = "none answers on this machine" if around.loaded.settings.swarm.discover else "not looked for"
@@ -170,7 +178,7 @@ class Welcome(CockpitScreen[None]):
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
         return _line(self._dot(), server.name, f"has {', '.join(names[:2])}{more}; enter connects it", id=id)
 
-    # Following the swarm.
+    # News.
 
     def feed_changed(self, ids: frozenset[int]) -> None:
         super().feed_changed(ids)
@@ -190,7 +198,7 @@ class Welcome(CockpitScreen[None]):
         if self.is_current:
             self.cockpit.pop_screen()
 
-    # Ways to begin.
+    # Ways to start.
 
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
         if event.id in BY_ID:
@@ -200,16 +208,10 @@ class Welcome(CockpitScreen[None]):
         elif event.id.startswith("server:"):
             self._connect_server(self._servers[int(event.id.removeprefix("server:"))])
 
-    def do_welcome_new(self) -> None:
-        from zoea.tui.dialogs.new_mysis import NewMysis
+    def _create_mysis(self) -> None:
+        from zoea.tui.dialogs.new_mysis import NewMysisDialog
 
-        self.cockpit.push_screen(NewMysis())
-
-    def do_screen_welcome(self) -> None:
-        """It is shown."""
-
-    def do_welcome_connect(self) -> None:
-        self._connect(None)
+        self.cockpit.push_screen(NewMysisDialog())
 
     def _connect_key(self, variable: str) -> None:
         from zoea.runtime.model_discovery import ModelConnection
@@ -227,37 +229,37 @@ class Welcome(CockpitScreen[None]):
         self._connect(ModelConnection(_slug(server.name), server.type, server.address, model))
 
     def _connect(self, given: Any) -> None:
-        from zoea.tui.dialogs.connect import Connect
+        from zoea.tui.dialogs.connect import ConnectDialog
 
-        self.cockpit.push_screen(Connect(given), self._connected)
+        self.cockpit.push_screen(ConnectDialog(given), self._connected)
 
     def _connected(self, name: str | None) -> None:
         if name:
-            self.run_worker(Beside(lambda: self._use(name)), exclusive=True, group="begin")
+            self.run_worker(DeferredWork(lambda: self._use(name)), exclusive=True, group="begin")
 
     async def _use(self, name: str) -> None:
-        """New settings count in a swarm that is opened anew; one that works is left alone."""
+        """Reopen an empty own swarm with the new settings; leave any other swarm alone."""
         cockpit = self.cockpit
         opened = cockpit.opened
         if opened is None or not opened.is_owner or cockpit.feed.myses:
             self.notify(f"{name} is in your settings; it counts when the swarm is opened again", markup=False)
         else:
             await self._reopened("reading the new settings…", None)
-        self.run_worker(Beside(self._look_again), exclusive=True, group="look")
+        self.run_worker(DeferredWork(self._discover_again), exclusive=True, group="look")
 
-    async def _look_again(self) -> None:
+    async def _discover_again(self) -> None:
         self._servers.clear()
-        self._is_looking = True
-        await self._look()
+        self._is_discovering = True
+        await self._discover()
 
-    def do_welcome_sandbox(self) -> None:
+    def _start_sandbox(self) -> None:
         if not self._doing:
-            self.run_worker(Beside(self._begin_sandbox), exclusive=True, group="begin")
+            self.run_worker(DeferredWork(self._open_sandbox), exclusive=True, group="begin")
 
-    async def _begin_sandbox(self) -> None:
-        """Open the swarm with the world, make the miners, start them."""
+    async def _open_sandbox(self) -> None:
+        """Open the swarm with the sandbox world, create the miners and start them."""
         cockpit = self.cockpit
-        if not await self._reopened("opening Reef…", cockpit.opener_with_world):
+        if not await self._reopened("opening Reef…", cockpit.sandbox_opener):
             return
         self._say("creating five miners…")
         try:
@@ -273,7 +275,7 @@ class Welcome(CockpitScreen[None]):
     async def _reopened(self, doing: str, opener: Any) -> bool:
         self._say(doing)
         try:
-            await self.cockpit.reopen(opener)
+            await self.cockpit.connection.reopen(opener)
         except ZoeaError as error:
             self._say("")
             self.cockpit.show_error(error)
@@ -287,8 +289,8 @@ class Welcome(CockpitScreen[None]):
         self._draw()
 
 
-def _finding() -> Any:
-    """What looks around: its imports take longer than the loop may stand."""
+def _import_discovery() -> Any:
+    """Import the model discovery in a thread, because that blocks too long."""
     from zoea.runtime import model_discovery as found
 
     return found

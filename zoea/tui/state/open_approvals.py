@@ -1,4 +1,4 @@
-"""The questions that wait for the commander, whole: read again whenever their number or an event says so."""
+"""The open approvals of the swarm, read again when their number or an event says so."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from zoea.model.errors import ZoeaError
 from zoea.model.values import ApprovalView, Event, MysisView
 
 
-class Asked:
-    """`open` holds what waits, the oldest first.
+class OpenApprovals:
+    """The approvals that wait, in `open`, oldest first.
 
     Args:
-        read: Asks the swarm. May raise ZoeaError; what was known then stays.
-        changed: Told after `open` changed.
+        read: Asks the swarm. It may raise ZoeaError; the known approvals stay then.
+        changed: Called after `open` changed.
     """
 
     def __init__(self, read: Callable[[], Awaitable[tuple[ApprovalView, ...]]], changed: Callable[[], None]) -> None:
@@ -26,7 +26,7 @@ class Asked:
         self._task: asyncio.Task[None] | None = None
 
     def take_views(self, needing: Iterable[MysisView]) -> None:
-        """Who needs the commander now: read again where somebody asks more, or less, than before."""
+        """Read again where the number of approvals of a mysis changed."""
         counts = {view.id: view.approvals for view in needing if view.approvals}
         if counts != self._counts:
             self._counts = counts
@@ -37,7 +37,7 @@ class Asked:
             self.refresh()
 
     def refresh(self) -> None:
-        """Read again, one reading at a time; a wish that comes meanwhile is read after it."""
+        """Read again; a call during a read leads to one more read."""
         self._is_stale = True
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -52,12 +52,12 @@ class Asked:
             try:
                 found = await self._read()
             except ZoeaError:
-                return  # the swarm is going; the feed says so
+                return  # the swarm ends; the feed reports it
             found = tuple(sorted(found, key=lambda one: (one.asked_at, one.id)))
             if found != self.open:
                 self.open = found
                 self._changed()
 
     def of(self, mysis_id: int) -> ApprovalView | None:
-        """The oldest question of one mysis."""
+        """Return the oldest approval of one mysis."""
         return next((one for one in self.open if one.mysis_id == mysis_id), None)

@@ -1,7 +1,6 @@
-"""All myses as every change leaves them: their order, how many run, who needs a person; never counted anew.
+"""All myses, with counts and orders that are kept current with each change.
 
-A thousand myses change twenty times a second, and each change is looked at by the
-header, the table, the panels and the terminal's title: what they ask is kept here.
+A thousand myses change twenty times a second, and header, table, panels and terminal title ask for these each time.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from zoea.tui.swarm_list import attention
 
 
 class Roster:
-    """`myses` by id; read, never written, by others."""
+    """The myses by id; read-only for others."""
 
     def __init__(self) -> None:
         self.myses: dict[int, MysisView] = {}
@@ -25,7 +24,7 @@ class Roster:
         self._in_need: tuple[MysisView, ...] | None = ()
 
     def take(self, changed: Iterable[MysisView], removed: Iterable[int] = ()) -> None:
-        """Merge rows that changed, and forget those that went."""
+        """Merge changed rows, and remove those that went."""
         for view in changed:
             before = self.myses.get(view.id)
             if before is None:
@@ -58,13 +57,13 @@ class Roster:
 
     @property
     def in_need(self) -> tuple[MysisView, ...]:
-        """Those that need a person, the most urgent first, else as created."""
+        """The myses that need a person, the most urgent first, else by creation."""
         if self._in_need is None:
             self._in_need = tuple(attention.list_needing_attention(self._needing.values()))
         return self._in_need
 
     def in_order(self) -> list[MysisView]:
-        """All of them as they were created: they keep their place."""
+        """Return all myses in the order of their creation."""
         if self._order is None:
             self._order = sorted(self.myses)
         return [self.myses[mysis_id] for mysis_id in self._order]

@@ -1,6 +1,6 @@
-"""The settings as a form: groups of fields with value and origin, typed text as a value, and saving it.
+"""The settings as a form: its fields, the parsing of typed text, and saving.
 
-Everything comes from the schema: a new setting shows up here by being one.
+It is built from the schema, so that a new setting appears without a change here.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ from zoea.tui.widgets.status_bars import key_name
 LOOK = "look"
 KEYS = "keys"
 _ELSEWHERE = {("tui", "theme"), ("tui", "keys")}
-"""Keys of the cockpit that have a group of their own."""
+"""Settings of the cockpit that have a group of their own."""
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?\d{1,18}\.\d{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """One setting as a person sees it.
+class SettingField:
+    """One setting in the form.
 
-    `text` is what stands in the input: empty where it is unset. `options` are all
-    that it may be, where those are few. `locked` says why it cannot be changed here.
+    Attributes:
+        text: The text of the input; empty where the setting is unset.
+        options: All possible values, where they are few.
+        locked: Why it cannot be changed here; empty where it can.
     """
 
     path: KeyPath
@@ -60,7 +62,7 @@ class Field:
 
     @property
     def origin_text(self) -> str:
-        """Short: `default`, `config.toml:12`, `$ZOEA_…`."""
+        """The origin in short: `default`, `config.toml:12`, `$ZOEA_…`."""
         match self.origin.layer:
             case Layer.USER | Layer.PROJECT:
                 line = f":{self.origin.line}" if self.origin.line else ""
@@ -71,40 +73,45 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SettingGroup:
     """A section of the settings."""
 
     id: str
     title: str
     description: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[SettingField, ...] = ()
 
 
-def groups(loaded: LoadedSettings) -> list[Group]:
-    """Every section, in the schema's order; the look and the keys of the cockpit first."""
+def groups(loaded: LoadedSettings) -> list[SettingGroup]:
+    """Return every section in the schema's order, with theme and keys first."""
     values = {row.key: row.value for row in list_settings(loaded)}
     found = [
-        Group(LOOK, "Theme", "Colours and glyphs; what is under the cursor is shown at once."),
-        Group(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded))),
+        SettingGroup(LOOK, "Theme", "Colours and glyphs; what is under the cursor is shown at once."),
+        SettingGroup(KEYS, "Keys", "A key for each action.", tuple(_keys(loaded))),
     ]
-    top: list[Field] = []
+    top: list[SettingField] = []
     for name, info in Settings.model_fields.items():
         section = model_at(Settings, (name,))
         if name in TABLES:
             for entry in getattr(loaded.settings, name):
                 fields = tuple(_fields(TABLES[name], (name, entry), loaded, values))
-                found.append(Group(format_key((name, entry)), f"{info.title} · {entry}", _doc(TABLES[name]), fields))
+                found.append(
+                    SettingGroup(format_key((name, entry)), f"{info.title} · {entry}", _doc(TABLES[name]), fields)
+                )
         elif section is None:
             top.append(_field(info, (name,), loaded, values))
         else:
             fields = tuple(_fields(section, (name,), loaded, values))
-            found.append(Group(name, info.title or name, _doc(section), fields))
-    found.insert(2, Group("top", "Workspace", "What is opened where none is named.", tuple(top)))
+            found.append(SettingGroup(name, info.title or name, _doc(section), fields))
+    found.insert(2, SettingGroup("top", "Workspace", "What is opened where none is named.", tuple(top)))
     return found
 
 
-def parsed(field: Field, text: str) -> Any:
-    """Typed text as a value of its kind; what fits none stays text, for the schema to refuse. None takes it out."""
+def parsed(field: SettingField, text: str) -> Any:
+    """Return typed text as a value of the field's kind; None removes the setting.
+
+    Text that does not fit is returned as text, so that the schema refuses it.
+    """
     if field.kind == "text":
         return text if text or field.default == "" else None
     text = text.strip()
@@ -119,18 +126,18 @@ def parsed(field: Field, text: str) -> Any:
 
 
 def save(where: Places, path: KeyPath, value: Any) -> LoadedSettings:
-    """Write one value (None takes it out), and read all settings again. Reads and writes files.
+    """Write one value (None removes it), and read all settings again. Reads and writes files.
 
     Raises:
-        SettingsInvalid: where the value is not allowed, alone or beside the others; nothing was written.
-        SettingsError: where the file cannot be written.
+        SettingsInvalid: The value is not allowed, alone or beside the others; nothing was written.
+        SettingsError: The file cannot be written.
     """
     if path[:-1] == ("tui", "keys") and value is not None:
         chosen = {**load(where).settings.tui.keys, path[-1]: value}
         if wrong := keymap.problems(chosen).get(path[-1]):
             raise SettingsInvalid([Problem(format_key(path), wrong)])
     elif value is not None:
-        # As the highest layer, so that what it does not agree with is known before it is written.
+        # Validated as the highest layer before it is written.
         load(where, overrides={".".join(path): value})
     set_keys(where.config_file, {format_key(path): value})
     return load(where)
@@ -147,11 +154,11 @@ def _scalar(text: str) -> Any:
     return text
 
 
-def _keys(loaded: LoadedSettings) -> Iterator[Field]:
+def _keys(loaded: LoadedSettings) -> Iterator[SettingField]:
     chosen = loaded.settings.tui.keys
     for action in ACTIONS:
         path = ("tui", "keys", action.id)
-        yield Field(
+        yield SettingField(
             path,
             f"{action.title} ({action.place})",
             action.description,
@@ -162,13 +169,15 @@ def _keys(loaded: LoadedSettings) -> Iterator[Field]:
         )
 
 
-def _fields(model: type[BaseModel], above: KeyPath, loaded: LoadedSettings, values: dict[str, Any]) -> Iterator[Field]:
+def _fields(
+    model: type[BaseModel], above: KeyPath, loaded: LoadedSettings, values: dict[str, Any]
+) -> Iterator[SettingField]:
     for name, info in model.model_fields.items():
         if (*above, name) not in _ELSEWHERE:
             yield _field(info, (*above, name), loaded, values)
 
 
-def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[str, Any]) -> Field:
+def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[str, Any]) -> SettingField:
     words_of_kind = describe_kind(info)
     value = values.get(format_key(path), _table_at(values, path))
     locked = ""
@@ -176,7 +185,7 @@ def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[
         locked = "a table: write it in config.toml"
     elif HIDDEN in str(value):
         locked = "it holds a secret: write it in config.toml"
-    return Field(
+    return SettingField(
         path,
         info.title or path[-1],
         info.description or "",
@@ -190,7 +199,7 @@ def _field(info: FieldInfo, path: KeyPath, loaded: LoadedSettings, values: dict[
 
 
 def _table_at(values: dict[str, Any], path: KeyPath) -> Any:
-    """A table's entries, which stand under keys of their own."""
+    """Return the entries of a table, which have keys of their own."""
     prefix = f"{format_key(path)}."
     found = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
     return found or None

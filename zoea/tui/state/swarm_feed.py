@@ -1,7 +1,6 @@
-"""The swarm as the cockpit knows it: the newest view, kept by changes, and events as they come.
+"""The cockpit's copy of the swarm, kept current by its changes and events.
 
-Widgets read `Feed` and are told what changed by two messages; they never ask the
-swarm themselves, so a slow swarm never holds up a key.
+Widgets read it instead of asking the swarm, so that a slow swarm delays no key.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ SPARK_POINTS = 24
 AGAIN_S = 1.0
 
 
-class Feed:
-    """Call `follow` once; then `myses`, `view` and `rate` are current within 50 ms.
+class SwarmFeed:
+    """Follows one swarm; `myses`, `view` and `rate` are at most 50 ms old then.
 
     Args:
-        changed: Told the ids of rows that changed or went.
-        happened: Told each event once, in order.
-        failed: Told what either of them, or the swarm, raised; the feed goes on.
+        changed: Called with the ids of rows that changed or went.
+        happened: Called with each event, in order.
+        failed: Called with unexpected errors of the swarm or of the callbacks; the feed goes on.
     """
 
     def __init__(
@@ -54,9 +53,9 @@ class Feed:
         return self.roster.myses
 
     async def follow(self, api: SwarmApi) -> None:
-        """Read changes and events until cancelled; a swarm that ends is said, not raised.
+        """Read changes and events until cancelled, or until the swarm ends, which sets `lost`.
 
-        Anything else that goes wrong is given to `failed`, and reading begins again.
+        After any other error reading starts again.
         """
         with suppress(asyncio.CancelledError):
             while not self.lost:
@@ -68,12 +67,12 @@ class Feed:
                 except* NoRunningSwarm as ended:
                     self.lost = str(ended.exceptions[0])
                     self._changed(frozenset())
-                except* Exception as broken:  # noqa: BLE001  a defect elsewhere ends no feed
+                except* Exception as broken:  # noqa: BLE001  a defect elsewhere must not end the feed
                     self._failed(broken.exceptions[0])
                     await asyncio.sleep(AGAIN_S)
 
     def forget(self) -> None:
-        """Know nothing again: another swarm, or the same one opened anew, is followed next."""
+        """Remove everything, before another swarm is followed."""
         self.roster.clear()
         self._spent.clear()
         self._last_tokens.clear()
@@ -86,7 +85,7 @@ class Feed:
             self.take(view)
 
     def take(self, view: SwarmView) -> None:
-        """Merge what changed."""
+        """Merge a change."""
         self.view = view
         self.roster.take(view.myses, view.removed)
         for mysis in view.myses:
@@ -106,13 +105,13 @@ class Feed:
                 self._happened(item)
 
     async def _measure(self) -> None:
-        """Tokens spent in each five seconds, per mysis: what sparklines and rates are drawn from."""
+        """Measure the tokens of each five seconds per mysis, for sparklines and rates."""
         while True:
             await asyncio.sleep(SPARK_SECONDS)
             self.tick()
 
     def tick(self) -> None:
-        """Close one measuring interval."""
+        """End one measuring interval."""
         for mysis in self.myses.values():
             points = self._spent.setdefault(mysis.id, deque(maxlen=SPARK_POINTS))
             points.append(mysis.tokens - self._last_tokens.get(mysis.id, mysis.tokens))
@@ -123,12 +122,12 @@ class Feed:
         return list(self._spent.get(mysis_id, ()))
 
     def rate(self, mysis_id: int | None = None) -> int:
-        """Tokens a minute over the last minute, of one mysis or of all."""
+        """Return the tokens of the last minute, of one mysis or of all."""
         if mysis_id is None:
             return self._rate
         last_minute = 60 // SPARK_SECONDS
         return sum(list(self._spent.get(mysis_id, ()))[-last_minute:])
 
     def in_order(self) -> list[MysisView]:
-        """Rows as they were created: they keep their place."""
+        """Return the rows in the order of their creation."""
         return self.roster.in_order()

@@ -17,7 +17,7 @@ from zoea.model.values import ApprovalView, MysisView
 from zoea.queries.phrases import approval_line, approval_question
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.state.open_approvals import Asked
+from zoea.tui.state.open_approvals import OpenApprovals
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.broadcasts_panel import ONE_LINE_FROM
 from zoea.tui.swarm_list.mysis_row import glyph_name
@@ -74,7 +74,7 @@ class _Need:
 
 def build_needs_lines(
     views: Sequence[MysisView],
-    asked: Asked,
+    asked: OpenApprovals,
     reach: KeyScope,
     now: int,
     glyphs: Mapping[str, str],
@@ -110,7 +110,7 @@ def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
     return None if found == cursor else found
 
 
-def _need(view: MysisView, asked: Asked, reach: KeyScope, after: int | None) -> _Need:
+def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, after: int | None) -> _Need:
     question = asked.of(view.id)
     way = _way(reach, view.id, is_next=view.id == after)
     if question is not None or view.approvals:

@@ -1,7 +1,7 @@
-"""The cockpit in a browser: a process that `zoea serve` starts for each, attached to the running swarm.
+"""The cockpit in a browser: `zoea serve` starts one process for each, attached to the running swarm.
 
-`python -m zoea.tui.terminal.browser_driver [WORKSPACE]`, with Textual's web protocol on its pipes. It
-never owns a workspace, and it ends when its input does: whoever served it is gone then.
+`python -m zoea.tui.terminal.browser_driver [WORKSPACE]` speaks Textual's web protocol on its pipes. It never owns a
+workspace, and it ends when its input ends, because the server is gone then.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from textual.messages import ExitApp
 
 from zoea.model.errors import ZoeaError
 from zoea.settings.paths import places
-from zoea.tui.start import attached, cockpit_over, shown
+from zoea.tui.start import attach_to_swarm, build_cockpit, show_cockpit
 
 END_S = 5.0
-"""What the end may take once nobody reads any more; then the process is ended."""
+"""Seconds that the end may take after the pipe closed; then the process exits."""
 
 
 class BrowserDriver(WebDriver):
-    """Textual's, which would wait for ever where whoever served it was killed."""
+    """Textual's web driver, which also ends when the server was killed."""
 
     def run_input_thread(self) -> None:
         super().run_input_thread()
@@ -37,28 +37,28 @@ class BrowserDriver(WebDriver):
         try:
             super().write(data)
         except BrokenPipeError:
-            self._go_dark()
+            self._discard_output()
 
     def write_meta(self, data: dict[str, object]) -> None:
         try:
             super().write_meta(data)
         except BrokenPipeError:
-            self._go_dark()
+            self._discard_output()
 
-    def _go_dark(self) -> None:
-        """Nobody reads: what is drawn until the end, which the input's end brings, goes nowhere."""
+    def _discard_output(self) -> None:
+        """Write to /dev/null from now on, because the pipe has no reader any more."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno)
         os.close(nowhere)
 
 
 def main(arguments: list[str]) -> int:
-    """Show the cockpit until its browser leaves. The exit code."""
+    """Show the cockpit until its browser leaves. Returns the exit code."""
     where = places(arguments[0] if arguments else "")
-    cockpit = cockpit_over(where, lambda: attached(where))
+    cockpit = build_cockpit(where, lambda: attach_to_swarm(where))
     cockpit.driver_class = BrowserDriver
     try:
-        shown(cockpit, where.log)
+        show_cockpit(cockpit, where.log)
     except ZoeaError as error:
         sys.stderr.write(f"{error.title}: {error.what}\n")
         return error.exit_code

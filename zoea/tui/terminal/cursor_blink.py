@@ -1,4 +1,4 @@
-"""Cursors that rest: one that blinks costs 2 to 3 % of a core for ever, so it blinks only while somebody writes."""
+"""Cursors that blink only shortly after input, because blinking costs 2 to 3 % of a core."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from textual.widgets import Input, TextArea
 IDLE_S = 5.0
 
 
-class Cursors:
-    """Told of every key and every second; the widget with the focus is all that could blink.
+class CursorBlink:
+    """Starts and stops blinking of the focused input.
 
     Args:
-        focused: The widget that has the focus now.
-        is_calm: True where nothing may ever blink.
-        clock: Seconds that only grow.
+        focused: Returns the widget that has the focus.
+        is_calm: Returns whether nothing may blink.
+        clock: Returns seconds that never go back.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class Cursors:
         self._woken = clock()
 
     def wake(self) -> None:
-        """Somebody did something."""
+        """Note input of the person."""
         self._woken = self._clock()
         self.settle()
 
     def settle(self) -> None:
-        """Let the cursor blink, or rest visibly, as it should now."""
+        """Turn blinking of the focused input on or off."""
         widget = self._focused()
         if isinstance(widget, Input | TextArea):
             should = not self._is_calm() and self._clock() - self._woken < IDLE_S

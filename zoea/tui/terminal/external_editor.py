@@ -1,4 +1,4 @@
-"""The person's own editor: `$VISUAL`, else `$EDITOR`, else vi, over a file that only they can read."""
+"""The person's own editor: `$VISUAL`, else `$EDITOR`, else vi, on a file with mode 0600."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT = "vi"
 
 
 def command(env: Mapping[str, str] = os.environ) -> list[str]:
-    """The editor with its arguments. Raises OSError for a value that no shell would understand."""
+    """Return the editor with its arguments. Raises OSError for a value that is no valid shell text."""
     for name in ("VISUAL", "EDITOR"):
         if env.get(name, "").strip():
             try:
@@ -25,14 +25,14 @@ def command(env: Mapping[str, str] = os.environ) -> list[str]:
 
 
 async def edit(text: str) -> str:
-    """The text as it was saved; one line end that the editor adds is taken off. The loop goes on meanwhile.
+    """Return the text as the editor saved it, without the final newline that editors add.
 
-    Raises OSError where there is no such editor or what it saved cannot be read.
+    Raises OSError when the editor cannot be started or fails, or its file cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         file = Path(folder) / "message.md"
         file.write_text(text, encoding="utf-8")
-        # Python's own streams have the terminal, whatever their usual descriptors are for just now.
+        # Python's streams have the terminal, because the usual descriptors lead to the log.
         process = await asyncio.create_subprocess_exec(
             *command(), str(file), stdout=sys.__stdout__, stderr=sys.__stderr__
         )

@@ -1,7 +1,7 @@
-"""What the terminal around the cockpit is told: its title, a bell, a notification. Never what a model wrote, raw.
+"""Escape sequences for the terminal: title, bell and notifications, without control characters from models.
 
-OSC 2 sets the title, OSC 9 and OSC 777 raise a notification where the terminal
-knows one of them; the title of before is pushed at the start and popped at the end.
+OSC 2 sets the title; OSC 9 and OSC 777 raise a notification in terminals that know one of them. The earlier title is
+pushed at the start and popped at the end.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ POP_TITLE = "\x1b[23;2t"
 LONGEST = 120
 
 
-def title_sequence(text: str) -> str:
-    return f"\x1b]2;{harmless(text)}\x07"
+def build_title_sequence(text: str) -> str:
+    return f"\x1b]2;{sanitize_line(text)}\x07"
 
 
-def notification_sequences(title: str, body: str) -> str:
-    """OSC 9 has one text, OSC 777 two parts between semicolons, which therefore may hold none."""
-    first, second = harmless(title).replace(";", ","), harmless(body).replace(";", ",")
+def build_notification(title: str, body: str) -> str:
+    """Return OSC 9 with one text, and OSC 777 with two parts, which may hold no semicolon."""
+    first, second = sanitize_line(title).replace(";", ","), sanitize_line(body).replace(";", ",")
     return f"\x1b]9;{first}: {second}\x07\x1b]777;notify;{first};{second}\x07"
 
 
-def harmless(text: str) -> str:
-    """One short line without anything a terminal would obey."""
+def sanitize_line(text: str) -> str:
+    """Return one short line without control characters."""
     return one_line(text)[:LONGEST]
 
 
-def title_of(workspace: str, needing: Sequence[MysisView], running: int | None = None) -> str:
-    """Who needs the commander, the most urgent first, else how many run; None where there is nobody."""
+def build_title(workspace: str, needing: Sequence[MysisView], running: int | None = None) -> str:
+    """Return the terminal title: who needs the person, else how many run.
+
+    Args:
+        running: Number of running myses; None where there are none.
+    """
     where = f"Zoea {workspace}".strip()
     if not needing:
         return where if running is None else f"{where} · {running} running"
@@ -41,12 +45,12 @@ def title_of(workspace: str, needing: Sequence[MysisView], running: int | None =
     return f"({len(needing)}) {first} · {where}"
 
 
-class Terminal:
-    """Tells each thing once.
+class TerminalControl:
+    """Sends each title and notification once.
 
     Args:
-        write: Writes to the terminal as it is.
-        bell: Rings.
+        write: Writes to the terminal without change.
+        bell: Rings the bell.
     """
 
     def __init__(self, write: Callable[[str], None], bell: Callable[[], None]) -> None:
@@ -64,12 +68,12 @@ class Terminal:
     def show_title(self, title: str) -> None:
         if title != self._title:
             self._title = title
-            self._write(title_sequence(title))
+            self._write(build_title_sequence(title))
 
     def take(self, needing: Sequence[MysisView], *, focused: bool) -> None:
-        """These need the commander now: whoever does so anew is told, once, where nobody looks.
+        """Notify of myses that begin to need the person, unless the terminal has the focus.
 
-        What needed someone when the cockpit opened is on the screen already.
+        Those of the first call are on the screen already.
         """
         ids = frozenset(view.id for view in needing)
         before, self._needing = self._needing, ids
@@ -78,4 +82,4 @@ class Terminal:
             return
         others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
         self._bell()
-        self._write(notification_sequences("Zoea", f"{fresh[0].name}{others}: {attention.attention_reason(fresh[0])}"))
+        self._write(build_notification("Zoea", f"{fresh[0].name}{others}: {attention.attention_reason(fresh[0])}"))

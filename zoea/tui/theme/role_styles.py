@@ -48,12 +48,12 @@ def rich_colour(colour: str) -> str:
 class _Styled(Protocol):
     """App with styles by role."""
 
-    styles_of_look: RoleStyles
+    role_styles: RoleStyles
 
 
 def styles_of(widget: Widget) -> RoleStyles:
     """Return the styles of the theme of the widget's app."""
-    return cast(_Styled, widget.app).styles_of_look
+    return cast(_Styled, widget.app).role_styles
 
 
 class ConversationPalette:

@@ -13,7 +13,7 @@ from zoea.model.errors import StoreError
 from zoea.queries.request_summary import MysisContext, read_context
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.conversation_reader import ConversationSource
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.widgets.clickable_text import TextBlock
 
 EVERY_US = 1_000_000
@@ -76,7 +76,7 @@ class ContextPanel(Vertical):
         if not self._is_stale or 0 <= source.now - self._read_at < EVERY_US:
             return
         self._is_reading, self._is_stale, self._read_at = True, False, source.now
-        self.run_worker(Beside(lambda: self._read_beside(source)))
+        self.run_worker(DeferredWork(lambda: self._read_beside(source)))
 
     async def _read_beside(self, source: ConversationSource) -> None:
         try:

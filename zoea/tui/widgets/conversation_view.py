@@ -26,7 +26,7 @@ from zoea.tui.conversation.block_painter import BODY, PaintOptions
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock, Symbols
 from zoea.tui.conversation.conversation_document import BlockView, ConversationDocument, estimate_work, paint_blocks
 from zoea.tui.conversation.line_index import LineIndex, LinePosition
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.theme.role_styles import ConversationPalette
 from zoea.tui.widgets.strip_overlay import find_occurrences, restyle_span
 
@@ -207,7 +207,7 @@ class ConversationView(ScrollView, can_focus=True):
             document.keep(paint_blocks(missing, options))
             self._apply()
         else:
-            self.run_worker(Beside(lambda: self._paint_beside(missing, options)), group="paint", exclusive=True)
+            self.run_worker(DeferredWork(lambda: self._paint_beside(missing, options)), group="paint", exclusive=True)
 
     async def _paint_beside(self, missing: list[BlockView], options: PaintOptions) -> None:
         self._document.keep(await asyncio.to_thread(paint_blocks, missing, options))

@@ -15,7 +15,7 @@ from textual.widgets import Markdown
 from textual.widgets.markdown import MarkdownStream
 
 from zoea.text.control_characters import strip
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 
@@ -71,7 +71,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     def on_mount(self) -> None:
         self.display = False
         self.anchor()
-        self.run_worker(Beside(self._feed), group="live")
+        self.run_worker(DeferredWork(self._feed), group="live")
 
     @property
     def text(self) -> str:

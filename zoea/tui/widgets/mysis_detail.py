@@ -23,7 +23,7 @@ from zoea.model.errors import StoreError
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.mysis_row import (
     CALL_SIGN,
@@ -126,7 +126,7 @@ class MysisDetail(Horizontal):
         if view is None or database is None or self._is_reading or not self._recent.display:
             return
         self._is_reading = True
-        self.run_worker(Beside(lambda: self._read_beside(database, view)), exit_on_error=False)
+        self.run_worker(DeferredWork(lambda: self._read_beside(database, view)), exit_on_error=False)
 
     async def _read_beside(self, database: Path, view: MysisView) -> None:
         try:

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from zoea.text.control_characters import strip
-from zoea.tui.commands.actions import Action, Situation
+from zoea.tui.commands.actions import Action, ActionContext
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
@@ -140,7 +140,7 @@ class KeyFooter(PieceLine):
     def describe(
         self,
         actions: Sequence[Action],
-        situation: Situation,
+        situation: ActionContext,
         keys: dict[str, str],
         badge: str = "",
         *,
@@ -163,7 +163,8 @@ class KeyFooter(PieceLine):
             if action.id == "swarm.hold" and situation.held:
                 title = "resume"
             key = keys.get(action.id, action.key)
-            shown.append(_Key(key, title, f"app.do({action.id!r})", off=off, is_kept=is_kept, is_spare=action.spare))
+            click = f"app.do({action.id!r})"
+            shown.append(_Key(key, title, click, off=off, is_kept=is_kept, is_spare=action.only_if_room))
         self._show(shown, badge)
 
     def describe_typed(self, typed: Sequence[TypedKey], badge: str = "") -> None:

@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from zoea.text.control_characters import strip
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import wrap_characters, wrap_words
 
 _AT_ONCE = 20_000
@@ -58,7 +58,9 @@ class TextLines(ScrollView, can_focus=True):
         if len(self._text) <= _AT_ONCE:
             self._take(self._wrapped(self._text, self._width))
         else:
-            self.run_worker(Beside(lambda: self._wrap_aside(self._text, self._width)), exclusive=True, group="wrap")
+            self.run_worker(
+                DeferredWork(lambda: self._wrap_aside(self._text, self._width)), exclusive=True, group="wrap"
+            )
 
     async def _wrap_aside(self, text: str, width: int) -> None:
         lines = await asyncio.to_thread(self._wrapped, text, width)

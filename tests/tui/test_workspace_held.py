@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,11 +18,13 @@ from zoea.model.errors import NoRunningSwarm, OwnerError, ZoeaError
 from zoea.runtime.run_options import RunOptions
 from zoea.settings import places
 from zoea.tui import start
-from zoea.tui.app import OTHER, Cockpit, Opened
+from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import BY_ID
-from zoea.tui.dialogs.unreachable import Unreachable
-from zoea.tui.screens.dashboard import Dashboard
-from zoea.tui.screens.focus import Focus
+from zoea.tui.dialogs.workspace_held import WorkspaceHeldDialog
+from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.state.cockpit import OTHER_WORKSPACE
+from zoea.tui.state.swarm_connection import OpenSwarm
 
 
 @asynccontextmanager
@@ -37,22 +38,20 @@ async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) 
         where = places(configured=False)._replace(data=inner.path.parent)
 
         @asynccontextmanager
-        async def opener() -> AsyncIterator[Opened]:
+        async def opener() -> AsyncIterator[OpenSwarm]:
             if not answers:
                 raise why or NoRunningSwarm("the swarm's process has not answered for 5 s", hint="It may be stopped.")
-            yield Opened(inner.api, inner.path, False, "reef-run")
+            yield OpenSwarm(inner.api, inner.path, False, "reef-run")
 
-        app = Cockpit(opener, config=folder / "config", calm=True, now=HandClock(START).now)
-        app.looker = lambda: start.looking(where)
+        app = CockpitApp(opener, config=folder / "config", reduced_motion=True, now=HandClock(START).now)
+        app.read_only_opener = lambda: start.open_read_only(where)
         async with app.run_test(size=(100, 30), notifications=True):
             stage = Stage(app, SteadyPilot(app), inner.clock, inner, [])
-            await stage.until(lambda: stage.shows(Unreachable))
+            await stage.until(lambda: stage.shows(WorkspaceHeldDialog))
             try:
                 yield stage
             finally:
-                app._close.set()
-                if app._swarm is not None:
-                    await asyncio.wait({app._swarm}, timeout=10)
+                await app.connection.close()
 
 
 async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: Path) -> None:
@@ -60,12 +59,12 @@ async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: 
         assert "THE WORKSPACE IS HELD" in stage.text()
         assert "has not answered for 5 s" in stage.text()
         await stage.press("l")
-        await stage.until(lambda: stage.shows(Dashboard) and stage.has("alpha"))
-        await stage.until(lambda: "looking only" in stage.text())
+        await stage.until(lambda: stage.shows(DashboardScreen) and stage.has("alpha"))
+        await stage.until(lambda: "read-only" in stage.text())
         for action_id in ("mysis.message", "swarm.broadcast", "mysis.new", "swarm.hold", "mysis.stop"):
-            assert "read-only" in BY_ID[action_id].why_not(stage.app.situation())
+            assert "read-only" in BY_ID[action_id].why_not(stage.app.action_context())
         await stage.press("enter")
-        await stage.until(lambda: stage.shows(Focus) and "It is done" in stage.text())
+        await stage.until(lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
 
 
 async def test_what_nobody_holds_is_not_said_to_be_held(tmp_path: Path) -> None:
@@ -80,11 +79,11 @@ async def test_trying_again_attaches_once_somebody_answers_and_asks_again_until_
     async with held(tmp_path, answers) as stage:
         first = stage.screen
         await stage.press("a")
-        await stage.until(lambda: stage.shows(Unreachable) and stage.screen is not first)
+        await stage.until(lambda: stage.shows(WorkspaceHeldDialog) and stage.screen is not first)
         answers.append(True)
         await stage.press("a")
-        await stage.until(lambda: stage.shows(Dashboard) and stage.has("alpha"))
-        assert not stage.app.situation().looks_only
+        await stage.until(lambda: stage.shows(DashboardScreen) and stage.has("alpha"))
+        assert not stage.app.action_context().read_only_reason
 
 
 async def test_another_workspace_is_asked_for_by_name(tmp_path: Path) -> None:
@@ -92,22 +91,22 @@ async def test_another_workspace_is_asked_for_by_name(tmp_path: Path) -> None:
         await stage.press("w")
         stage.one(Input).value = "../out"
         await stage.press("enter")
-        assert stage.shows(Unreachable)
+        assert stage.shows(WorkspaceHeldDialog)
         stage.one(Input).value = "other"
         await stage.press("enter")
-        await stage.until(lambda: stage.app.return_value == f"{OTHER}other")
+        await stage.until(lambda: stage.app.return_value == f"{OTHER_WORKSPACE}other")
         assert stage.app.open_error is None
 
 
 def test_the_other_workspace_is_opened_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Cockpit] = []
-    ways = iter((f"{OTHER}other", "stop"))
+    seen: list[CockpitApp] = []
+    ways = iter((f"{OTHER_WORKSPACE}other", "stop"))
 
-    def shown(cockpit: Cockpit, log: Path) -> str:
+    def shown(cockpit: CockpitApp, log: Path) -> str:
         seen.append(cockpit)
         return next(ways)
 
-    monkeypatch.setattr(start, "shown", shown)
+    monkeypatch.setattr(start, "show_cockpit", shown)
     assert start.start(RunOptions(), places(configured=False)) == 0
     assert len(seen) == 2
 

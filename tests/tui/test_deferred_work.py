@@ -6,7 +6,7 @@ import gc
 import inspect
 import warnings
 
-from zoea.tui.state.deferred_worker import Beside
+from zoea.tui.state.deferred_work import DeferredWork
 
 
 async def _double(number: int) -> int:
@@ -14,12 +14,12 @@ async def _double(number: int) -> int:
 
 
 async def test_it_gives_what_the_coroutine_gives() -> None:
-    assert await Beside(_double(21)) == 42
+    assert await DeferredWork(_double(21)) == 42
 
 
 def test_what_nobody_awaits_is_closed_without_a_warning() -> None:
     work = _double(1)
-    beside = Beside(work)
+    beside = DeferredWork(work)
     del beside
     gc.collect()
     assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
@@ -29,7 +29,7 @@ class _Holding:
     """As a widget holds its workers, and they it."""
 
     def __init__(self) -> None:
-        self.beside = Beside(lambda: self.double(1))
+        self.beside = DeferredWork(lambda: self.double(1))
 
     async def double(self, number: int) -> int:
         return number * 2
@@ -38,11 +38,11 @@ class _Holding:
 def test_what_is_made_later_leaves_no_complaint_in_whatever_order_things_go() -> None:
     for _ in range(10):
         _Holding()
-    with warnings.catch_warnings(record=True) as complaints:
+    with warnings.catch_warnings(record=True) as reported_defects:
         warnings.simplefilter("always")
         gc.collect()
-    assert not complaints
+    assert not reported_defects
 
 
 async def test_it_gives_what_is_made_when_it_is_awaited() -> None:
-    assert await Beside(lambda: _double(4)) == 8
+    assert await DeferredWork(lambda: _double(4)) == 8

@@ -1,4 +1,4 @@
-"""The swarm cannot be opened, mostly as another process holds it and does not answer: what can be done instead."""
+"""The choices when the swarm cannot be opened, mostly because its owner does not answer."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from textual.widgets import Input
 from zoea.model.errors import NoRunningSwarm, WorkspaceHeld, ZoeaError
 from zoea.settings.paths import places
 from zoea.text.control_characters import one_line
-from zoea.tui.app import OTHER
-from zoea.tui.dialogs.modal import CockpitModal
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.cockpit import OTHER_WORKSPACE
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 
-AGAIN, LOOK, QUIT = "again", "look", "quit"
+TRY_AGAIN, READ_ONLY, QUIT = "again", "read-only", "quit"
 
 
-class Unreachable(CockpitModal[str]):
-    """Returns AGAIN, LOOK, QUIT, or OTHER followed by the name of a workspace."""
+class WorkspaceHeldDialog(CockpitDialog[str]):
+    """Returns TRY_AGAIN, READ_ONLY, QUIT, or OTHER_WORKSPACE with a workspace's name."""
 
     AUTO_FOCUS = ""
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "unreachable.tcss"]
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "workspace_held.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a,r", f"choose('{AGAIN}')", "try again"),
-        Binding("l", f"choose('{LOOK}')", "look only"),
+        Binding("a,r", f"choose('{TRY_AGAIN}')", "try again"),
+        Binding("l", f"choose('{READ_ONLY}')", "open read-only"),
         Binding("w", "name", "another workspace"),
         Binding("q", f"choose('{QUIT}')", "quit"),
         Binding("escape", "back", "back"),
@@ -58,7 +58,7 @@ class Unreachable(CockpitModal[str]):
         lines += [
             [],
             [("a", "key"), ("  try again", "")],
-            [("l", "key"), ("  look only: what is stored, and nothing can be commanded", "")],
+            [("l", "key"), ("  open read-only: stored conversations, no commands", "")],
             [("w", "key"), ("  open another workspace", "")],
             [("q", "key"), ("  quit; the swarm is left as it is" if self._is_held else "  quit", "")],
         ]
@@ -87,7 +87,7 @@ class Unreachable(CockpitModal[str]):
         except ZoeaError as error:
             self.notify(error.what, title=error.title, severity="error", markup=False)
         else:
-            self.dismiss(f"{OTHER}{name}")
+            self.dismiss(f"{OTHER_WORKSPACE}{name}")
 
-    def do_app_back(self) -> None:
+    def back(self) -> None:
         self.action_back()

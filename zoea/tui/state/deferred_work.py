@@ -1,8 +1,7 @@
-"""Work beside the screen that may be given up before it began.
+"""Work for Textual's workers that may be cancelled before it began.
 
-Textual cancels a worker whose widget goes, or that a newer one replaces, even
-before its first step; a coroutine made for it would then be complained of as never
-awaited. So it is made when it is awaited, or, where it was made already, closed.
+Textual cancels a worker when its widget is removed or a newer one replaces it, even before its first step. A coroutine
+made for it would warn that it was never awaited, so it is made when it is awaited, or closed.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ Result = TypeVar("Result")
 Work = Coroutine[Any, Any, Result]
 
 
-class Beside(Awaitable[Result], Generic[Result]):
-    """What `run_worker` is given.
+class DeferredWork(Awaitable[Result], Generic[Result]):
+    """The awaitable for `run_worker`.
 
     Args:
-        work: Makes the coroutine; or the coroutine, where nothing that it holds leads back to the worker.
+        work: Makes the coroutine; or the coroutine, where it holds no reference to the worker.
     """
 
     def __init__(self, work: Callable[[], Work[Result]] | Work[Result]) -> None:

@@ -1,0 +1,345 @@
+"""The base of the app: shared state, and services on swarm, themes and keys.
+
+Screens, dialogs and commands depend on it. Nothing here imports a screen; `zoea.tui.app` derives the app that is run,
+which opens screens and binds actions.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.worker import Worker, WorkerState
+
+from zoea.model.errors import SettingsError, ZoeaError
+from zoea.model.values import Event, MysisView
+from zoea.settings.paths import Places
+from zoea.tui.commands import keymap as keymaps
+from zoea.tui.commands.actions import BY_ID, Action, ActionContext, BoundAction
+from zoea.tui.commands.key_arming import KeyArming
+from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.drafts import Drafts
+from zoea.tui.state.open_approvals import OpenApprovals
+from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
+from zoea.tui.state.swarm_feed import SwarmFeed
+from zoea.tui.terminal.cursor_blink import CursorBlink
+from zoea.tui.terminal.terminal_control import TerminalControl
+from zoea.tui.theme import themes
+from zoea.tui.theme.ascii_filter import AsciiFilter, has_utf8
+from zoea.tui.theme.role_styles import RoleStyles
+
+if TYPE_CHECKING:
+    from zoea.model.swarm_api import SwarmApi
+
+_log = logging.getLogger(__name__)
+
+OTHER_WORKSPACE = "workspace "
+"""Prefix of the app's result when another workspace shall be opened; its name follows."""
+
+
+class Cockpit(App[str]):
+    """The base of the app.
+
+    Args:
+        opener: Opens the swarm; entered after the first paint, left at the end.
+        config: The configuration directory, for themes.
+        theme_name: The theme to start with.
+        keymap: Keys by action id, over the defaults.
+        reduced_motion: Nothing blinks or moves.
+        keeps_reduced_motion: Motion stays reduced, also when the settings allow it later.
+        bell: Ring when a mysis needs the person and the terminal has no focus.
+        sandbox_opener: As `opener`, with the sandbox world; without it the welcome screen offers none.
+        now: Returns the time in microseconds since the epoch.
+        clock: Returns seconds that never go back, for keys pressed twice and blinking cursors.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        *,
+        config: Path,
+        theme_name: str = themes.DEFAULT,
+        keymap: dict[str, str] | None = None,
+        reduced_motion: bool = False,
+        keeps_reduced_motion: bool = False,
+        bell: bool = True,
+        sandbox_opener: Opener | None = None,
+        now: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]
+        self.config = config
+        self.now = now
+        self.sandbox_opener = sandbox_opener
+        self.read_only_opener: Opener | None = None
+        self.discovery_ports: Sequence[Any] | None = None
+        self.marks: set[int] = set()
+        self.deleted: list[tuple[int, str]] = []
+        self.bookmarks: dict[int, object] = {}
+        self.reported_defects: list[str] = []
+        self.drafts = Drafts()
+        self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect)
+        self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
+        self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
+        self.arming = KeyArming(clock, self.redraw_bars)
+        self.is_bell_on = bell
+        self.terminal = TerminalControl(self.write_raw, lambda: self.bell() if self.is_bell_on else None)
+        self.reduced_motion = reduced_motion
+        self._keeps_reduced_motion = keeps_reduced_motion
+        self.cursors = CursorBlink(self._focused_widget, lambda: self.reduced_motion, clock)
+        if reduced_motion:
+            self.animation_level = "none"
+        self._chosen_keys = dict(keymap or {})
+        self.keys, _ = keymaps.resolve_keys(self._chosen_keys)
+        self.is_ascii = not has_utf8(os.environ)
+        if self.is_ascii:
+            self._filters.append(AsciiFilter())
+        self._load_themes(theme_name)
+
+    # The swarm.
+
+    @property
+    def opened(self) -> OpenSwarm | None:
+        """The open swarm; None while it opens, and where it could not be opened."""
+        return self.connection.opened
+
+    @property
+    def open_error(self) -> ZoeaError | None:
+        """Why the swarm could not be opened."""
+        return self.connection.error
+
+    @property
+    def api(self) -> SwarmApi:
+        """The swarm's commands. Raises ZoeaError while it is not open."""
+        return self.connection.api
+
+    @property
+    def places(self) -> Places:
+        """The directories of the workspace, as far as they are known."""
+        opened = self.opened
+        if opened is not None and opened.places is not None:
+            return opened.places
+        data = opened.database.parent if opened is not None else self.config
+        return Places(data=data, config=self.config, runtime=data)
+
+    def ask_swarm(
+        self,
+        work: Coroutine[Any, Any, Any],
+        *,
+        done: Callable[[Any], None] | None = None,
+        refused: Callable[[ZoeaError], None] | None = None,
+    ) -> None:
+        """Run a command of the swarm in a worker.
+
+        Args:
+            done: Called with the result.
+            refused: Called with the error; without it the error is shown.
+        """
+        command = DeferredWork(work)
+
+        async def run() -> None:
+            try:
+                result = await command
+            except ZoeaError as error:
+                (refused or self.show_error)(error)
+            else:
+                if done is not None:
+                    done(result)
+
+        self.start_work(run)
+
+    def start_work(self, work: Callable[[], Coroutine[Any, Any, Any]], *, group: str = "") -> None:
+        """Run a coroutine in a worker of the app, which outlives the screen.
+
+        Args:
+            group: Cancel the earlier work of this group.
+        """
+        self.run_worker(DeferredWork(work), exit_on_error=False, group=group or "default", exclusive=bool(group))
+
+    # Errors.
+
+    def show_error(self, error: ZoeaError) -> None:
+        """Show an error with its hint."""
+        text = error.what if not error.hint else f"{error.what}\n{error.hint}"
+        self.notify(text, title=error.title, severity="error", markup=False, timeout=8)
+
+    def report_defect(self, error: Exception) -> None:
+        """Log an unexpected error, and show it the first time; the cockpit goes on."""
+        text = f"{type(error).__name__}: {error}"
+        _log.error("the cockpit failed: %s", text, exc_info=error)
+        if text not in self.reported_defects:
+            self.reported_defects.append(text)
+            self.show_error(ZoeaError(text, hint="The log file has the details."))
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Log and show the unexpected error of a worker; the cockpit goes on."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            _log.error("a worker failed", exc_info=error)
+            self.show_error(ZoeaError(f"{type(error).__name__}: {error}", hint="The log file has the details."))
+
+    # Actions.
+
+    def build_context(self, targets: tuple[MysisView, ...] = (), *, finding: bool = False) -> ActionContext:
+        """Return what decides which actions are possible, for these targets."""
+        view, opened = self.feed.view, self.opened
+        return ActionContext(
+            targets=targets,
+            shown=len(self.feed.myses),
+            approvals=len(self.approvals.open),
+            held=bool(view and view.held),
+            is_ready=opened is not None and view is not None,
+            can_undo=bool(self.deleted),
+            is_owner=opened.is_owner if opened else True,
+            finding=finding,
+            has_sandbox=self.sandbox_opener is not None,
+            read_only_reason=opened.read_only_reason if opened else "",
+        )
+
+    def action_context(self) -> ActionContext:
+        """Return the context as the screen on top sees it. Implemented by the app."""
+        raise NotImplementedError
+
+    def find_action(self, action: Action, screen: Screen[Any]) -> BoundAction | None:
+        """Return the action as a screen, or else the app, carries it out. Implemented by the app."""
+        raise NotImplementedError
+
+    def action_do(self, action_id: str) -> None:
+        """Carry out an action on the screen on top, or show why it is not possible."""
+        action = BY_ID[action_id]
+        if why := action.why_not(self.action_context()):
+            self.notify(why, title=action.title, severity="warning", markup=False)
+        elif (bound := self.find_action(action, self.screen)) is None:
+            self.notify("not on this screen", title=action.title, severity="warning", markup=False)
+        else:
+            bound.run()
+
+    def act_on_mysis(self, action_id: str, mysis_id: int) -> None:
+        """Go back to the dashboard, select one mysis and carry out an action. Implemented by the app."""
+        raise NotImplementedError
+
+    # Leaving.
+
+    async def leave(self, how: str = "stop") -> None:
+        """Close the swarm, then the app, which returns `how`; within ten seconds."""
+        await self.connection.close()
+        self.approvals.close()
+        self.terminal.close()
+        self.exit(how)
+
+    def leave_now(self) -> None:
+        """Exit at once; the process ends what still closes."""
+        self.connection.abandon()
+        self.terminal.close()
+        self.exit("stop")
+
+    def start_leaving(self, how: str) -> None:
+        """Begin to leave, in a worker."""
+        self.start_work(lambda: self.leave(how))
+
+    # News for the screens: implemented by the app.
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        """Tell every screen which myses changed or went; none for the whole swarm."""
+        raise NotImplementedError
+
+    def feed_event(self, event: Event) -> None:
+        """Tell every screen of an event."""
+        raise NotImplementedError
+
+    def approvals_changed(self) -> None:
+        """Tell every screen that the open approvals changed."""
+        raise NotImplementedError
+
+    def redraw_bars(self) -> None:
+        """Redraw header and footer of every screen."""
+        raise NotImplementedError
+
+    def theme_changed(self) -> None:
+        """Tell every screen that the theme changed."""
+        raise NotImplementedError
+
+    def opening_failed(self, error: ZoeaError) -> None:
+        """Show that the swarm could not be opened."""
+        raise NotImplementedError
+
+    # The terminal.
+
+    def write_raw(self, sequence: str) -> None:
+        """Write an escape sequence to the terminal, except while another program has it."""
+        if self._driver is not None and not self._batch_count:
+            self._driver.write(sequence)
+
+    def _focused_widget(self) -> Widget | None:
+        return self.focused if self.screen_stack else None
+
+    # Themes, keys, motion.
+
+    def _load_themes(self, name: str) -> None:
+        """Read the themes before the first style file, which uses their variables."""
+        self.theme_specs, self.theme_errors = themes.load_themes(self.config)
+        self.theme_spec = self.theme_specs.get(name) or self.theme_specs[themes.DEFAULT]
+        self.role_styles = RoleStyles(self.theme_spec)
+        for spec in self.theme_specs.values():
+            self.register_theme(spec.theme())
+        self.theme = self.theme_spec.name
+
+    def use_theme(self, name: str) -> None:
+        """Show another theme."""
+        self.theme_spec = self.theme_specs[name]
+        self.role_styles = RoleStyles(self.theme_spec)
+        self.theme = name
+        self.theme_changed()
+
+    def reload_themes(self) -> list[SettingsError]:
+        """Read the theme files again and show what changed. Returns the errors of invalid files."""
+        found, errors = themes.load_themes(self.config)
+        current = self.theme_spec
+        for name in set(self.theme_specs) - set(found) - {current.name}:
+            self.unregister_theme(name)
+        has_changed = found.get(current.name, current) != current
+        # The current theme stays as it was where its file is invalid now.
+        self.theme_specs = {current.name: current, **found}
+        self.theme_errors = errors
+        for spec in self.theme_specs.values():
+            self.register_theme(spec.theme())
+        if has_changed:
+            self.use_theme(current.name)
+            # Textual reacts to another name only, so the styles are computed again here.
+            self._invalidate_css()
+            self.refresh_css(animate=False)
+        return errors
+
+    @property
+    def glyphs(self) -> dict[str, str]:
+        """The theme's glyphs, or ASCII ones where the terminal has no UTF-8."""
+        return dict(themes.ASCII_GLYPHS if self.is_ascii else self.theme_spec.glyphs)
+
+    def use_keys(self, chosen: dict[str, str]) -> None:
+        """Put a person's keys in force over the defaults, and show which of them are invalid."""
+        self.keys, wrong = keymaps.resolve_keys(chosen)
+        self.set_keymap({name: key for name, key in self.keys.items() if key != BY_ID[name].key})
+        if wrong:
+            self.notify(
+                "\n".join(f"tui.keys: {message}" for message in dict.fromkeys(wrong.values())),
+                title="Invalid keys",
+                severity="error",
+                markup=False,
+                timeout=20,
+            )
+        self.redraw_bars()
+
+    def use_motion(self, *, reduced: bool) -> None:
+        """Turn animation and blinking on or off; off stays off where this run was started so."""
+        self.reduced_motion = reduced or self._keeps_reduced_motion
+        self.animation_level = "none" if self.reduced_motion else "full"
+        self.cursors.settle()
