@@ -31,8 +31,11 @@ def relative(page: Path) -> str:
 
 
 def resolve(name: str, page: Path) -> Path | None:
-    """The file or folder that a page names, from the root, from the package or from the page's folder."""
-    return next((base / name for base in (ROOT, PACKAGE, page.parent) if (base / name).exists()), None)
+    """The file or folder that a page names: from the root, the package or the page's folder, or a unique module."""
+    found = next((base / name for base in (ROOT, PACKAGE, page.parent) if (base / name).exists()), None)
+    if found is None and "/" not in name:
+        found = next(PACKAGE.rglob(name), None)
+    return found
 
 
 def named_paths(page: Path) -> Iterator[str]:
@@ -95,7 +98,8 @@ def test_the_drawn_layers_are_those_of_the_import_contracts() -> None:
     assert drawn
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (layers,) = [one["layers"] for one in settings["tool"]["importlinter"]["contracts"] if one["id"] == "layers"]
-    assert drawn[1].splitlines() == [layer for layer in layers if not layer.startswith("(")]
+    built = [re.sub(r" ?\| \(\w+\)", "", layer) for layer in layers if not layer.startswith("(")]  # (x): planned
+    assert drawn[1].splitlines() == built
 
 
 def test_every_invariant_names_its_tests() -> None:
