@@ -27,7 +27,7 @@ from zoea.settings.fields import Seconds
 from zoea.settings.paths import places
 from zoea.store import Store
 from zoea.swarm.persistence import mysis_ops
-from zoea.world.world_log import Record
+from zoea.world.world_log import WorldLog
 
 NO_UTF8 = os.fsdecode(b"al\xff\xfepha")
 BEYOND = "99999999999999999999999"
@@ -107,10 +107,10 @@ def test_a_value_that_json_cannot_hold_is_read_as_text(value: str) -> None:
 def test_a_world_whose_file_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(WorldError, match="cannot be used"):
-        Record(tmp_path / "file" / "reef.db")
+        WorldLog(tmp_path / "file" / "reef.db")
     (tmp_path / "reef.db").mkdir()
     with pytest.raises(WorldError, match="cannot be opened"):
-        Record(tmp_path / "reef.db")
+        WorldLog(tmp_path / "reef.db")
 
 
 def test_a_character_unknown_to_the_terminal_is_escaped() -> None:
@@ -151,12 +151,12 @@ def test_the_score_of_a_damaged_world_is_an_error(zoea: Zoea, tmp_path: Path) ->
         ran = zoea("world", "score", "--data", str(tmp_path), "--json")
         assert (ran.code, ran.out) == (9, "")
         assert "damaged" in json.loads(ran.err)["error"]["what"]
-    record = Record(tmp_path / "kept" / "reef.db", seed=1)
+    record = WorldLog(tmp_path / "kept" / "reef.db", seed=1)
     record.close()
     with closing(sqlite3.connect(tmp_path / "kept" / "reef.db")) as db, db:
         db.execute("UPDATE snapshot SET state = ?", (b"x",))
     with pytest.raises(WorldError, match="damaged"):
-        Record(tmp_path / "kept" / "reef.db")
+        WorldLog(tmp_path / "kept" / "reef.db")
 
 
 def test_serve_refuses_an_empty_address(zoea: Zoea) -> None:

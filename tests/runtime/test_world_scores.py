@@ -15,7 +15,7 @@ from zoea.settings import Credentials
 from zoea.settings.paths import Places
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import mysis_ops
-from zoea.world.world_log import Record
+from zoea.world.world_log import WorldLog
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def where(tmp_path: Path) -> Places:
 
 def played(where: Places, *captains: str) -> None:
     """A world in which each earned more than the one before."""
-    record = Record(where.world, seed=1)
+    record = WorldLog(where.world, seed=1)
     for number, name in enumerate(captains, 1):
         record.reef.register(name, "")
         record.register(name, "")

@@ -14,13 +14,13 @@ from typing import Any
 
 from zoea.model.enums import Role, Source
 from zoea.model.request import RequestCall, RequestMessage, ToolSpec
-from zoea.world.autopilot.pilot import Said, answer
-from zoea.world.catalog import SPECS, check
+from zoea.world.autopilot.decisions import AutopilotAnswer, build_answer
+from zoea.world.catalog import REEF_TOOLS, validate_arguments
 from zoea.world.reef import Reef
-from zoea.world.refusal import Refused
-from zoea.world.world_map import Chart
+from zoea.world.refusal import ReefRefusal
+from zoea.world.world_map import WorldMap
 
-Pilot = Callable[[Sequence[RequestMessage], Sequence[ToolSpec]], Said]
+Pilot = Callable[[Sequence[RequestMessage], Sequence[ToolSpec]], AutopilotAnswer]
 NUDGE = "Continue your mission. Check notifications and coordinate with the swarm."
 BROADCASTS = 4
 
@@ -29,7 +29,7 @@ def toolbox(*, share: bool) -> tuple[ToolSpec, ...]:
     """The tools a mysis sees: Reef's without the accounts, and maybe Zoea's broadcast."""
     tools = [
         ToolSpec(name=spec.name, description=spec.what, input_schema=spec.schema(), upstream="reef", origin=spec.name)
-        for spec in SPECS.values()
+        for spec in REEF_TOOLS.values()
         if spec.name not in ("register", "login", "logout")
     ]
     if share:
@@ -73,9 +73,9 @@ class Fleet:
         *,
         share: bool,
         history: bool = True,
-        pilot: Pilot = answer,
+        pilot: Pilot = build_answer,
     ) -> None:
-        self.reef = Reef(Chart(seed))
+        self.reef = Reef(WorldMap(seed))
         self.tools = toolbox(share=share)
         self.history = history
         self.pilot = pilot
@@ -148,7 +148,7 @@ class Fleet:
         captain.wait_until = max(ahead)
         captain.said, captain.turn = text, []
 
-    def _carry_out(self, captain: Captain, said: Said) -> None:
+    def _carry_out(self, captain: Captain, said: AutopilotAnswer) -> None:
         calls = []
         results = []
         for call in said.calls:
@@ -172,10 +172,10 @@ class Fleet:
             self.say(args["text"], captain.name)
             return json.dumps({"delivered": len(self.captains) - 1}), False
         try:
-            clean = check(tool, {**args, "session_id": "x"})
+            clean = validate_arguments(tool, {**args, "session_id": "x"})
             del clean["session_id"]
             return json.dumps(self.reef.call(captain.name, tool, clean)), False
-        except Refused as refused:
+        except ReefRefusal as refused:
             return json.dumps({**refused.as_dict(), "current_tick": self.reef.tick_now}), True
 
 
@@ -183,11 +183,11 @@ def random_pilot(seed: int) -> Pilot:
     """A player that calls any tool with arguments that are at least well formed."""
     dice = random.Random(seed)
 
-    def choose(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> Said:
+    def choose(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> AutopilotAnswer:
         from zoea.model.request import AnswerCall
 
         if messages[-1].role is Role.TOOL and dice.random() < 0.5:
-            return Said(text="That will do.")
+            return AutopilotAnswer(text="That will do.")
         tool = dice.choice([tool for tool in tools if tool.name != "zoea_broadcast"])
         args: dict[str, Any] = {}
         properties = tool.input_schema.get("properties", {})
@@ -202,6 +202,6 @@ def random_pilot(seed: int) -> Pilot:
         for key in ("text", "entry"):
             if key in properties:
                 args[key] = "hello"
-        return Said(text="Let us see.", calls=(AnswerCall(tool.name, json.dumps(args)),))
+        return AutopilotAnswer(text="Let us see.", calls=(AnswerCall(tool.name, json.dumps(args)),))
 
     return choose

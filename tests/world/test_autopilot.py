@@ -18,24 +18,24 @@ from zoea.model.ports import Provider
 from zoea.model.request import Answer, Delta, ModelRequest, RequestCall, RequestMessage, StreamItem, ToolSpec
 from zoea.process.clock import SystemClock
 from zoea.world import AutopilotProvider
-from zoea.world.autopilot.belt_notes import Finding, Outlet, from_poi, hauls, parse
-from zoea.world.autopilot.pilot import MOST_SLICES, answer
-from zoea.world.autopilot.request_facts import read
+from zoea.world.autopilot.belt_notes import BeltNote, BeltOutlet, build_note, parse_notes, rank_routes
+from zoea.world.autopilot.decisions import MOST_SLICES, build_answer
+from zoea.world.autopilot.request_facts import read_request
 
 SEEDS = range(20) if os.environ.get("ZOEA_SOAK") else range(4)
 NAMES = ["alpha", "bravo", "charlie", "delta", "echo"]
 TOOLS = toolbox(share=True)
 SYSTEM = RequestMessage(Role.SYSTEM, "You are a captain.")
-IRIDIUM = Finding("p57", "s12", 0, "iridium", (Outlet("p3", "s4", 5), Outlet("p9", "s8", 9)))
+IRIDIUM = BeltNote("p57", "s12", 0, "iridium", (BeltOutlet("p3", "s4", 5), BeltOutlet("p9", "s8", 9)))
 
 
 def user(text: str, source: Source = Source.DIRECT) -> RequestMessage:
     return RequestMessage(Role.USER, text, source)
 
 
-def piece(*deeds: tuple[str, dict[str, Any], Any]) -> list[RequestMessage]:
+def piece(*past_calls: tuple[str, dict[str, Any], Any]) -> list[RequestMessage]:
     """A loop slice: calls, then their results in order."""
-    calls = tuple(RequestCall(f"c{n}", tool, json.dumps(args)) for n, (tool, args, _) in enumerate(deeds))
+    calls = tuple(RequestCall(f"c{n}", tool, json.dumps(args)) for n, (tool, args, _) in enumerate(past_calls))
     results = [
         RequestMessage(
             Role.TOOL,
@@ -44,13 +44,13 @@ def piece(*deeds: tuple[str, dict[str, Any], Any]) -> list[RequestMessage]:
             call_id=f"c{n}",
             name=tool,
         )
-        for n, (tool, _, result) in enumerate(deeds)
+        for n, (tool, _, result) in enumerate(past_calls)
     ]
     return [RequestMessage(Role.ASSISTANT, "", Source.LLM, calls=calls), *results]
 
 
 def names(messages: list[RequestMessage], tools: tuple[ToolSpec, ...] = TOOLS) -> list[str]:
-    return [call.name for call in answer(messages, tools).calls]
+    return [call.name for call in build_answer(messages, tools).calls]
 
 
 def earned(seeds: range, ticks: int, **options: Any) -> int:
@@ -82,7 +82,7 @@ def test_without_the_history_pack_it_earns_less_in_as_many_requests() -> None:
 def test_what_others_tell_is_what_makes_the_difference() -> None:
     def deaf(messages: Any, tools: Any) -> Any:
         nudge = user(NUDGE, Source.SYSTEM)
-        return answer([nudge if "[broadcast from mysis" in m.content else m for m in messages], tools)
+        return build_answer([nudge if "[broadcast from mysis" in m.content else m for m in messages], tools)
 
     assert Fleet(0, NAMES, share=True, pilot=deaf).run(800) < 0.85 * Fleet(0, NAMES, share=True).run(800)
 
@@ -91,14 +91,14 @@ def test_it_is_a_pure_function_of_the_request() -> None:
     requests: list[tuple[tuple[RequestMessage, ...], Any]] = []
 
     def noting(messages: Any, tools: Any) -> Any:
-        said = answer(messages, tools)
+        said = build_answer(messages, tools)
         requests.append((tuple(messages), said))
         return said
 
     Fleet(2, NAMES, share=True, pilot=noting).run(150)
     random.Random(1).shuffle(requests)
     assert len(requests) > 100
-    assert all(answer(messages, TOOLS) == said for messages, said in requests)
+    assert all(build_answer(messages, TOOLS) == said for messages, said in requests)
 
 
 async def test_any_instance_gives_the_same_answer_in_any_order() -> None:
@@ -157,11 +157,11 @@ async def test_its_pace_is_measured_by_the_clock_and_an_option_of_the_request_wi
 
 
 def test_without_reef_it_answers_that_it_is_no_model() -> None:
-    said = answer([SYSTEM, user("What is two and two?")], ())
+    said = build_answer([SYSTEM, user("What is two and two?")], ())
     assert "no model" in said.text
     assert "two and two" in said.text
     assert not said.calls
-    assert "no model" in answer([SYSTEM], ()).text
+    assert "no model" in build_answer([SYSTEM], ()).text
 
 
 def test_it_looks_first_where_it_knows_nothing() -> None:
@@ -194,7 +194,7 @@ def test_an_order_for_an_ore_is_followed_while_it_stands() -> None:
 def test_a_question_while_under_way_is_answered_with_where_it_stands() -> None:
     status = {"credits": 70, "cargo_used": 4, "cargo_capacity": 20, "system_id": "s3", "docked": None, "busy": True}
     turn = piece(("get_status", {}, {**status, "arrival_tick": 40, "current_tick": 31}))
-    said = answer([SYSTEM, user("How are you doing?"), *turn], TOOLS)
+    said = build_answer([SYSTEM, user("How are you doing?"), *turn], TOOLS)
     assert not said.calls
     assert "70 credits" in said.text
     assert "tick 40" in said.text
@@ -206,7 +206,7 @@ def test_what_is_heard_is_written_down() -> None:
         ("get_status", {}, {"busy": True, "arrival_tick": 9, "current_tick": 3}),
         ("captains_log_list", {}, {"entries": []}),
     )
-    said = answer([SYSTEM, prompt, *turn], TOOLS)
+    said = build_answer([SYSTEM, prompt, *turn], TOOLS)
     (note,) = [json.loads(call.arguments)["entry"] for call in said.calls]
     assert note == f"Heard: {IRIDIUM.line()}"
 
@@ -267,7 +267,7 @@ def test_a_turn_never_reaches_the_limit_of_iterations() -> None:
 def test_where_nothing_works_it_says_so_and_ends() -> None:
     turn = piece(("get_status", {}, "upstream reef is down"), ("get_system", {}, "upstream reef is down"))
     turn = [m if m.role is not Role.TOOL else _failed(m) for m in turn]
-    said = answer([SYSTEM, user("go"), *turn], TOOLS)
+    said = build_answer([SYSTEM, user("go"), *turn], TOOLS)
     assert not said.calls
     assert "upstream reef is down" in said.text
 
@@ -293,27 +293,27 @@ def test_tools_that_a_policy_took_away_are_not_called() -> None:
 
 
 def test_a_finding_survives_being_written_and_read() -> None:
-    assert parse(f"Heard: {IRIDIUM.line()} And so on.") == [IRIDIUM]
-    assert parse("Gold worth 99 credits at p1 in s1, orbit 0; sell at p2 in s1 (0 ticks).") == []
-    assert from_poi({"kind": "station"}) is None
-    assert from_poi({"kind": "belt", "ore": "iron"}) is None
+    assert parse_notes(f"Heard: {IRIDIUM.line()} And so on.") == [IRIDIUM]
+    assert parse_notes("Gold worth 99 credits at p1 in s1, orbit 0; sell at p2 in s1 (0 ticks).") == []
+    assert build_note({"kind": "station"}) is None
+    assert build_note({"kind": "belt", "ore": "iron"}) is None
 
 
 def test_the_best_haul_counts_the_way() -> None:
-    near = Finding("p1", "s1", 0, "nickel", (Outlet("p2", "s1", 0),))
-    far = Finding("p3", "s2", 0, "titanium", (Outlet("p2", "s1", 40),))
-    assert [h.finding.belt for h in hauls([far, near])] == ["p1", "p3"]
-    assert hauls([far, near], ("p1",))[0].finding.belt == "p3"
+    near = BeltNote("p1", "s1", 0, "nickel", (BeltOutlet("p2", "s1", 0),))
+    far = BeltNote("p3", "s2", 0, "titanium", (BeltOutlet("p2", "s1", 40),))
+    assert [h.finding.belt for h in rank_routes([far, near])] == ["p1", "p3"]
+    assert rank_routes([far, near], ("p1",))[0].finding.belt == "p3"
 
 
 def test_the_history_slice_is_told_from_the_turn() -> None:
     old, new = piece(("get_cargo", {}, {})), piece(("get_status", {}, {"credits": 1}))
-    assert len(read([SYSTEM, *old, user("go"), *new], TOOLS).turn) == 1
-    steered = read([SYSTEM, *old, user("go"), *new, user("and hurry"), *new], TOOLS)
+    assert len(read_request([SYSTEM, *old, user("go"), *new], TOOLS).turn) == 1
+    steered = read_request([SYSTEM, *old, user("go"), *new, user("and hurry"), *new], TOOLS)
     assert (len(steered.turn), len(steered.prompts), len(steered.before)) == (2, 2, 1)
     said = RequestMessage(Role.ASSISTANT, "Done.", Source.LLM)
     order = user("# Standing order\nMine iron", Source.SYSTEM)
-    nudged = read([SYSTEM, order, *old, said, user(NUDGE, Source.SYSTEM), *new], TOOLS)
+    nudged = read_request([SYSTEM, order, *old, said, user(NUDGE, Source.SYSTEM), *new], TOOLS)
     assert (len(nudged.turn), nudged.prompts, len(nudged.before)) == (1, (), 1)
     assert "Mine iron" in nudged.order
 
@@ -333,13 +333,13 @@ def test_results_of_any_shape_do_not_break_it(found: list[tuple[str, dict[str, A
     for tool, result, text in found:
         turn += piece((tool, {}, result), (tool, {}, text))
     for messages in ([SYSTEM, user("go"), *turn], [SYSTEM, *turn, user(NUDGE, Source.SYSTEM)]):
-        said = answer(messages, TOOLS)
+        said = build_answer(messages, TOOLS)
         assert said.text or said.calls
 
 
 def test_a_scan_that_names_its_system_oddly_is_written_down_as_it_is() -> None:
     turn = piece(("scan", {}, {"system_id": ["s1"], "found": []}))
-    said = answer([SYSTEM, user("go"), *turn], TOOLS)
+    said = build_answer([SYSTEM, user("go"), *turn], TOOLS)
     assert said.text or said.calls
 
 

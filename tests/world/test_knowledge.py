@@ -9,18 +9,18 @@ from typing import Any
 from tests.world.sample_fleet import toolbox
 from zoea.model.enums import Role, Source
 from zoea.model.request import RequestCall, RequestMessage
-from zoea.world.autopilot.belt_notes import Finding, Outlet
-from zoea.world.autopilot.knowledge import Charter, Course, chart_course, pressed_sales
-from zoea.world.autopilot.request_facts import Sight, read
-from zoea.world.catalog import SPECS
+from zoea.world.autopilot.belt_notes import BeltNote, BeltOutlet
+from zoea.world.autopilot.knowledge import ActionPlan, Knowledge, plan_actions, read_low_prices
+from zoea.world.autopilot.request_facts import RequestFacts, read_request
+from zoea.world.catalog import REEF_TOOLS
 
-NEAR = Finding("p7", "s2", 0, "titanium", (Outlet("p1", "s1", 4),))
-RICH = Finding("p9", "s5", 2, "iridium", (Outlet("p4", "s5", 0), Outlet("p1", "s1", 6)))
+NEAR = BeltNote("p7", "s2", 0, "titanium", (BeltOutlet("p1", "s1", 4),))
+RICH = BeltNote("p9", "s5", 2, "iridium", (BeltOutlet("p4", "s5", 0), BeltOutlet("p1", "s1", 6)))
 FLYING = {"credits": 50, "earned": 50, "fuel": 90, "fuel_capacity": 100, "cargo_capacity": 20, "hull": 100}
 SCOUTED = [{"entry": f"Scanned s{n}: nothing."} for n in range(20, 30)]
 
 
-def sight(status: dict[str, Any], *, log: Sequence[Finding] = (), order: str = "go", **results: Any) -> Sight:
+def facts(status: dict[str, Any], *, log: Sequence[BeltNote] = (), order: str = "go", **results: Any) -> RequestFacts:
     """A turn in which the captain looked around."""
     entries = [{"entry": finding.line()} for finding in log] + results.pop("entries", SCOUTED)
     found = {
@@ -31,15 +31,17 @@ def sight(status: dict[str, Any], *, log: Sequence[Finding] = (), order: str = "
     calls = tuple(RequestCall(tool, tool, "{}") for tool in found)
     turn = [RequestMessage(Role.TOOL, json.dumps(r), Source.TOOL, call_id=t, name=t) for t, r in found.items()]
     asked = RequestMessage(Role.USER, order, Source.DIRECT)
-    return read([asked, RequestMessage(Role.ASSISTANT, "", Source.LLM, calls=calls), *turn], toolbox(share=False))
+    return read_request(
+        [asked, RequestMessage(Role.ASSISTANT, "", Source.LLM, calls=calls), *turn], toolbox(share=False)
+    )
 
 
-def course(*args: Any, **options: Any) -> Course:
-    seen = sight(*args, **options)
-    return chart_course(seen, Charter.of(seen))
+def course(*args: Any, **options: Any) -> ActionPlan:
+    seen = facts(*args, **options)
+    return plan_actions(seen, Knowledge.of(seen))
 
 
-def steps(found: Course) -> list[str]:
+def steps(found: ActionPlan) -> list[str]:
     return [" ".join([order.tool, *map(str, order.args.values())]) for order in found.orders]
 
 
@@ -49,7 +51,7 @@ def test_a_haul_goes_out_fills_the_hold_and_comes_back_to_sell() -> None:
 
 
 def test_a_belt_off_the_first_orbit_is_travelled_to_and_from() -> None:
-    only = Finding("p9", "s5", 2, "iridium", (Outlet("p4", "s5", 0),))
+    only = BeltNote("p9", "s5", 2, "iridium", (BeltOutlet("p4", "s5", 0),))
     found = course({"system_id": "s5", "place": ["p4"]}, log=[only])
     assert steps(found) == ["travel p9", "mine 20", "travel p4", "dock", "sell"]
 
@@ -81,8 +83,8 @@ def test_with_little_known_the_nearest_unknown_system_is_scouted() -> None:
 
 
 def test_who_owns_the_best_find_scouts_no_more() -> None:
-    assert not Charter.of(sight({}, log=[RICH], entries=[])).wants_to_scout()
-    assert Charter.of(sight({}, log=[NEAR], entries=[])).wants_to_scout()
+    assert not Knowledge.of(facts({}, log=[RICH], entries=[])).wants_to_scout()
+    assert Knowledge.of(facts({}, log=[NEAR], entries=[])).wants_to_scout()
 
 
 def test_an_ore_that_was_asked_for_is_hauled_though_another_is_worth_more() -> None:
@@ -105,11 +107,11 @@ def test_a_belt_that_is_mined_out_is_left_for_a_while_and_written_down() -> None
         "code": "belt_empty",
         "message": "p9 is mined out.",
     }
-    seen = sight({"docked": "p1"}, log=[RICH, NEAR], get_notifications={"notifications": [notice]})
-    charter = Charter.of(seen)
-    assert "jump s2" in steps(chart_course(seen, charter))
-    assert [order.args["entry"] for order in charter.to_write_down()] == ["Mined out: p9 at tick 500."]
-    later = Charter.of(sight({"current_tick": 800}, log=[RICH], entries=[{"entry": "Mined out: p9 at tick 500."}]))
+    seen = facts({"docked": "p1"}, log=[RICH, NEAR], get_notifications={"notifications": [notice]})
+    knowledge = Knowledge.of(seen)
+    assert "jump s2" in steps(plan_actions(seen, knowledge))
+    assert [order.args["entry"] for order in knowledge.to_write_down()] == ["Mined out: p9 at tick 500."]
+    later = Knowledge.of(facts({"current_tick": 800}, log=[RICH], entries=[{"entry": "Mined out: p9 at tick 500."}]))
     assert not later.empty
 
 
@@ -119,34 +121,34 @@ def sale(part: float) -> dict[str, Any]:
 
 
 def test_a_pressed_price_is_written_down_and_another_outlet_tried() -> None:
-    seen = sight({"docked": "p4", "system_id": "s5"}, log=[RICH], get_notifications={"notifications": [sale(0.2)]})
-    charter = Charter.of(seen)
-    haul = charter.choose()
+    seen = facts({"docked": "p4", "system_id": "s5"}, log=[RICH], get_notifications={"notifications": [sale(0.2)]})
+    knowledge = Knowledge.of(seen)
+    haul = knowledge.choose()
     assert haul is not None
     assert haul.outlet.station == "p1"
-    assert [order.args["entry"] for order in charter.to_write_down()] == [
+    assert [order.args["entry"] for order in knowledge.to_write_down()] == [
         "Pressed: iridium at p4 brings 0.20 of its price, tick 500."
     ]
-    assert pressed_sales([sale(0.9)]) == {}
-    assert pressed_sales([]) == {}
+    assert read_low_prices([sale(0.9)]) == {}
+    assert read_low_prices([]) == {}
 
 
 def test_what_is_written_down_of_a_pressed_price_is_read_again() -> None:
     note = {"entry": "Pressed: iridium at p4 brings 0.20 of its price, tick 480."}
-    charter = Charter.of(sight({}, log=[RICH], entries=[note]))
-    assert charter.pressed == {"p4 iridium": 0.2}
-    assert not list(charter.to_write_down())
+    knowledge = Knowledge.of(facts({}, log=[RICH], entries=[note]))
+    assert knowledge.pressed == {"p4 iridium": 0.2}
+    assert not list(knowledge.to_write_down())
 
 
 def test_what_a_scan_found_is_examined_and_written_down() -> None:
     found = [{"poi_id": "p30", "ore": "nickel"}, {"poi_id": "p31", "ore": "iridium"}, {"poi_id": "p32", "ore": "iron"}]
     notice = {"kind": "done", "action": "scan", "result": {"system_id": "s9", "found": found}}
-    charter = Charter.of(sight({}, get_notifications={"notifications": [notice]}))
-    assert charter.to_examine == ("p31", "p30")
-    assert [o.args["entry"] for o in charter.to_write_down()] == ["Scanned s9: nickel, iridium, iron."]
+    knowledge = Knowledge.of(facts({}, get_notifications={"notifications": [notice]}))
+    assert knowledge.to_examine == ("p31", "p30")
+    assert [o.args["entry"] for o in knowledge.to_write_down()] == ["Scanned s9: nickel, iridium, iron."]
 
 
 def test_every_order_is_a_call_that_reef_takes() -> None:
     for status in ({"docked": "p1"}, {}, {"cargo_used": 18}, {"docked": "p1", "cargo_used": 5, "fuel": 9}):
         for order in course(status, log=[RICH, NEAR]).orders:
-            SPECS[order.tool].args.model_validate({"session_id": "x", **order.args})
+            REEF_TOOLS[order.tool].args.model_validate({"session_id": "x", **order.args})

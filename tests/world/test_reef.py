@@ -8,11 +8,11 @@ import pytest
 
 from zoea.world.goods import FUEL, LOG_ENTRIES, NOTICES, QUEUE_LIMIT, RECOVERY, SLIP, TANKER_FUEL, TANKER_TICKS
 from zoea.world.reef import Reef
-from zoea.world.refusal import Refused
+from zoea.world.refusal import ReefRefusal
 from zoea.world.state import Player, World
-from zoea.world.world_map import Chart, Kind, Point
+from zoea.world.world_map import PointKind, PointOfInterest, WorldMap
 
-CHART = Chart(1)
+CHART = WorldMap(1)
 
 
 class Game:
@@ -35,12 +35,12 @@ class Game:
         while self.reef.is_waiting("alpha"):
             self.reef.tick()
 
-    def refused(self, tool: str, **args: Any) -> Refused:
-        with pytest.raises(Refused) as caught:
+    def refused(self, tool: str, **args: Any) -> ReefRefusal:
+        with pytest.raises(ReefRefusal) as caught:
             self.do(tool, **args)
         return caught.value
 
-    def put(self, point: Point, *, docked: bool = False) -> None:
+    def put(self, point: PointOfInterest, *, docked: bool = False) -> None:
         self.me.docked = ""
         self.reef.arrive(self.me, point.system, point.orbit)
         if docked:
@@ -52,11 +52,11 @@ def game() -> Game:
     return Game()
 
 
-def first(kind: Kind, ore: str = "") -> Point:
+def first(kind: PointKind, ore: str = "") -> PointOfInterest:
     """A point that stands alone in its place."""
     for point in CHART.points.values():
         alone = [p for p in CHART.points.values() if (p.system, p.orbit) == (point.system, point.orbit)] == [point]
-        if point.kind is kind and (not ore or point.ore == ore) and (alone or kind is Kind.STATION):
+        if point.kind is kind and (not ore or point.ore == ore) and (alone or kind is PointKind.STATION):
             return point
     raise AssertionError(kind)
 
@@ -246,7 +246,7 @@ def test_jumps_wear_the_hull_and_repairs_mend_it(game: Game) -> None:
 
 
 def test_a_scan_tells_what_belts_hold_and_the_first_to_scan_a_derelict_takes_its_salvage(game: Game) -> None:
-    wreck = first(Kind.DERELICT)
+    wreck = first(PointKind.DERELICT)
     game.put(wreck)
     result = game.now("scan")
     assert result["salvage_credits"] == wreck.salvage == game.me.credits
@@ -270,7 +270,7 @@ def test_actions_that_do_not_fit_the_place_say_what_to_do(game: Game) -> None:
     game.now("undock")
     assert game.refused("undock").code == "not_docked"
     assert game.refused("sell").code == "not_docked"
-    game.put(first(Kind.DERELICT))
+    game.put(first(PointKind.DERELICT))
     assert game.refused("mine").code == "nothing_here"
     assert game.refused("dock").code == "no_station"
     assert game.refused("get_market").code == "no_station"
@@ -307,7 +307,7 @@ def test_prices_are_heard_only_within_the_system(game: Game) -> None:
     away = next(s for s in CHART.stations if s != here)
     assert game.do("get_market")["station_id"] == here
     assert game.refused("get_market", station_id=away).code == "no_signal"
-    belt = next(p.id for p in CHART.points.values() if p.kind is Kind.BELT)
+    belt = next(p.id for p in CHART.points.values() if p.kind is PointKind.BELT)
     assert game.refused("get_market", station_id=belt).code == "no_station"
 
 
@@ -383,7 +383,7 @@ def test_a_name_is_free_until_somebody_logged_in_with_it(game: Game) -> None:
     again = game.reef.register("ALPHA", "other")
     assert (again is game.me, again.secret) == (True, "other")
     game.reef.claim("alpha")
-    with pytest.raises(Refused, match="taken"):
+    with pytest.raises(ReefRefusal, match="taken"):
         game.reef.register("Alpha", "third")
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from zoea.cli import run
 from zoea.model.errors import UsageError, WorldError
-from zoea.world.score import Score, scores
-from zoea.world.world_log import Record
+from zoea.world.score import CaptainScore, compute_scores
+from zoea.world.world_log import WorldLog
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def record(data: Path) -> Iterator[Record]:
+def record(data: Path) -> Iterator[WorldLog]:
     """A world that runs, where alpha earned and beta did nothing."""
-    made = Record(data / "reef.db", seed=1)
+    made = WorldLog(data / "reef.db", seed=1)
     for name in ("Alpha", "beta"):
         made.reef.register(name, "")
         made.register(name, "")
@@ -40,22 +40,22 @@ def record(data: Path) -> Iterator[Record]:
     made.close()
 
 
-def test_a_running_world_is_scored_with_the_tokens_that_were_spent(record: Record) -> None:
-    first, second = scores(record.reef.world, {"alpha": 2_000})
+def test_a_running_world_is_scored_with_the_tokens_that_were_spent(record: WorldLog) -> None:
+    first, second = compute_scores(record.reef.world, {"alpha": 2_000})
     assert (first.name, first.ore, first.tokens) == ("Alpha", 3, 2_000)
     assert first.per_thousand == round(first.earned / 2, 2) > 0
     assert (second.name, second.earned, second.per_thousand) == ("beta", 0, None)
 
 
-def test_the_richest_stand_first(record: Record) -> None:
-    assert [score.name for score in scores(record.reef.world, {})] == ["Alpha", "beta"]
+def test_the_richest_stand_first(record: WorldLog) -> None:
+    assert [score.name for score in compute_scores(record.reef.world, {})] == ["Alpha", "beta"]
 
 
 def test_without_tokens_nothing_was_earned_for_any() -> None:
-    assert Score("a", 1, 1, 1, 1, 0).per_thousand is None
+    assert CaptainScore("a", 1, 1, 1, 1, 0).per_thousand is None
 
 
-def test_the_command_prints_a_table(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_table(record: WorldLog, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["world", "score"]) == 0
     head, alpha, beta = capsys.readouterr().out.splitlines()
     assert head.split()[:6] == ["player", "credits", "earned", "ore", "distance", "tokens"]
@@ -63,7 +63,7 @@ def test_the_command_prints_a_table(record: Record, capsys: pytest.CaptureFixtur
     assert beta.split() == ["beta", "0", "0", "0", "0", "-", "-"]
 
 
-def test_the_command_writes_json(record: Record, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_json(record: WorldLog, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["world", "score", "--json", "--data", str(data)]) == 0
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == ["Alpha", "beta"]
@@ -71,7 +71,7 @@ def test_the_command_writes_json(record: Record, data: Path, capsys: pytest.Capt
 
 
 def test_a_world_without_players_says_so(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Record(data / "reef.db").close()
+    WorldLog(data / "reef.db").close()
     assert run(["world", "score"]) == 0
     assert "There are no players" in capsys.readouterr().out
 
@@ -84,7 +84,7 @@ def test_without_a_world_the_score_says_how_to_get_one() -> None:
 
 def test_the_guide_lists_every_refusal() -> None:
     package = Path(str(resources.files("zoea.world")))
-    codes = set(re.findall(r'Refused\(\s*"(\w+)"', "".join(f.read_text() for f in package.rglob("*.py"))))
+    codes = set(re.findall(r'ReefRefusal\(\s*"(\w+)"', "".join(f.read_text() for f in package.rglob("*.py"))))
     guide = (package.parent.parent / "documentation/guide/reef.md").read_text()
     assert len(codes) > 25
     assert [code for code in sorted(codes) if f"`{code}`" not in guide] == []

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from zoea.model.errors import UsageError
-from zoea.world.faults import Faults
-from zoea.world.service import CALLS_PER_TICK, CHATS_PER_TICK, LOGINS_PER_TICK, SESSIONS, Service
-from zoea.world.ticker import Pace
-from zoea.world.world_log import Record, load, read_only
+from zoea.world.faults import FaultInjector
+from zoea.world.service import CALLS_PER_TICK, CHATS_PER_TICK, LOGINS_PER_TICK, SESSIONS, ReefService
+from zoea.world.ticker import Ticker
+from zoea.world.world_log import WorldLog, connect_read_only, load_world
 
 
-class Watched(Pace):
+class Watched(Ticker):
     """A pace that tests can wait for."""
 
-    def __init__(self, record: Record, **options: Any) -> None:
+    def __init__(self, record: WorldLog, **options: Any) -> None:
         super().__init__(record, **options)
         self._ticked = asyncio.Event()
 
@@ -41,9 +41,9 @@ class World:
 
     def __init__(self, folder: Path, *, faults: str = "", turbo: bool = False) -> None:
         self.path = folder / "reef.db"
-        self.record = Record(self.path, seed=1)
+        self.record = WorldLog(self.path, seed=1)
         self.pace = Watched(self.record, seconds=2.0, turbo=turbo)
-        self.service = Service(self.record, self.pace, Faults(faults, 1))
+        self.service = ReefService(self.record, self.pace, FaultInjector(faults, 1))
         self.session = ""
 
     async def raw(self, tool: str, **args: Any) -> tuple[dict[str, Any], bool]:
@@ -166,8 +166,8 @@ async def test_what_was_answered_is_in_the_file(world: World) -> None:
     await world.enter()
     await asyncio.gather(*(world.do("captains_log_add", entry=f"note {n}") for n in range(20)))
     await world.do("undock")
-    db = read_only(world.path)
-    assert load(db, whole=True).world.hash() == world.record.reef.world.hash()
+    db = connect_read_only(world.path)
+    assert load_world(db, whole=True).world.hash() == world.record.reef.world.hash()
     db.close()
 
 
@@ -195,11 +195,11 @@ async def test_faults_lose_sessions_fail_calls_and_cut_payloads(tmp_path: Path) 
     world = World(tmp_path, faults="error=1")
     await world.enter()
     assert await world.code("get_status", session_id=world.session) == "world_error"
-    world.service._faults = Faults("lose_session=1")
+    world.service._faults = FaultInjector("lose_session=1")
     assert await world.code("get_status", session_id=world.session) == "session_lost"
-    world.service._faults = Faults()
+    world.service._faults = FaultInjector()
     await world.enter("beta")
-    world.service._faults = Faults("malformed=1")
+    world.service._faults = FaultInjector("malformed=1")
     text, is_error = await world.service.call("get_status", {"session_id": world.session})
     assert not is_error
     with pytest.raises(json.JSONDecodeError):
@@ -234,16 +234,16 @@ async def test_latency_delays_a_call(tmp_path: Path) -> None:
 
 def test_the_same_seed_gives_the_same_faults() -> None:
     text = "latency=0.5:0.1,error=0.5,lose_session=0.5,restart=0.5,malformed=0.5"
-    one, two, other = (Faults(text, seed) for seed in (1, 1, 2))
+    one, two, other = (FaultInjector(text, seed) for seed in (1, 1, 2))
     drawn = [[dice.draw() for _ in range(20)] for dice in (one, two, other)]
     assert drawn[0] == drawn[1] != drawn[2]
-    assert Faults("").draw() is None
+    assert FaultInjector("").draw() is None
 
 
 @pytest.mark.parametrize("text", ["error", "error=2", "error=x", "sloth=1", "error=0.1:3", "latency=0.1:-1"])
 def test_faults_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
-        Faults(text)
+        FaultInjector(text)
 
 
 async def test_in_turbo_a_tick_passes_once_all_have_acted(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ async def test_in_turbo_a_journey_takes_no_time_where_nobody_else_plays(tmp_path
     session = await world.enter("a")
     ticking = asyncio.create_task(world.pace.run())
     await world.ok("undock", session_id=session)
-    far = max(world.record.reef.chart.ticks("s1").items(), key=lambda item: item[1])[0]
+    far = max(world.record.reef.world_map.ticks("s1").items(), key=lambda item: item[1])[0]
     loop = asyncio.get_running_loop()
     start = loop.time()
     arrival = (await world.ok("jump", session_id=session, system_id=far))["arrival_tick"]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from zoea.model.errors import WorldError
 from zoea.world.captain_actions import ACTIONS
-from zoea.world.catalog import SPECS, check
-from zoea.world.refusal import Refused
-from zoea.world.world_log import Record, load, read_only
-from zoea.world.world_queries import READS, WRITES
+from zoea.world.catalog import REEF_TOOLS, validate_arguments
+from zoea.world.refusal import ReefRefusal
+from zoea.world.world_log import WorldLog, connect_read_only, load_world
+from zoea.world.world_queries import QUERIES, WRITES
 
 IDS = st.one_of(
     st.integers(1, 130).map(lambda n: f"p{n}"), st.integers(1, 45).map(lambda n: f"s{n}"), st.text(max_size=9)
@@ -24,7 +24,7 @@ ITEMS = st.sampled_from(["iron", "iridium", "helium", "cargo_pod", "gold", ""])
 VALUES = st.one_of(IDS, ITEMS, st.integers(-5, 50), st.none(), st.booleans(), st.text(max_size=20), st.floats())
 NAMES = ("session_id", "poi_id", "system_id", "station_id", "item", "quantity", "times", "text", "to", "entry", "limit")
 ARGS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4)
-PLAYED = sorted([*ACTIONS, *READS])
+PLAYED = sorted([*ACTIONS, *QUERIES])
 SENSIBLE = st.fixed_dictionaries(
     {},
     optional={
@@ -38,10 +38,10 @@ SENSIBLE = st.fixed_dictionaries(
 )
 
 
-def play(record: Record, name: str, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+def play(record: WorldLog, name: str, tool: str, args: dict[str, Any]) -> dict[str, Any]:
     """A call as the service makes it: done, then written down where it changes anything."""
-    fields = SPECS[tool].args.model_fields
-    clean = check(tool, {"session_id": "s", **{k: v for k, v in args.items() if k in fields}})
+    fields = REEF_TOOLS[tool].args.model_fields
+    clean = validate_arguments(tool, {"session_id": "s", **{k: v for k, v in args.items() if k in fields}})
     del clean["session_id"]
     result = record.reef.call(name, tool, clean)
     if tool in ACTIONS or tool in WRITES:
@@ -49,13 +49,13 @@ def play(record: Record, name: str, tool: str, args: dict[str, Any]) -> dict[str
     return result
 
 
-def start(record: Record, *names: str) -> None:
+def start(record: WorldLog, *names: str) -> None:
     for name in names:
         record.reef.register(name, "hash")
         record.register(name, "hash")
 
 
-def tick(record: Record, times: int = 1) -> None:
+def tick(record: WorldLog, times: int = 1) -> None:
     for _ in range(times):
         record.reef.tick()
         record.tick()
@@ -66,60 +66,60 @@ def test_replaying_the_log_gives_the_same_state_hash(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, dict[str, Any], int, bool]]
 ) -> None:
     path = tmp_path_factory.mktemp("world") / "reef.db"
-    record = Record(path, seed=5, systems=10)
+    record = WorldLog(path, seed=5, systems=10)
     start(record, "a", "b")
     for tool, args, ticks, first in steps:
         before = record.reef.world.to_json()
         try:
             play(record, "a" if first else "b", tool, args)
-        except Refused:
+        except ReefRefusal:
             assert record.reef.world.to_json() == before, "a refusal changes nothing"
         tick(record, ticks)
     record.commit()
-    db = read_only(path)
-    assert load(db, whole=True).world.hash() == record.reef.world.hash()
+    db = connect_read_only(path)
+    assert load_world(db, whole=True).world.hash() == record.reef.world.hash()
     db.close()
     record.close()
-    db = read_only(path)
-    assert load(db, whole=False).world.hash() == load(db, whole=True).world.hash()
+    db = connect_read_only(path)
+    assert load_world(db, whole=False).world.hash() == load_world(db, whole=True).world.hash()
     db.close()
 
 
-@given(tool=st.one_of(st.sampled_from(sorted(SPECS)), st.text(max_size=50)), args=ARGS)
+@given(tool=st.one_of(st.sampled_from(sorted(REEF_TOOLS)), st.text(max_size=50)), args=ARGS)
 def test_hostile_arguments_are_refused_with_a_reason(tool: str, args: dict[str, Any]) -> None:
     said, clean = _checked(tool, args)
     assert said in ("", "bad_arguments", "unknown_tool")
-    assert said or set(clean) <= set(SPECS[tool].args.model_fields)
+    assert said or set(clean) <= set(REEF_TOOLS[tool].args.model_fields)
 
 
 def _checked(tool: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     try:
-        return "", check(tool, args)
-    except Refused as refused:
+        return "", validate_arguments(tool, args)
+    except ReefRefusal as refused:
         return refused.code, {}
 
 
 @pytest.mark.parametrize("name", ["a\ud800", "", " ", "-x", "a" * 49, "a\nb", "a\0b"])
 def test_names_that_would_break_a_screen_are_refused(name: str) -> None:
-    with pytest.raises(Refused, match="name"):
-        check("register", {"name": name})
+    with pytest.raises(ReefRefusal, match="name"):
+        validate_arguments("register", {"name": name})
 
 
 def test_a_world_goes_on_where_it_was_without_having_been_closed(tmp_path: Path) -> None:
-    record = Record(tmp_path / "reef.db", seed=3)
+    record = WorldLog(tmp_path / "reef.db", seed=3)
     start(record, "a")
     play(record, "a", "undock", {})
     play(record, "a", "mine", {"times": 3})
     tick(record, 5)
     record.commit()
     killed = _as_after_a_kill(record)
-    again = Record(tmp_path / "reef.db")
+    again = WorldLog(tmp_path / "reef.db")
     assert again.reef.world.hash() == killed
     assert again.reef.world.players["a"].cargo == {"iron": 3}
     again.close()
 
 
-def _as_after_a_kill(record: Record) -> str:
+def _as_after_a_kill(record: WorldLog) -> str:
     state = record.reef.world.hash()
     record._db.close()
     record._lock.close()
@@ -127,24 +127,24 @@ def _as_after_a_kill(record: Record) -> str:
 
 
 def test_what_was_not_committed_is_not_there(tmp_path: Path) -> None:
-    record = Record(tmp_path / "reef.db")
+    record = WorldLog(tmp_path / "reef.db")
     start(record, "a")
     record.commit()
     play(record, "a", "undock", {})
     _as_after_a_kill(record)
-    again = Record(tmp_path / "reef.db")
+    again = WorldLog(tmp_path / "reef.db")
     assert again.reef.world.players["a"].docked
     again.close()
 
 
 def test_ticks_between_calls_share_a_row(tmp_path: Path) -> None:
-    record = Record(tmp_path / "reef.db")
+    record = WorldLog(tmp_path / "reef.db")
     start(record, "a")
     tick(record, 40)
     play(record, "a", "undock", {})
     tick(record, 2)
     record.close()
-    db = read_only(tmp_path / "reef.db")
+    db = connect_read_only(tmp_path / "reef.db")
     assert db.execute("SELECT kind, count FROM log ORDER BY id").fetchall() == [
         ("register", 1),
         ("ticks", 40),
@@ -156,63 +156,63 @@ def test_ticks_between_calls_share_a_row(tmp_path: Path) -> None:
 
 def test_a_snapshot_is_taken_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoea.world.world_log.SNAPSHOT_EVERY", 3)
-    record = Record(tmp_path / "reef.db")
+    record = WorldLog(tmp_path / "reef.db")
     for _ in range(2):
         start(record, "a")
         play(record, "a", "captains_log_add", {"entry": "x"})
         record.commit()
-    db = read_only(tmp_path / "reef.db")
+    db = connect_read_only(tmp_path / "reef.db")
     assert db.execute("SELECT log_id FROM snapshot").fetchall() == [(4,)]
     db.close()
     record.close()
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    record = Record(tmp_path / "reef.db")
+    record = WorldLog(tmp_path / "reef.db")
     with pytest.raises(WorldError, match="another process"):
-        Record(tmp_path / "reef.db")
+        WorldLog(tmp_path / "reef.db")
     record.close()
-    Record(tmp_path / "reef.db").close()
+    WorldLog(tmp_path / "reef.db").close()
 
 
 @pytest.mark.parametrize(("given", "said"), [({"seed": 2}, "seed 1"), ({"systems": 50}, "systems 40")])
 def test_another_seed_or_size_for_an_existing_world_is_refused(
     tmp_path: Path, given: dict[str, int], said: str
 ) -> None:
-    Record(tmp_path / "reef.db", seed=1).close()
+    WorldLog(tmp_path / "reef.db", seed=1).close()
     with pytest.raises(WorldError, match=said):
-        Record(tmp_path / "reef.db", **given)
-    Record(tmp_path / "reef.db", seed=1).close()
+        WorldLog(tmp_path / "reef.db", **given)
+    WorldLog(tmp_path / "reef.db", seed=1).close()
 
 
 def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "reef.db"
     path.write_bytes(b"not a database at all, but long enough to be looked at" * 20)
     with pytest.raises(WorldError, match="cannot be opened"):
-        Record(path)
+        WorldLog(path)
     path.unlink()
     db = sqlite3.connect(path)
     db.execute("CREATE TABLE mine (x)")
     db.close()
     with pytest.raises(WorldError, match="not a world"):
-        Record(path)
+        WorldLog(path)
 
 
 def test_a_log_that_cannot_be_replayed_is_told(tmp_path: Path) -> None:
-    record = Record(tmp_path / "reef.db")
+    record = WorldLog(tmp_path / "reef.db")
     start(record, "a")
     record.call("a", "dock", {})
     record.commit()
     _as_after_a_kill(record)
     with pytest.raises(WorldError, match="cannot be replayed"):
-        Record(tmp_path / "reef.db")
+        WorldLog(tmp_path / "reef.db")
 
 
 def test_without_a_world_there_is_nothing_to_read(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="no world"):
-        read_only(tmp_path / "reef.db")
+        connect_read_only(tmp_path / "reef.db")
 
 
 def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    Record(tmp_path / "reef.db").close()
+    WorldLog(tmp_path / "reef.db").close()
     assert (tmp_path / "reef.db").stat().st_mode & 0o777 == 0o600

@@ -21,9 +21,9 @@ import zoea
 from zoea.model.errors import UsageError, WorldError
 from zoea.world import command
 from zoea.world.__main__ import main, parse
-from zoea.world.catalog import SPECS
-from zoea.world.world_log import Record, load, read_only
-from zoea.world.world_server import Options, build, opened, parse_address, run, tools
+from zoea.world.catalog import REEF_TOOLS
+from zoea.world.world_log import WorldLog, connect_read_only, load_world
+from zoea.world.world_server import WorldOptions, build_server, list_tools, open_world, parse_address, run
 
 ROOT = Path(zoea.__file__).parent.parent
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -68,7 +68,7 @@ async def over_http(folder: Path) -> AsyncIterator[tuple[str, asyncio.subprocess
 async def test_a_client_over_stdio_plays_the_first_load(tmp_path: Path) -> None:
     async with Client(child(tmp_path, turbo=True)) as client:
         listed = (await client.list_tools()).tools
-        assert {tool.name for tool in listed} == set(SPECS)
+        assert {tool.name for tool in listed} == set(REEF_TOOLS)
         session = await enter(client, "alpha")
         for tool in ("undock", "mine", "mine", "mine", "dock"):
             await call(client, tool, session_id=session)
@@ -77,8 +77,8 @@ async def test_a_client_over_stdio_plays_the_first_load(tmp_path: Path) -> None:
         while status["busy"] or status["current_tick"] <= sold["current_tick"]:
             status = await call(client, "get_status", session_id=session)
         assert status["credits"] > 0
-    with closing(read_only(tmp_path / "reef.db")) as db:
-        assert load(db, whole=True).world.hash() == load(db, whole=False).world.hash()
+    with closing(connect_read_only(tmp_path / "reef.db")) as db:
+        assert load_world(db, whole=True).world.hash() == load_world(db, whole=False).world.hash()
         assert db.execute("SELECT count(*) FROM snapshot").fetchone() == (1,)
 
 
@@ -128,14 +128,14 @@ async def test_two_clients_over_http_share_one_world(tmp_path: Path) -> None:
 
 
 async def test_a_client_in_the_same_process_sees_tools_and_errors(tmp_path: Path) -> None:
-    async with opened(Options(tmp_path, seed=1)) as (service, record), Client(build(service)) as client:
-        assert len((await client.list_tools()).tools) == len(SPECS)
+    async with open_world(WorldOptions(tmp_path, seed=1)) as (service, record), Client(build_server(service)) as client:
+        assert len((await client.list_tools()).tools) == len(REEF_TOOLS)
         assert (await call(client, "fly"))["code"] == "unknown_tool"
         session = await enter(client, "alpha")
         assert (await call(client, "undock", session_id=session))["cooldown_ticks"] == 1
         assert record.reef.world.players["alpha"].docked == ""
-    with closing(read_only(tmp_path / "reef.db")) as db:
-        assert load(db, whole=False).world.players["alpha"].docked == ""
+    with closing(connect_read_only(tmp_path / "reef.db")) as db:
+        assert load_world(db, whole=False).world.players["alpha"].docked == ""
 
 
 async def test_a_world_whose_time_stops_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +145,8 @@ async def test_a_world_whose_time_stops_ends(tmp_path: Path, monkeypatch: pytest
     def broken(_: object, *, late: bool = False) -> None:
         raise RuntimeError("no time")
 
-    monkeypatch.setattr("zoea.world.ticker.Pace.tick", broken)
-    async with opened(Options(tmp_path, tick=0.01)):
+    monkeypatch.setattr("zoea.world.ticker.Ticker.tick", broken)
+    async with open_world(WorldOptions(tmp_path, tick=0.01)):
         await asyncio.wait_for(ended.wait(), 20)
 
 
@@ -154,13 +154,13 @@ async def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        options = Options(tmp_path, http=f"127.0.0.1:{taken.getsockname()[1]}")
+        options = WorldOptions(tmp_path, http=f"127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(UsageError, match="Cannot listen"):
             await run(options)
 
 
 async def test_a_world_waits_for_the_one_before_it_to_end(tmp_path: Path) -> None:
-    first = Record(tmp_path / "reef.db")
+    first = WorldLog(tmp_path / "reef.db")
     second = asyncio.create_task(served(tmp_path))
     await asyncio.sleep(0)
     assert not second.done()
@@ -169,21 +169,21 @@ async def test_a_world_waits_for_the_one_before_it_to_end(tmp_path: Path) -> Non
 
 
 async def served(folder: Path) -> None:
-    async with opened(Options(folder)):
+    async with open_world(WorldOptions(folder)):
         pass
 
 
 async def test_a_world_that_another_process_holds_is_not_served_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zoea.world.world_server.PATIENCE", 0.1)
-    async with opened(Options(tmp_path)):
+    monkeypatch.setattr("zoea.world.world_server.LOCK_TIMEOUT_S", 0.1)
+    async with open_world(WorldOptions(tmp_path)):
         with pytest.raises(WorldError, match="another process"):
-            await run(Options(tmp_path))
+            await run(WorldOptions(tmp_path))
 
 
 def test_every_tool_but_three_takes_a_session_and_says_whether_it_only_reads() -> None:
-    found = {tool.name: tool for tool in tools()}
+    found = {tool.name: tool for tool in list_tools()}
     without = {name for name, tool in found.items() if "session_id" not in tool.input_schema.get("required", [])}
     assert without == {"register", "login", "help"}
     reads = {name for name, tool in found.items() if tool.annotations and tool.annotations.read_only_hint}

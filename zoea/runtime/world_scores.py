@@ -17,8 +17,8 @@ from zoea.runtime.accounts import account_reader
 from zoea.runtime.upstream_set import WORLD
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
-from zoea.world.score import Score, scores
-from zoea.world.world_log import load, read_only
+from zoea.world.score import CaptainScore, compute_scores
+from zoea.world.world_log import connect_read_only, load_world
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ def read_credits(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int]
         return None
     try:
         accounts = _accounts(Credentials(places.credentials), read_mysis_records(places.database))
-        with closing(read_only(places.world)) as db:
-            reef = load(db, whole=False)
+        with closing(connect_read_only(places.world)) as db:
+            reef = load_world(db, whole=False)
     except (WorldError, SettingsError, StoreError, sqlite3.Error) as error:
         log.warning("the world's score cannot be read: %s", error)
         return None
@@ -39,7 +39,7 @@ def read_credits(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int]
     return {name: player.earned if player else 0 for name, player in found.items()}
 
 
-def read_scores(places: Places) -> list[Score]:
+def read_scores(places: Places) -> list[CaptainScore]:
     """Return the scores of all captains of the workspace's world, with the tokens their myses spent.
 
     Raises:
@@ -47,14 +47,14 @@ def read_scores(places: Places) -> list[Score]:
         SettingsError: if the credentials cannot be read.
         StoreError: if the database exists and cannot be read.
     """
-    with closing(read_only(places.world)) as db:
-        world = load(db, whole=False).world
+    with closing(connect_read_only(places.world)) as db:
+        world = load_world(db, whole=False).world
     try:
         known = read_mysis_records(places.database)
     except StoreMissing:
         known = ()
     accounts = _accounts(Credentials(places.credentials), known)
-    return scores(world, {name: one.tokens for name, one in accounts.items() if one.tokens is not None})
+    return compute_scores(world, {name: one.tokens for name, one in accounts.items() if one.tokens is not None})
 
 
 def _accounts(credentials: Credentials, myses: tuple[MysisRecord, ...]) -> dict[str, MysisRecord]:

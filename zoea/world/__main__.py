@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoea.model.errors import ZoeaError
-from zoea.world.world_server import Options, run
+from zoea.world.world_server import WorldOptions, run
 
 
-def parse(argv: Sequence[str]) -> Options:
+def parse(argv: Sequence[str]) -> WorldOptions:
     """The options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m zoea.world", description="Serve Reef over MCP: stdio, or --http.")
     default = os.environ.get("ZOEA_DATA_DIR", ".")
@@ -26,7 +26,7 @@ def parse(argv: Sequence[str]) -> Options:
     parser.add_argument("--turbo", action="store_true", help="ticks pass as fast as the players act")
     parser.add_argument("--faults", default="", help="such as latency=0.1:0.5,error=0.05,lose_session=0.01")
     parser.add_argument("--fault-seed", type=int, default=0)
-    return Options(**vars(parser.parse_args(argv)))
+    return WorldOptions(**vars(parser.parse_args(argv)))
 
 
 def _positive(text: str) -> float:

@@ -12,25 +12,25 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoea.world.goods import CHAT_CHARS, GOODS, LOG_CHARS, LOG_ENTRIES, MINE_LIMIT, MODULES, NAME_CHARS, NOTICES
-from zoea.world.refusal import Refused
+from zoea.world.refusal import ReefRefusal
 
 Id = Annotated[str, Field(min_length=1, max_length=40)]
 Session = Annotated[str, Field(min_length=1, max_length=100, description="The session_id that login gave.")]
 
 
-class Open(BaseModel):
+class NoSessionArgs(BaseModel):
     """Arguments of a tool that needs no session."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Args(Open):
+class SessionArgs(NoSessionArgs):
     """Arguments of every other tool; `extra="forbid"`, so that a typing error is told."""
 
     session_id: Session
 
 
-class Register(Open):
+class RegisterArgs(NoSessionArgs):
     name: str = Field(
         min_length=1,
         max_length=NAME_CHARS,
@@ -39,75 +39,75 @@ class Register(Open):
     )
 
 
-class Login(Open):
+class LoginArgs(NoSessionArgs):
     account: str = Field(min_length=1, max_length=NAME_CHARS, description="The account that register gave.")
     password: str = Field(min_length=1, max_length=200, description="The password that register gave.")
 
 
-class Help(Open):
+class HelpArgs(NoSessionArgs):
     topic: str | None = Field(None, max_length=40, description="The name of a tool; all of them if left out.")
 
 
-class InSystem(Args):
+class SystemArgs(SessionArgs):
     system_id: Id | None = Field(None, description="Such as s7; the one you are in if left out.")
 
 
-class Poi(Args):
+class PoiArgs(SessionArgs):
     poi_id: Id = Field(description="A point of interest, such as p12.")
 
 
-class System(Args):
+class JumpArgs(SessionArgs):
     system_id: Id = Field(description="A system, such as s7.")
 
 
-class Market(Args):
+class MarketArgs(SessionArgs):
     station_id: Id | None = Field(None, description="A station in this system; the nearest if left out.")
 
 
-class Notifications(Args):
+class NotificationsArgs(SessionArgs):
     after_id: int = Field(0, ge=0, le=1 << 53, description="Only those with a higher id.")
     limit: int = Field(10, ge=1, le=NOTICES, description="At most so many, the newest.")
 
 
-class Mine(Args):
+class MineArgs(SessionArgs):
     times: int = Field(1, ge=1, le=MINE_LIMIT, description="How many ticks to mine; ends early when the hold is full.")
 
 
-class Sell(Args):
+class SellArgs(SessionArgs):
     item: Id | None = Field(None, description=f"One of {', '.join(GOODS)}; the whole cargo if left out.")
     quantity: int | None = Field(None, ge=1, le=10_000, description="Units of the item; all if left out.")
 
 
-class Buy(Args):
+class BuyArgs(SessionArgs):
     item: Id = Field(description=f"One of {', '.join(GOODS)}, or a module: {', '.join(MODULES)}.")
     quantity: int = Field(1, ge=1, le=10_000, description="Units; modules are bought one at a time.")
 
 
-class Refuel(Args):
+class RefuelArgs(SessionArgs):
     quantity: int | None = Field(None, ge=1, le=10_000, description="Units; all that fits and can be paid if left out.")
 
 
-class Chat(Args):
+class ChatArgs(SessionArgs):
     text: str = Field(max_length=CHAT_CHARS, description="What to say.")
     to: Id | None = Field(None, description="A captain's name; everybody in this system if left out.")
 
 
-class LogAdd(Args):
+class LogAddArgs(SessionArgs):
     entry: str = Field(max_length=LOG_CHARS, description="What must last: places, prices, plans.")
 
 
-class LogList(Args):
+class LogListArgs(SessionArgs):
     limit: int = Field(20, ge=1, le=LOG_ENTRIES, description="At most so many, the newest first.")
     before_id: int | None = Field(None, ge=1, le=1 << 53, description="Only entries older than this id.")
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class ReefTool:
     """One tool. `reads` is its read-only annotation, `again` its idempotent one."""
 
     name: str
     what: str
-    args: type[Open]
+    args: type[NoSessionArgs]
     reads: bool = False
     again: bool = False
 
@@ -122,36 +122,38 @@ class Spec:
 
 
 _SPECS = (
-    Spec("register", "Make an account; gives account and password, once. Then log in.", Register),
-    Spec("login", "Log in with account and password; gives the session_id that all other tools take.", Login),
-    Spec("logout", "End the session.", Args, again=True),
-    Spec("get_status", "You at a glance: place, credits, fuel, cargo, what is under way.", Args, reads=True),
-    Spec("get_ship", "Your ship: hull, fuel, capacity, mining rate, modules.", Args, reads=True),
-    Spec("get_cargo", "What is in the hold.", Args, reads=True),
-    Spec("get_system", "A system's points and lanes, and the nearest systems from there.", InSystem, reads=True),
-    Spec("get_poi", "One point: its ore if known to you, and the stations nearest to it.", Poi, reads=True),
-    Spec("get_map", "The whole map: systems, lanes, points. Large; get_system is often enough.", Args, reads=True),
-    Spec("get_nearby", "Who and what is around your ship.", Args, reads=True),
-    Spec("get_market", "Prices at a station of this system, and its modules.", Market, reads=True),
-    Spec("get_notifications", "What became of queued actions, and chat heard.", Notifications, reads=True),
-    Spec("get_skills", "Your skills and their levels.", Args, reads=True),
-    Spec("travel", "Fly to a point of this system. Takes ticks; see arrival_tick.", Poi),
-    Spec("jump", "Fly to another system by the quickest lanes. Takes ticks; see arrival_tick.", System),
-    Spec("dock", "Dock at the station of this place.", Args),
-    Spec("undock", "Leave the dock.", Args),
-    Spec("mine", "Mine the belt or gas cloud of this place: a unit or more each time.", Mine),
-    Spec("sell", "Sell cargo at the station you are docked at. The price falls 2 % with each unit.", Sell),
-    Spec("buy", "Buy goods or a module at the station you are docked at.", Buy),
-    Spec("refuel", "Fill the tank when docked; in space it calls a free, slow tanker.", Refuel),
-    Spec("repair", "Mend the hull when docked; in space a free, slow patch.", Args),
-    Spec("scan", "Learn what every belt and cloud of this system holds; finds salvage in a derelict.", Args),
-    Spec("chat", "Say something to a captain, or to all in this system.", Chat),
-    Spec("captains_log_add", "Write down what must last. The log outlives your memory.", LogAdd),
-    Spec("captains_log_list", "Read your log, newest first.", LogList, reads=True),
-    Spec("help", "How to play, or what one tool does.", Help, reads=True),
+    ReefTool("register", "Make an account; gives account and password, once. Then log in.", RegisterArgs),
+    ReefTool("login", "Log in with account and password; gives the session_id that all other tools take.", LoginArgs),
+    ReefTool("logout", "End the session.", SessionArgs, again=True),
+    ReefTool("get_status", "You at a glance: place, credits, fuel, cargo, what is under way.", SessionArgs, reads=True),
+    ReefTool("get_ship", "Your ship: hull, fuel, capacity, mining rate, modules.", SessionArgs, reads=True),
+    ReefTool("get_cargo", "What is in the hold.", SessionArgs, reads=True),
+    ReefTool("get_system", "A system's points and lanes, and the nearest systems from there.", SystemArgs, reads=True),
+    ReefTool("get_poi", "One point: its ore if known to you, and the stations nearest to it.", PoiArgs, reads=True),
+    ReefTool(
+        "get_map", "The whole map: systems, lanes, points. Large; get_system is often enough.", SessionArgs, reads=True
+    ),
+    ReefTool("get_nearby", "Who and what is around your ship.", SessionArgs, reads=True),
+    ReefTool("get_market", "Prices at a station of this system, and its modules.", MarketArgs, reads=True),
+    ReefTool("get_notifications", "What became of queued actions, and chat heard.", NotificationsArgs, reads=True),
+    ReefTool("get_skills", "Your skills and their levels.", SessionArgs, reads=True),
+    ReefTool("travel", "Fly to a point of this system. Takes ticks; see arrival_tick.", PoiArgs),
+    ReefTool("jump", "Fly to another system by the quickest lanes. Takes ticks; see arrival_tick.", JumpArgs),
+    ReefTool("dock", "Dock at the station of this place.", SessionArgs),
+    ReefTool("undock", "Leave the dock.", SessionArgs),
+    ReefTool("mine", "Mine the belt or gas cloud of this place: a unit or more each time.", MineArgs),
+    ReefTool("sell", "Sell cargo at the station you are docked at. The price falls 2 % with each unit.", SellArgs),
+    ReefTool("buy", "Buy goods or a module at the station you are docked at.", BuyArgs),
+    ReefTool("refuel", "Fill the tank when docked; in space it calls a free, slow tanker.", RefuelArgs),
+    ReefTool("repair", "Mend the hull when docked; in space a free, slow patch.", SessionArgs),
+    ReefTool("scan", "Learn what every belt and cloud of this system holds; finds salvage in a derelict.", SessionArgs),
+    ReefTool("chat", "Say something to a captain, or to all in this system.", ChatArgs),
+    ReefTool("captains_log_add", "Write down what must last. The log outlives your memory.", LogAddArgs),
+    ReefTool("captains_log_list", "Read your log, newest first.", LogListArgs, reads=True),
+    ReefTool("help", "How to play, or what one tool does.", HelpArgs, reads=True),
 )
 
-SPECS: dict[str, Spec] = {spec.name: spec for spec in _SPECS}
+REEF_TOOLS: dict[str, ReefTool] = {spec.name: spec for spec in _SPECS}
 
 HELP = (
     "You are a captain. Mine ore, sell it at a station, find better belts. "
@@ -163,18 +165,18 @@ HELP = (
 )
 
 
-def check(tool: str, args: dict[str, Any]) -> dict[str, Any]:
+def validate_arguments(tool: str, args: dict[str, Any]) -> dict[str, Any]:
     """The arguments as the world takes them, without those left out.
 
     Raises Refused (`unknown_tool`, `bad_arguments`) with the field and what it must be.
     """
-    spec = SPECS.get(tool)
+    spec = REEF_TOOLS.get(tool)
     if spec is None:
-        raise Refused("unknown_tool", f"There is no tool {tool[:40]!r}. help lists them.")
+        raise ReefRefusal("unknown_tool", f"There is no tool {tool[:40]!r}. help lists them.")
     try:
         return spec.args.model_validate(args).model_dump(exclude_none=True, exclude_unset=True)
     except ValidationError as error:
         said = []
         for line in error.errors(include_url=False, include_context=False, include_input=False)[:3]:
             said.append(f"{'.'.join(map(str, line['loc'])) or 'arguments'}: {line['msg']}")
-        raise Refused("bad_arguments", f"{'; '.join(said)}. help with topic={tool} says what it takes.") from None
+        raise ReefRefusal("bad_arguments", f"{'; '.join(said)}. help with topic={tool} says what it takes.") from None

@@ -11,7 +11,7 @@ RATES = ("latency", "error", "lose_session", "restart", "malformed")
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class CallFaults:
     """What befalls one call. `delay` is in seconds."""
 
     delay: float = 0.0
@@ -21,7 +21,7 @@ class Fate:
     malformed: bool = False
 
 
-class Faults:
+class FaultInjector:
     """Dice for the faults of one process.
 
     Args:
@@ -45,13 +45,13 @@ class Faults:
             if name == "latency":
                 self.seconds = _number(part, seconds or "0.5", 3_600.0)
 
-    def draw(self) -> Fate | None:
+    def draw(self) -> CallFaults | None:
         """The fate of the next call; None where there are no faults at all."""
         if not self.rates:
             return None
         hit = {name: self._dice.random() < self.rates.get(name, 0.0) for name in RATES}
         delay = self.seconds if hit.pop("latency") else 0.0
-        return Fate(delay=delay, **hit)
+        return CallFaults(delay=delay, **hit)
 
 
 def _number(part: str, text: str, most: float) -> float:

@@ -23,17 +23,17 @@ GOODS: dict[str, float] = ORES | GASES
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class ShipModule:
     """Something bolted to a ship, bought at any station; the price doubles with each one owned."""
 
     price: int
     what: str
 
 
-MODULES: dict[str, Module] = {
-    "cargo_pod": Module(400, "10 more units of cargo"),
-    "mining_laser": Module(900, "1 more unit from each mine action"),
-    "fuel_tank": Module(200, "40 more units of fuel"),
+MODULES: dict[str, ShipModule] = {
+    "cargo_pod": ShipModule(400, "10 more units of cargo"),
+    "mining_laser": ShipModule(900, "1 more unit from each mine action"),
+    "fuel_tank": ShipModule(200, "40 more units of fuel"),
 }
 
 CARGO = 20

@@ -1,6 +1,6 @@
 """The simulation: calls and ticks in, results out. No clock, no randomness, no I/O.
 
-For a chart, the same order of calls and ticks gives the same results and the same
+For a world_map, the same order of calls and ticks gives the same results and the same
 state. An action that finds the ship free starts at once; one that finds it busy is
 queued and starts when its turn comes, and what became of it is a notification.
 """
@@ -11,21 +11,21 @@ from typing import Any
 
 from zoea.world import captain_actions, world_queries
 from zoea.world.goods import QUEUE_LIMIT
-from zoea.world.refusal import Refused
+from zoea.world.refusal import ReefRefusal
 from zoea.world.state import Player, World
-from zoea.world.world_map import Chart, Point
+from zoea.world.world_map import PointOfInterest, WorldMap
 
 
 class Reef:
-    """A chart and the state upon it.
+    """A world_map and the state upon it.
 
     Args:
-        chart: The map.
+        world_map: The map.
         world: The state to go on from; a new one if None.
     """
 
-    def __init__(self, chart: Chart, world: World | None = None) -> None:
-        self.chart = chart
+    def __init__(self, world_map: WorldMap, world: World | None = None) -> None:
+        self.world_map = world_map
         self.world = world or World()
         self._names = {name.casefold(): name for name in self.world.players}
         self._busy = {name for name, player in self.world.players.items() if player.task or player.queue}
@@ -45,9 +45,11 @@ class Reef:
             known.secret = secret
             return known
         if known is not None:
-            raise Refused("name_taken", f"The name {name} is taken. Log in with its password, or choose another name.")
-        stations = self.chart.stations
-        home = self.chart.points[stations[len(self.world.players) % len(stations)]]
+            raise ReefRefusal(
+                "name_taken", f"The name {name} is taken. Log in with its password, or choose another name."
+            )
+        stations = self.world_map.stations
+        home = self.world_map.points[stations[len(self.world.players) % len(stations)]]
         player = Player(name=name, secret=secret, system=home.system, orbit=home.orbit, docked=home.id)
         self._arrive(player)
         self.world.players[name] = player
@@ -72,7 +74,7 @@ class Reef:
         result = (
             self._act(player, tool, args)
             if tool in captain_actions.ACTIONS
-            else world_queries.read(self, player, tool, args)
+            else world_queries.run_query(self, player, tool, args)
         )
         return {**result, "current_tick": self.world.tick}
 
@@ -90,19 +92,21 @@ class Reef:
         player = self.world.players.get(name)
         return player is not None and (name in self._busy or player.free_at > self.world.tick)
 
-    def here(self, player: Player) -> list[Point]:
+    def here(self, player: Player) -> list[PointOfInterest]:
         """The points of the place where a ship is."""
-        points = (self.chart.points[id_] for id_ in self.chart.systems[player.system].points)
+        points = (self.world_map.points[id_] for id_ in self.world_map.systems[player.system].points)
         return [point for point in points if point.orbit == player.orbit]
 
     def _act(self, player: Player, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         if not player.task and not player.queue and player.free_at <= self.world.tick:
             return self._start(player, tool, args)
         if len(player.queue) >= QUEUE_LIMIT:
-            done = captain_actions.plan(self, player).done
-            raise Refused("queue_full", f"{QUEUE_LIMIT} actions are queued already. Wait until tick {done} or less.")
-        captain_actions.check(self, tool, args)
-        plan = captain_actions.plan(self, player)
+            done = captain_actions.forecast_queue(self, player).done
+            raise ReefRefusal(
+                "queue_full", f"{QUEUE_LIMIT} actions are queued already. Wait until tick {done} or less."
+            )
+        captain_actions.check_targets(self, tool, args)
+        plan = captain_actions.forecast_queue(self, player)
         player.queue.append({"tool": tool, "args": args})
         self._busy.add(player.name)
         return {
@@ -123,7 +127,7 @@ class Reef:
     def _advance(self, player: Player) -> None:
         now = self.world.tick
         if player.task:
-            done = captain_actions.go_on(self, player, player.task)
+            done = captain_actions.continue_task(self, player, player.task)
             if done is None:
                 return
             tool = player.task["tool"]
@@ -134,7 +138,7 @@ class Reef:
         entry = player.queue.pop(0)
         try:
             result = self._start(player, entry["tool"], entry["args"])
-        except Refused as refused:
+        except ReefRefusal as refused:
             dropped = len(player.queue)
             player.queue.clear()
             player.notice(now, "failed", action=entry["tool"], dropped=dropped, **refused.as_dict())

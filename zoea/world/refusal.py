@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Refused(Exception):
+class ReefRefusal(Exception):
     """An action or question that the world refuses; changes nothing.
 
     Args:

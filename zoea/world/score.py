@@ -12,7 +12,7 @@ from zoea.world.state import World
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class CaptainScore:
     """One captain. `tokens` is None where nobody counted any; `ore` is units ever mined,
     `distance` ticks ever flown, `earned` credits ever made, `credits` those left."""
 
@@ -40,11 +40,11 @@ class Score:
         }
 
 
-def scores(world: World, tokens: Mapping[str, int]) -> list[Score]:
+def compute_scores(world: World, tokens: Mapping[str, int]) -> list[CaptainScore]:
     """All captains, the richest first. `tokens` are by account, in any case."""
     spent = {name.casefold(): amount for name, amount in tokens.items()}
     found = [
-        Score(p.name, p.credits, p.earned, p.mined, p.distance, spent.get(p.name.casefold()))
+        CaptainScore(p.name, p.credits, p.earned, p.mined, p.distance, spent.get(p.name.casefold()))
         for p in world.players.values()
     ]
     return sorted(found, key=lambda score: (-score.earned, score.name))

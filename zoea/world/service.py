@@ -16,12 +16,12 @@ from typing import Any
 from blake3 import blake3
 
 from zoea.world.captain_actions import ACTIONS
-from zoea.world.catalog import HELP, SPECS, check
-from zoea.world.faults import Fate, Faults
-from zoea.world.refusal import Refused
-from zoea.world.ticker import Pace
-from zoea.world.world_log import Record
-from zoea.world.world_queries import WRITES, map_text
+from zoea.world.catalog import HELP, REEF_TOOLS, validate_arguments
+from zoea.world.faults import CallFaults, FaultInjector
+from zoea.world.refusal import ReefRefusal
+from zoea.world.ticker import Ticker
+from zoea.world.world_log import WorldLog
+from zoea.world.world_queries import WRITES, build_map_json
 
 CALLS_PER_TICK = 60
 CHATS_PER_TICK = 5
@@ -30,26 +30,26 @@ SESSIONS = 8
 """Sessions that one account may hold; the oldest gives way."""
 
 
-class Service:
+class ReefService:
     """All that a server needs of a world.
 
     Args:
         record: The open world file; its `reef` is played.
-        pace: When ticks pass; told of every call.
+        ticker: When ticks pass; told of every call.
         faults: What goes wrong on purpose.
     """
 
-    def __init__(self, record: Record, pace: Pace, faults: Faults | None = None) -> None:
+    def __init__(self, record: WorldLog, ticker: Ticker, faults: FaultInjector | None = None) -> None:
         self._record = record
         self._reef = record.reef
-        self._pace = pace
-        self._faults = faults or Faults()
+        self._ticker = ticker
+        self._faults = faults or FaultInjector()
         self._sessions: dict[str, str] = {}
         self._held: dict[str, list[str]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
         self._counted_at = -1
         self._flush: asyncio.Future[None] | None = None
-        self._map = map_text(self._reef.chart)
+        self._map = build_map_json(self._reef.world_map)
 
     async def call(self, tool: str, args: dict[str, Any]) -> tuple[str, bool]:
         """One tool call: its result as JSON text, and whether it is an error."""
@@ -58,28 +58,28 @@ class Service:
             await asyncio.sleep(fate.delay)
         try:
             text = await self._answer(tool, args, fate)
-        except Refused as refused:
+        except ReefRefusal as refused:
             return _dump({**refused.as_dict(), "current_tick": self._reef.tick_now}), True
         if fate is not None and fate.malformed:
             return text[: len(text) // 2], False
         return text, False
 
-    async def _answer(self, tool: str, args: dict[str, Any], fate: Fate | None) -> str:
-        clean = check(tool, args)
+    async def _answer(self, tool: str, args: dict[str, Any], fate: CallFaults | None) -> str:
+        clean = validate_arguments(tool, args)
         if tool in ("register", "login", "help"):
-            return _dump(await self._outside(tool, clean))
+            return _dump(await self._call_without_session(tool, clean))
         session = clean.pop("session_id")
         if fate is not None:
-            self._befall(fate, session)
+            self._apply_faults(fate, session)
         name = self._sessions.get(session)
         if name is None:
-            raise Refused("session_lost", "This session is over. Call login for a new session_id.")
+            raise ReefRefusal("session_lost", "This session is over. Call login for a new session_id.")
         self._limit(name, "calls", CALLS_PER_TICK)
         if tool == "get_map":
             return f'{{"map":{self._map},"current_tick":{self._reef.tick_now}}}'
         if tool == "logout":
             self._forget(session)
-            self._pace.left(name)
+            self._ticker.left(name)
             return _dump({"logged_out": True, "current_tick": self._reef.tick_now})
         if tool == "chat":
             self._limit(name, "chat", CHATS_PER_TICK)
@@ -87,10 +87,10 @@ class Service:
         if tool in ACTIONS or tool in WRITES:
             self._record.call(name, tool, clean)
             await self._durable()
-        self._pace.called(name)
+        self._ticker.called(name)
         return _dump(result)
 
-    async def _outside(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+    async def _call_without_session(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
         """What needs no session. Its results hold an account's fields and nothing else: clients keep them."""
         match tool:
             case "register":
@@ -108,9 +108,9 @@ class Service:
         player = self._reef.find(account)
         self._limit(account.casefold(), "login", LOGINS_PER_TICK)
         if player is None:
-            raise Refused("unknown_account", "There is no such account. Call register for a new one.")
+            raise ReefRefusal("unknown_account", "There is no such account. Call register for a new one.")
         if not secrets.compare_digest(player.secret, _digest(password)):
-            raise Refused("login_refused", "The password is wrong. Log in with the one that register gave.")
+            raise ReefRefusal("login_refused", "The password is wrong. Log in with the one that register gave.")
         self._counts.pop((account.casefold(), "login"), None)
         if not player.claimed:
             self._reef.claim(player.name)
@@ -131,20 +131,20 @@ class Service:
 
     def _help(self, topic: str | None) -> dict[str, Any]:
         if topic is None:
-            return {"help": HELP, "tools": {spec.name: spec.what for spec in SPECS.values()}}
-        spec = SPECS.get(topic)
+            return {"help": HELP, "tools": {spec.name: spec.what for spec in REEF_TOOLS.values()}}
+        spec = REEF_TOOLS.get(topic)
         if spec is None:
-            raise Refused("unknown_tool", f"There is no tool {topic!r}. Call help without a topic for all of them.")
+            raise ReefRefusal("unknown_tool", f"There is no tool {topic!r}. Call help without a topic for all of them.")
         takes = {key: line.get("description", "") for key, line in spec.schema()["properties"].items()}
         return {"tool": spec.name, "help": spec.what, "takes": takes}
 
-    def _befall(self, fate: Fate, session: str) -> None:
+    def _apply_faults(self, fate: CallFaults, session: str) -> None:
         if fate.restart:
             os._exit(70)
         if fate.lose_session:
             self._forget(session)
         if fate.error:
-            raise Refused("world_error", "The world stumbled and did nothing. Try again in 1 seconds.")
+            raise ReefRefusal("world_error", "The world stumbled and did nothing. Try again in 1 seconds.")
 
     def _limit(self, name: str, what: str, most: int) -> None:
         if self._counted_at != self._reef.tick_now:
@@ -152,8 +152,8 @@ class Service:
             self._counted_at = self._reef.tick_now
         self._counts[name, what] += 1
         if self._counts[name, what] > most:
-            seconds = max(1, math.ceil(self._pace.until_next()))
-            raise Refused("rate_limited", f"Too many calls. Try again in {seconds} seconds.", retry_after_s=seconds)
+            seconds = max(1, math.ceil(self._ticker.until_next()))
+            raise ReefRefusal("rate_limited", f"Too many calls. Try again in {seconds} seconds.", retry_after_s=seconds)
 
     async def _durable(self) -> None:
         """Return once what was written is committed; calls of one moment share a commit."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 
-from zoea.world.world_log import Record
+from zoea.world.world_log import WorldLog
 
 TURBO_DEADLINE = 0.25
 
 
-class Pace:
+class Ticker:
     """Drives the ticks of one world.
 
     Args:
@@ -23,7 +23,7 @@ class Pace:
         turbo: See above.
     """
 
-    def __init__(self, record: Record, *, seconds: float = 2.0, turbo: bool = False) -> None:
+    def __init__(self, record: WorldLog, *, seconds: float = 2.0, turbo: bool = False) -> None:
         self._record = record
         self._reef = record.reef
         self._seconds = TURBO_DEADLINE if turbo else seconds

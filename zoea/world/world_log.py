@@ -19,9 +19,9 @@ from typing import IO, Any
 
 from zoea.model.errors import WorldError
 from zoea.world.reef import Reef
-from zoea.world.refusal import Refused
+from zoea.world.refusal import ReefRefusal
 from zoea.world.state import World, digest
-from zoea.world.world_map import Chart
+from zoea.world.world_map import WorldMap
 
 VERSION = 1
 APPLICATION = 0x52454546
@@ -43,7 +43,7 @@ class WorldInUse(WorldError):
     """Another process has the world's file open."""
 
 
-class Record:
+class WorldLog:
     """One open world file.
 
     Args:
@@ -57,14 +57,14 @@ class Record:
     def __init__(self, path: Path, *, seed: int | None = None, systems: int | None = None) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = _hold(path.with_suffix(".lock"))
+            self._lock = _lock_file(path.with_suffix(".lock"))
         except OSError as error:
             raise WorldError(
                 f"{path} cannot be used: {error.strerror}.", hint="Give another --data directory."
             ) from error
         try:
             self._db = _open(path, seed, systems)
-            self.reef = load(self._db, whole=False)
+            self.reef = load_world(self._db, whole=False)
         except BaseException:
             self._lock.close()
             raise
@@ -137,7 +137,7 @@ class Record:
         self._rows += 1
 
 
-def _hold(path: Path) -> IO[str]:
+def _lock_file(path: Path) -> IO[str]:
     handle = path.open("a")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -193,20 +193,20 @@ def _rows(db: sqlite3.Connection, after: int) -> Iterator[tuple[str, str, str, s
     yield from db.execute("SELECT kind, name, tool, args, count FROM log WHERE id > ? ORDER BY id", (after,))
 
 
-def load(db: sqlite3.Connection, *, whole: bool) -> Reef:
+def load_world(db: sqlite3.Connection, *, whole: bool) -> Reef:
     """The world as its file says; `whole` replays the log from its beginning. Raises WorldError where it is none."""
     try:
-        return _loaded(db, whole)
+        return _replay(db, whole)
     except (sqlite3.Error, zlib.error, LookupError, TypeError, ValueError) as error:
         raise WorldError(f"The world's file is damaged: {error}.", hint="Move it away to begin a new world.") from error
 
 
-def _loaded(db: sqlite3.Connection, whole: bool) -> Reef:
+def _replay(db: sqlite3.Connection, whole: bool) -> Reef:
     kept = dict(db.execute("SELECT key, value FROM meta").fetchall())
-    chart = Chart(int(kept["seed"]), int(kept["systems"]))
+    world_map = WorldMap(int(kept["seed"]), int(kept["systems"]))
     newest = None if whole else db.execute("SELECT log_id, state FROM snapshot ORDER BY log_id DESC LIMIT 1").fetchone()
     after, world = (newest[0], World.from_json(zlib.decompress(newest[1]).decode())) if newest else (0, None)
-    reef = Reef(chart, world)
+    reef = Reef(world_map, world)
     for kind, name, tool, args, count in _rows(db, after):
         match kind:
             case "ticks":
@@ -219,12 +219,12 @@ def _loaded(db: sqlite3.Connection, whole: bool) -> Reef:
             case _:
                 try:
                     reef.call(name, tool, json.loads(args))
-                except Refused as refused:
+                except ReefRefusal as refused:
                     raise WorldError(f"The log cannot be replayed: {name} {tool}: {refused}.") from refused
     return reef
 
 
-def read_only(path: Path) -> sqlite3.Connection:
+def connect_read_only(path: Path) -> sqlite3.Connection:
     """A connection that only reads, beside a running world or without one.
 
     Raises WorldError where there is no world.

@@ -16,7 +16,7 @@ from enum import StrEnum
 from zoea.world.goods import BEST_ORE, GASES, GOODS, NEAREST_ORE
 
 
-class Kind(StrEnum):
+class PointKind(StrEnum):
     STATION = "station"
     BELT = "belt"
     GAS = "gas_cloud"
@@ -24,13 +24,13 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PointOfInterest:
     """A point of interest. `ore`, `capacity` (units) and `regrow` (units a tick) are of belts
     and gas clouds; `salvage` (credits, once) of derelicts; `factors` (per good) of stations."""
 
     id: str
     name: str
-    kind: Kind
+    kind: PointKind
     system: str
     orbit: int
     ore: str = ""
@@ -42,7 +42,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class StarSystem:
     """`lanes` are (system id, ticks) of the neighbours."""
 
     id: str
@@ -53,7 +53,7 @@ class System:
     points: tuple[str, ...]
 
 
-class Chart:
+class WorldMap:
     """The whole map, with routes.
 
     Args:
@@ -68,12 +68,12 @@ class Chart:
         lanes = _lanes(places)
         homes = _spread(dice, places, max(2, round(systems * 0.3)))
         points = _points(dice, systems, homes, lanes)
-        self.points: dict[str, Point] = {point.id: point for point in points}
+        self.points: dict[str, PointOfInterest] = {point.id: point for point in points}
         names = _names(dice, systems)
-        self.systems: dict[str, System] = {}
+        self.systems: dict[str, StarSystem] = {}
         for index, (x, y) in enumerate(places):
             here = f"s{index + 1}"
-            self.systems[here] = System(
+            self.systems[here] = StarSystem(
                 id=here,
                 name=names[index],
                 x=x,
@@ -81,7 +81,7 @@ class Chart:
                 lanes=tuple(sorted((f"s{to + 1}", ticks) for to, ticks in lanes[index].items())),
                 points=tuple(point.id for point in points if point.system == here),
             )
-        self.stations = tuple(point.id for point in points if point.kind is Kind.STATION)
+        self.stations = tuple(point.id for point in points if point.kind is PointKind.STATION)
         self._ticks: dict[str, dict[str, int]] = {}
 
     def ticks(self, start: str) -> dict[str, int]:
@@ -91,7 +91,7 @@ class Chart:
         return self._ticks[start]
 
 
-def travel_ticks(start: int, end: int) -> int:
+def count_travel_ticks(start: int, end: int) -> int:
     """Ticks between two orbits of one system: none within one."""
     apart = abs(start - end)
     return 1 + apart // 2 if apart else 0
@@ -162,29 +162,29 @@ _BELTS = (
 )
 
 
-def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dict[int, int]]) -> list[Point]:
+def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dict[int, int]]) -> list[PointOfInterest]:
     """Each station stands in a poor belt; every ninth of the belts elsewhere is the best there is."""
     total, belts = systems * 3, round(systems * 0.75)
     rich = belts - len(homes)
     ores = [_BELTS[-1 - i % len(_BELTS)] for i in range(rich)]
     away = _remote_first(dice, lanes, homes, ores.count(BEST_ORE))
     ores.sort(key=lambda ore: ore != BEST_ORE)
-    spots: list[tuple[int, Kind, str, int]] = []
+    spots: list[tuple[int, PointKind, str, int]] = []
     for home in homes:
-        spots += [(home, Kind.STATION, "", 0), (home, Kind.BELT, NEAREST_ORE, 0)]
+        spots += [(home, PointKind.STATION, "", 0), (home, PointKind.BELT, NEAREST_ORE, 0)]
     used: dict[int, int] = dict.fromkeys(homes, 0)
 
     def orbit(system: int) -> int:
         used[system] = used.get(system, -1) + 1
         return used[system]
 
-    spots += [(here, Kind.BELT, ore, orbit(here)) for here, ore in zip(_cycle(away, rich), ores, strict=True)]
+    spots += [(here, PointKind.BELT, ore, orbit(here)) for here, ore in zip(_cycle(away, rich), ores, strict=True)]
     every = list(range(systems))
     dice.shuffle(every)
     for number, here in enumerate(_cycle(sorted(every, key=lambda i: used.get(i, -1)), total - len(spots))):
-        kind = Kind.GAS if number % 2 == 0 else Kind.DERELICT
-        spots.append((here, kind, "helium" if kind is Kind.GAS else "", orbit(here)))
-    spots.sort(key=lambda spot: (spot[0], spot[3], spot[1] is not Kind.STATION))
+        kind = PointKind.GAS if number % 2 == 0 else PointKind.DERELICT
+        spots.append((here, kind, "helium" if kind is PointKind.GAS else "", orbit(here)))
+    spots.sort(key=lambda spot: (spot[0], spot[3], spot[1] is not PointKind.STATION))
     return [_point(dice, number + 1, *spot) for number, spot in enumerate(spots)]
 
 
@@ -207,13 +207,13 @@ def _cycle(items: list[int], count: int) -> list[int]:
     return [items[i % len(items)] for i in range(count)]
 
 
-def _point(dice: random.Random, number: int, system: int, kind: Kind, ore: str, orbit: int) -> Point:
+def _point(dice: random.Random, number: int, system: int, kind: PointKind, ore: str, orbit: int) -> PointOfInterest:
     rich = ore not in (NEAREST_ORE, "") and ore not in GASES
     capacity = float(dice.randrange(500, 801) if rich else dice.randrange(800, 1201)) if ore else 0.0
     factors = {}
-    if kind is Kind.STATION:
+    if kind is PointKind.STATION:
         factors = {good: round(dice.uniform(0.9, 1.1), 3) for good in GOODS}
-    return Point(
+    return PointOfInterest(
         id=f"p{number}",
         name=f"{_word(dice)} {_TITLES[kind][dice.randrange(len(_TITLES[kind]))]}",
         kind=kind,
@@ -222,29 +222,33 @@ def _point(dice: random.Random, number: int, system: int, kind: Kind, ore: str, 
         ore=ore,
         capacity=capacity,
         regrow=round(capacity * 0.004, 3),
-        salvage=dice.randrange(10, 31) if kind is Kind.DERELICT else 0,
+        salvage=dice.randrange(10, 31) if kind is PointKind.DERELICT else 0,
         factors=factors,
         note=_note(dice, kind),
     )
 
 
-_TITLES: dict[Kind, tuple[str, ...]] = {
-    Kind.STATION: ("Station", "Anchorage", "Depot", "Exchange"),
-    Kind.BELT: ("Belt", "Shoal", "Drift", "Scatter"),
-    Kind.GAS: ("Cloud", "Veil", "Plume"),
-    Kind.DERELICT: ("Wreck", "Hulk", "Relic"),
+_TITLES: dict[PointKind, tuple[str, ...]] = {
+    PointKind.STATION: ("Station", "Anchorage", "Depot", "Exchange"),
+    PointKind.BELT: ("Belt", "Shoal", "Drift", "Scatter"),
+    PointKind.GAS: ("Cloud", "Veil", "Plume"),
+    PointKind.DERELICT: ("Wreck", "Hulk", "Relic"),
 }
 _HEADS = ("Ka", "Ve", "Or", "Tal", "Mi", "Sho", "Bre", "Lun", "Quo", "Fe", "Ara", "Ny", "Dro", "Is", "Pel", "Zo")
 _TAILS = ("ra", "len", "mar", "dis", "thos", "na", "vek", "rim", "lo", "sta", "ion", "bel", "que", "dor", "wyn", "tis")
-_NOTES: dict[Kind, tuple[str, ...]] = {
-    Kind.STATION: (
+_NOTES: dict[PointKind, tuple[str, ...]] = {
+    PointKind.STATION: (
         "Buys every ore and gas.",
         "Sells fuel, repairs and modules.",
         "Prices move with what is sold.",
     ),
-    Kind.BELT: ("What it holds shows to a scan.", "All who mine here share it.", "It regrows slowly once taken."),
-    Kind.GAS: ("A harvest for an idle ship.", "Thin but wide.", "Its gas is worth little."),
-    Kind.DERELICT: ("A scan may find salvage.", "The first to scan it takes all.", "Nobody has answered its beacon."),
+    PointKind.BELT: ("What it holds shows to a scan.", "All who mine here share it.", "It regrows slowly once taken."),
+    PointKind.GAS: ("A harvest for an idle ship.", "Thin but wide.", "Its gas is worth little."),
+    PointKind.DERELICT: (
+        "A scan may find salvage.",
+        "The first to scan it takes all.",
+        "Nobody has answered its beacon.",
+    ),
 }
 
 
@@ -252,7 +256,7 @@ def _word(dice: random.Random) -> str:
     return dice.choice(_HEADS) + dice.choice(_TAILS)
 
 
-def _note(dice: random.Random, kind: Kind) -> str:
+def _note(dice: random.Random, kind: PointKind) -> str:
     return dice.choice(_NOTES[kind])
 
 

@@ -9,16 +9,16 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from zoea.world.captain_actions import base_price, find_point, find_system, plan
+from zoea.world.captain_actions import compute_base_price, find_point, find_system, forecast_queue
 from zoea.world.goods import GOODS, HULL, LOG_ENTRIES, MAX_LEVEL, MODULES, XP_STEP
-from zoea.world.refusal import Refused
+from zoea.world.refusal import ReefRefusal
 from zoea.world.state import SKILLS, Player
-from zoea.world.world_map import Chart, Kind, Point
+from zoea.world.world_map import PointKind, PointOfInterest, WorldMap
 
 if TYPE_CHECKING:
     from zoea.world.reef import Reef
 
-Read = Callable[["Reef", Player, dict[str, Any]], dict[str, Any]]
+Query = Callable[["Reef", Player, dict[str, Any]], dict[str, Any]]
 
 WRITES = frozenset({"chat", "captains_log_add"})
 
@@ -52,7 +52,7 @@ def _busy(reef: Reef, player: Player) -> dict[str, Any]:
         "busy": True,
         "doing": doing,
         "queue": [entry["tool"] for entry in player.queue],
-        "arrival_tick": max(plan(reef, player).done, reef.world.tick + 1),
+        "arrival_tick": max(forecast_queue(reef, player).done, reef.world.tick + 1),
     }
 
 
@@ -84,34 +84,34 @@ def get_skills(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, An
 def get_system(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
     """One system, and from there the nearest ones: what a scout needs next."""
     here = find_system(reef, args.get("system_id") or player.system)
-    system = reef.chart.systems[here]
-    ticks = reef.chart.ticks(here)
+    system = reef.world_map.systems[here]
+    ticks = reef.world_map.ticks(here)
     nearest = sorted((far, id_) for id_, far in ticks.items() if id_ != here)[:12]
     return {
         "system_id": here,
         "name": system.name,
         "you_are_here": here == player.system,
         "visited": here in player.visited,
-        "points": [_point(reef, player, reef.chart.points[id_]) for id_ in system.points],
+        "points": [_point(reef, player, reef.world_map.points[id_]) for id_ in system.points],
         "lanes": [{"system_id": id_, "ticks": far} for id_, far in system.lanes],
         "nearest_systems": [
             {
                 "system_id": id_,
                 "ticks": far,
-                "belts": _count(reef.chart, id_, Kind.BELT),
-                "stations": _count(reef.chart, id_, Kind.STATION),
-                "scanned": all(point in player.known for point in reef.chart.systems[id_].points),
+                "belts": _count(reef.world_map, id_, PointKind.BELT),
+                "stations": _count(reef.world_map, id_, PointKind.STATION),
+                "scanned": all(point in player.known for point in reef.world_map.systems[id_].points),
             }
             for far, id_ in nearest
         ],
     }
 
 
-def _count(chart: Chart, system: str, kind: Kind) -> int:
-    return sum(1 for id_ in chart.systems[system].points if chart.points[id_].kind is kind)
+def _count(world_map: WorldMap, system: str, kind: PointKind) -> int:
+    return sum(1 for id_ in world_map.systems[system].points if world_map.points[id_].kind is kind)
 
 
-def _point(reef: Reef, player: Player, point: Point) -> dict[str, Any]:
+def _point(reef: Reef, player: Player, point: PointOfInterest) -> dict[str, Any]:
     line: dict[str, Any] = {"poi_id": point.id, "name": point.name, "kind": point.kind, "orbit": point.orbit}
     if point.ore:
         line["ore"] = point.ore if point.id in player.known else "unknown: travel there or scan in its system"
@@ -128,20 +128,20 @@ def get_poi(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
             int(reef.world.units(point.id, point.capacity, point.regrow)) if here else "unknown: go to its system"
         )
         line["capacity"] = int(point.capacity)
-    ticks = reef.chart.ticks(point.system)
-    stations = sorted((ticks[reef.chart.points[id_].system], id_) for id_ in reef.chart.stations)[:5]
+    ticks = reef.world_map.ticks(point.system)
+    stations = sorted((ticks[reef.world_map.points[id_].system], id_) for id_ in reef.world_map.stations)[:5]
     line["nearest_stations"] = [
-        {"poi_id": id_, "system_id": reef.chart.points[id_].system, "ticks": far} for far, id_ in stations
+        {"poi_id": id_, "system_id": reef.world_map.points[id_].system, "ticks": far} for far, id_ in stations
     ]
-    line["ticks_from_you"] = reef.chart.ticks(player.system)[point.system]
+    line["ticks_from_you"] = reef.world_map.ticks(player.system)[point.system]
     return line
 
 
 def get_map(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
-    return {"map": map_of(reef.chart)}
+    return {"map": build_map(reef.world_map)}
 
 
-def map_of(chart: Chart) -> dict[str, Any]:
+def build_map(world_map: WorldMap) -> dict[str, Any]:
     """All that never changes and is no secret: large, and the same for everybody."""
     return {
         "systems": [
@@ -159,17 +159,17 @@ def map_of(chart: Chart) -> dict[str, Any]:
                         "orbit": point.orbit,
                         "note": point.note,
                     }
-                    for point in (chart.points[id_] for id_ in system.points)
+                    for point in (world_map.points[id_] for id_ in system.points)
                 ],
             }
-            for system in chart.systems.values()
+            for system in world_map.systems.values()
         ]
     }
 
 
-def map_text(chart: Chart) -> str:
+def build_map_json(world_map: WorldMap) -> str:
     """The map as JSON text, for a server that sends it often."""
-    return json.dumps(map_of(chart), separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(build_map(world_map), separators=(",", ":"), ensure_ascii=False)
 
 
 def get_nearby(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
@@ -187,18 +187,22 @@ def get_nearby(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, An
 
 
 def get_market(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
-    here = [id_ for id_ in reef.chart.systems[player.system].points if reef.chart.points[id_].kind is Kind.STATION]
+    here = [
+        id_
+        for id_ in reef.world_map.systems[player.system].points
+        if reef.world_map.points[id_].kind is PointKind.STATION
+    ]
     station = args.get("station_id") or player.docked or (here[0] if here else "")
     if not station:
-        raise Refused("no_station", "There is no station in this system. get_poi names the nearest stations.")
-    if find_point(reef, station).kind is not Kind.STATION:
-        raise Refused("no_station", f"{station} is no station. Leave station_id out for the one in this system.")
+        raise ReefRefusal("no_station", "There is no station in this system. get_poi names the nearest stations.")
+    if find_point(reef, station).kind is not PointKind.STATION:
+        raise ReefRefusal("no_station", f"{station} is no station. Leave station_id out for the one in this system.")
     if station not in here:
-        system = reef.chart.points[station].system
-        raise Refused("no_signal", f"Prices are heard only within a system. Jump to {system} first.")
+        system = reef.world_map.points[station].system
+        raise ReefRefusal("no_signal", f"Prices are heard only within a system. Jump to {system} first.")
     prices = []
     for good in GOODS:
-        base = base_price(reef, station, good)
+        base = compute_base_price(reef, station, good)
         now = round(reef.world.price(f"{station} {good}", base), 2)
         prices.append({"item": good, "price": now, "base_price": round(base, 2)})
     modules = [{"item": item, "price": player.price_of(item), "what": MODULES[item].what} for item in MODULES]
@@ -214,12 +218,14 @@ def get_notifications(reef: Reef, player: Player, args: dict[str, Any]) -> dict[
 def chat(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
     text = args["text"].strip()
     if not text:
-        raise Refused("empty_text", "There is nothing to say. Give text.")
+        raise ReefRefusal("empty_text", "There is nothing to say. Give text.")
     to = args.get("to")
     if to is not None:
         hearer = reef.find(to)
         if hearer is None:
-            raise Refused("unknown_player", f"There is no captain {to[:40]!r}. get_nearby lists those of this system.")
+            raise ReefRefusal(
+                "unknown_player", f"There is no captain {to[:40]!r}. get_nearby lists those of this system."
+            )
         hearers = [hearer]
     else:
         hearers = [
@@ -233,7 +239,7 @@ def chat(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
 def captains_log_add(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
     entry = args["entry"].strip()
     if not entry:
-        raise Refused("empty_entry", "The entry is empty. Write down what must last.")
+        raise ReefRefusal("empty_entry", "The entry is empty. Write down what must last.")
     player.logged += 1
     player.log.append({"id": player.logged, "tick": reef.world.tick, "entry": entry})
     del player.log[:-LOG_ENTRIES]
@@ -247,7 +253,7 @@ def captains_log_list(reef: Reef, player: Player, args: dict[str, Any]) -> dict[
     return {"entries": [dict(entry) for entry in reversed(newest)], "older": len(entries) - len(newest)}
 
 
-READS: dict[str, Read] = {
+QUERIES: dict[str, Query] = {
     "get_status": get_status,
     "get_ship": get_ship,
     "get_cargo": get_cargo,
@@ -264,6 +270,6 @@ READS: dict[str, Read] = {
 }
 
 
-def read(reef: Reef, player: Player, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+def run_query(reef: Reef, player: Player, tool: str, args: dict[str, Any]) -> dict[str, Any]:
     """The result of a tool that takes no time."""
-    return READS[tool](reef, player, args)
+    return QUERIES[tool](reef, player, args)

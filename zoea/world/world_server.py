@@ -30,18 +30,18 @@ from mcp_types import (
 
 from zoea import __version__
 from zoea.model.errors import UsageError, WorldError
-from zoea.world.catalog import HELP, SPECS
-from zoea.world.faults import Faults
-from zoea.world.service import Service
-from zoea.world.ticker import Pace
-from zoea.world.world_log import Record, WorldInUse
+from zoea.world.catalog import HELP, REEF_TOOLS
+from zoea.world.faults import FaultInjector
+from zoea.world.service import ReefService
+from zoea.world.ticker import Ticker
+from zoea.world.world_log import WorldInUse, WorldLog
 
-PATIENCE = 5.0
+LOCK_TIMEOUT_S = 5.0
 """Seconds that a starting world waits for its file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class WorldOptions:
     """What a world is started with; see `python -m zoea.world --help`."""
 
     data: Path
@@ -54,7 +54,7 @@ class Options:
     fault_seed: int = 0
 
 
-def tools() -> list[Tool]:
+def list_tools() -> list[Tool]:
     """The tools with their schemas and annotations."""
     return [
         Tool(
@@ -68,13 +68,13 @@ def tools() -> list[Tool]:
                 open_world_hint=False,
             ),
         )
-        for spec in SPECS.values()
+        for spec in REEF_TOOLS.values()
     ]
 
 
-def build(service: Service) -> Server[Any]:
+def build_server(service: ReefService) -> Server[Any]:
     """The MCP server over a service."""
-    listed = tools()
+    listed = list_tools()
 
     async def on_list(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=listed)
@@ -87,28 +87,28 @@ def build(service: Service) -> Server[Any]:
 
 
 @asynccontextmanager
-async def opened(options: Options) -> AsyncIterator[tuple[Service, Record]]:
+async def open_world(options: WorldOptions) -> AsyncIterator[tuple[ReefService, WorldLog]]:
     """A world that lives while the context does: file open, ticks passing."""
-    faults = Faults(options.faults, options.fault_seed)
-    record = await _record(options)
-    pace = Pace(record, seconds=options.tick, turbo=options.turbo)
-    ticking = asyncio.create_task(pace.run(), name="ticks")
+    faults = FaultInjector(options.faults, options.fault_seed)
+    record = await _open_log(options)
+    ticker = Ticker(record, seconds=options.tick, turbo=options.turbo)
+    ticking = asyncio.create_task(ticker.run(), name="ticks")
     ticking.add_done_callback(_end_if_failed)
     try:
-        yield Service(record, pace, faults), record
+        yield ReefService(record, ticker, faults), record
     finally:
         ticking.cancel()
         await asyncio.gather(ticking, return_exceptions=True)
         record.close()
 
 
-async def _record(options: Options) -> Record:
+async def _open_log(options: WorldOptions) -> WorldLog:
     """The world's file. A process that was told to end may still hold it: that is waited for a little."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + PATIENCE
+    until = loop.time() + LOCK_TIMEOUT_S
     while True:
         try:
-            return Record(options.data / "reef.db", seed=options.seed, systems=options.systems)
+            return WorldLog(options.data / "reef.db", seed=options.seed, systems=options.systems)
         except WorldInUse:
             if loop.time() >= until:
                 raise
@@ -122,10 +122,10 @@ def _end_if_failed(ticking: asyncio.Task[None]) -> None:
         os._exit(WorldError.exit_code)
 
 
-async def run_stdio(options: Options) -> None:
+async def run_stdio(options: WorldOptions) -> None:
     """Serve one client over this process's stdin and stdout until it closes them."""
-    async with opened(options) as (service, _), stdio_server() as (read, write):
-        server = build(service)
+    async with open_world(options) as (service, _), stdio_server() as (read, write):
+        server = build_server(service)
         await server.run(read, write, server.create_initialization_options())
 
 
@@ -148,7 +148,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-async def run_http(options: Options) -> None:
+async def run_http(options: WorldOptions) -> None:
     """Serve any number of clients over streamable HTTP until cancelled; the address goes to stderr."""
     host, port = parse_address(options.http)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -159,8 +159,8 @@ async def run_http(options: Options) -> None:
             listener.bind((host, port))
         except OSError as error:
             raise UsageError(f"Cannot listen on {options.http}: {error}.", hint="Choose another address.") from error
-        async with opened(options) as (service, _):
-            app = build(service).streamable_http_app(json_response=True, host=host)
+        async with open_world(options) as (service, _):
+            app = build_server(service).streamable_http_app(json_response=True, host=host)
             config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2)
             sys.stderr.write(f"Reef is served at http://{host}:{listener.getsockname()[1]}/mcp\n")
             sys.stderr.flush()
@@ -171,6 +171,6 @@ async def run_http(options: Options) -> None:
             await server.serve(sockets=[listener])
 
 
-async def run(options: Options) -> None:
+async def run(options: WorldOptions) -> None:
     """Serve as the options say."""
     await (run_http(options) if options.http else run_stdio(options))

@@ -51,10 +51,10 @@ def serve(
     import asyncio
     from pathlib import Path
 
-    from zoea.world.world_server import Options, run
+    from zoea.world.world_server import WorldOptions, run
 
     folder = Path(data) if data else places(workspace).data
-    options = Options(folder, seed, systems, tick, turbo, http, faults, fault_seed)
+    options = WorldOptions(folder, seed, systems, tick, turbo, http, faults, fault_seed)
     try:
         asyncio.run(run(options))
     except KeyboardInterrupt:

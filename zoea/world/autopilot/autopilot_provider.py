@@ -15,7 +15,7 @@ from zoea.model.enums import Finish
 from zoea.model.ports import Clock
 from zoea.model.request import Answer, Delta, ModelInfo, ModelRequest, StreamItem
 from zoea.model.values import Usage
-from zoea.world.autopilot.pilot import answer
+from zoea.world.autopilot.decisions import build_answer
 
 MODEL = "autopilot"
 _PIECE = re.compile(r"\S+\s*")
@@ -42,7 +42,7 @@ class AutopilotProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """Deltas of reasoning, then of text, then the calls; then the `Answer`."""
-        said = answer(request.messages, request.tools)
+        said = build_answer(request.messages, request.tools)
         pace = _pace(request.options, self._pace)
         if pace > 0 and self._clock is not None:
             for kind, text in (("reasoning", said.reasoning), ("text", said.text)):

@@ -1,6 +1,6 @@
 """What is worth knowing of a belt, as one line of text that captains write down and tell.
 
-The line is read by people, models and the autopilot alike; `parse` finds it in a log
+The line is read by people, models and the autopilot alike; `parse_notes` finds it in a log
 entry or in a message, whatever stands around it.
 """
 
@@ -18,7 +18,7 @@ DOCKSIDE_TICKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Outlet:
+class BeltOutlet:
     """A station that buys, and the ticks of the way to it from the belt's system."""
 
     station: str
@@ -27,14 +27,14 @@ class Outlet:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BeltNote:
     """A belt with its ore and the stations near it."""
 
     belt: str
     system: str
     orbit: int
     ore: str
-    outlets: tuple[Outlet, ...]
+    outlets: tuple[BeltOutlet, ...]
 
     @property
     def price(self) -> float:
@@ -50,11 +50,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Haul:
+class HaulRoute:
     """One way to earn: a belt and one of its outlets. `rate` is credits a tick, roughly."""
 
-    finding: Finding
-    outlet: Outlet
+    finding: BeltNote
+    outlet: BeltOutlet
 
     @property
     def rate(self) -> float:
@@ -68,31 +68,31 @@ _LINE = re.compile(
 _OUTLET = re.compile(r"(p\d+) in (s\d+) \((\d+) ticks\)")
 
 
-def parse(text: str) -> list[Finding]:
+def parse_notes(text: str) -> list[BeltNote]:
     """Every finding that a text holds; ores that do not exist are passed over."""
     found = []
     for match in _LINE.finditer(text[:20_000]):
         ore = match["ore"].lower()
         if ore in ORES:
-            outlets = tuple(Outlet(a, b, int(c)) for a, b, c in _OUTLET.findall(match["outlets"]))
-            found.append(Finding(match["belt"], match["system"], int(match["orbit"]), ore, outlets))
+            outlets = tuple(BeltOutlet(a, b, int(c)) for a, b, c in _OUTLET.findall(match["outlets"]))
+            found.append(BeltNote(match["belt"], match["system"], int(match["orbit"]), ore, outlets))
     return found
 
 
-def from_poi(poi: dict[str, Any]) -> Finding | None:
+def build_note(poi: dict[str, Any]) -> BeltNote | None:
     """The finding that a `get_poi` result makes; None where it is no known belt, or not in the shape of one."""
     try:
         if poi["kind"] != "belt" or poi["ore"] not in ORES:
             return None
         stations = [(near["poi_id"], near["system_id"], int(near["ticks"])) for near in poi["nearest_stations"]]
-        outlets = tuple(Outlet(str(place), str(system), ticks) for place, system, ticks in stations)
-        found = Finding(str(poi["poi_id"]), str(poi["system_id"]), int(poi.get("orbit", 0)), str(poi["ore"]), outlets)
+        outlets = tuple(BeltOutlet(str(place), str(system), ticks) for place, system, ticks in stations)
+        found = BeltNote(str(poi["poi_id"]), str(poi["system_id"]), int(poi.get("orbit", 0)), str(poi["ore"]), outlets)
     except (KeyError, TypeError, ValueError):
         return None
     return found if outlets else None
 
 
-def hauls(findings: Iterable[Finding], without: Sequence[str] = ()) -> list[Haul]:
+def rank_routes(findings: Iterable[BeltNote], without: Sequence[str] = ()) -> list[HaulRoute]:
     """All ways to earn, the best first; `without` are belts that are mined out."""
-    every = [Haul(f, outlet) for f in findings if f.belt not in without for outlet in f.outlets]
+    every = [HaulRoute(f, outlet) for f in findings if f.belt not in without for outlet in f.outlets]
     return sorted(every, key=lambda haul: (-haul.rate, haul.finding.belt, haul.outlet.station))

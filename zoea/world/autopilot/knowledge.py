@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
-from zoea.world.autopilot.belt_notes import Finding, Haul, hauls, parse
-from zoea.world.autopilot.request_facts import Deed, Sight
+from zoea.world.autopilot.belt_notes import BeltNote, HaulRoute, parse_notes, rank_routes
+from zoea.world.autopilot.request_facts import PastCall, RequestFacts
 from zoea.world.goods import ORES
 
 MOST_SCANS = 5
@@ -36,7 +36,7 @@ _WISH = re.compile(rf"\bmine\s+(?:\w+\s+){{0,2}}({'|'.join(ORES)})\b", re.IGNORE
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PlannedCall:
     """One call to make."""
 
     tool: str
@@ -44,22 +44,22 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ActionPlan:
     """What to do next, and why."""
 
     why: str
-    orders: tuple[Order, ...]
+    orders: tuple[PlannedCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Charter:
+class Knowledge:
     """What is known. `written` are belts that stand in the log already."""
 
     status: dict[str, Any]
     system: dict[str, Any]
-    findings: tuple[Finding, ...]
+    findings: tuple[BeltNote, ...]
     written: frozenset[str]
-    told: tuple[Finding, ...]
+    told: tuple[BeltNote, ...]
     heard: frozenset[str]
     logged_scans: frozenset[str]
     scans: tuple[dict[str, Any], ...]
@@ -70,32 +70,32 @@ class Charter:
     wish: str
 
     @classmethod
-    def of(cls, sight: Sight) -> Charter:
-        """The charter that a request's results make."""
-        status = sight.latest("get_status") or {}
+    def of(cls, facts: RequestFacts) -> Knowledge:
+        """The knowledge that a request's results make."""
+        status = facts.latest("get_status") or {}
         tick = _int(status, "current_tick")
-        entries = [str(e.get("entry", "")) for e in _dicts(sight.latest("captains_log_list"), "entries")]
+        entries = [str(e.get("entry", "")) for e in _dicts(facts.latest("captains_log_list"), "entries")]
         log = "\n".join(entries)
-        in_log = parse(log)
-        notices = _dicts(sight.latest("get_notifications"), "notifications")
+        in_log = parse_notes(log)
+        notices = _dicts(facts.latest("get_notifications"), "notifications")
         logged_empty = {belt for belt, when in _EMPTY.findall(log) if tick - int(when) < BARREN_TICKS}
-        sales = pressed_sales(notices)
+        sales = read_low_prices(notices)
         logged_pressed = {
             f"{b} {a}": float(c) for a, b, c, when in reversed(_PRESSED.findall(log)) if tick - int(when) < CALM_TICKS
         }
-        wish = _WISH.search(sight.order)
-        known = {finding.belt: finding for finding in (*in_log, *sight.told)}
+        wish = _WISH.search(facts.order)
+        known = {finding.belt: finding for finding in (*in_log, *facts.told)}
         return cls(
             status=status,
-            system=sight.latest("get_system") or {},
+            system=facts.latest("get_system") or {},
             findings=tuple(known.values()),
             written=frozenset(finding.belt for finding in in_log),
-            told=sight.told,
+            told=facts.told,
             heard=frozenset(
-                f.belt for f in (*sight.told, *parse("\n".join(e for e in entries if e.startswith("Heard:"))))
+                f.belt for f in (*facts.told, *parse_notes("\n".join(e for e in entries if e.startswith("Heard:"))))
             ),
             logged_scans=frozenset(_SCANNED.findall(log)),
-            scans=tuple(_scans(notices, (*sight.before, *sight.deeds))),
+            scans=tuple(_scans(notices, (*facts.before, *facts.past_calls))),
             empty=frozenset(logged_empty | _emptied(notices, tick)),
             logged_empty=frozenset(logged_empty),
             pressed=logged_pressed | sales,
@@ -120,28 +120,28 @@ class Charter:
         new = [belt for belt, ore in seen.items() if ore in ORES and belt not in known]
         return tuple(sorted(new, key=lambda belt: (-ORES[seen[belt]], belt))[:2])
 
-    def with_findings(self, more: Iterable[Finding]) -> Charter:
+    def with_findings(self, more: Iterable[BeltNote]) -> Knowledge:
         known = {finding.belt: finding for finding in (*self.findings, *more)}
         return replace(self, findings=tuple(known.values()))
 
-    def to_write_down(self) -> Iterator[Order]:
+    def to_write_down(self) -> Iterator[PlannedCall]:
         """What must outlast this turn and does not stand in the log."""
         for finding in {f.belt: f for f in self.told}.values():
             if finding.belt not in self.written:
-                yield Order("captains_log_add", {"entry": f"Heard: {finding.line()}"})
+                yield PlannedCall("captains_log_add", {"entry": f"Heard: {finding.line()}"})
         for scan in {str(s["system_id"]): s for s in self.scans}.values():
             if str(scan["system_id"]) not in self.logged_scans:
                 ores = ", ".join(str(b.get("ore")) for b in _dicts(scan, "found")) or "nothing"
-                yield Order("captains_log_add", {"entry": f"Scanned {scan['system_id']}: {ores}."})
+                yield PlannedCall("captains_log_add", {"entry": f"Scanned {scan['system_id']}: {ores}."})
         for place, part in sorted(self.pressed.items()):
             station, good = place.split(" ")
             if place not in self.logged_pressed:
                 tick = _int(self.status, "current_tick")
                 entry = f"Pressed: {good} at {station} brings {part:.2f} of its price, tick {tick}."
-                yield Order("captains_log_add", {"entry": entry})
+                yield PlannedCall("captains_log_add", {"entry": entry})
         for belt in sorted(self.empty - self.logged_empty):
             tick = _int(self.status, "current_tick")
-            yield Order("captains_log_add", {"entry": f"Mined out: {belt} at tick {tick}."})
+            yield PlannedCall("captains_log_add", {"entry": f"Mined out: {belt} at tick {tick}."})
 
     def wants_to_scout(self) -> bool:
         if self.wish:
@@ -152,14 +152,14 @@ class Charter:
         good = any(finding.price >= GOOD_ENOUGH for finding in there)
         return len(self.scanned) < (FEW_SCANS if good else MOST_SCANS)
 
-    def _rate(self, haul: Haul) -> float:
+    def _rate(self, haul: HaulRoute) -> float:
         usual = CROWDED if haul.finding.belt in self.heard else CALM
         return haul.rate * self.pressed.get(f"{haul.outlet.station} {haul.finding.ore}", usual)
 
-    def choose(self) -> Haul | None:
+    def choose(self) -> HaulRoute | None:
         """The haul to fly: one of those near the best, another for each name, so that a swarm spreads."""
         wished = [f for f in self.findings if not self.wish or f.ore == self.wish]
-        every = hauls(wished or self.findings, tuple(self.empty))
+        every = rank_routes(wished or self.findings, tuple(self.empty))
         best = max((self._rate(haul) for haul in every), default=0.0)
         near = [
             haul
@@ -169,7 +169,7 @@ class Charter:
         return near[crc32(str(self.status.get("name", "")).encode()) % len(near)] if near else None
 
 
-def pressed_sales(notices: list[dict[str, Any]]) -> dict[str, float]:
+def read_low_prices(notices: list[dict[str, Any]]) -> dict[str, float]:
     """`station good` of the newest sale, with the part of its base price, where others had sold there before."""
     for notice in reversed(notices):
         if notice.get("action") == "sell" and isinstance(notice.get("result"), dict):
@@ -182,90 +182,91 @@ def pressed_sales(notices: list[dict[str, Any]]) -> dict[str, float]:
     return {}
 
 
-def chart_course(sight: Sight, charter: Charter) -> Course:
+def plan_actions(facts: RequestFacts, knowledge: Knowledge) -> ActionPlan:
     """The next trip: the first quick load, a scouting flight, or a haul."""
-    status = charter.status
+    status = knowledge.status
     docked, load = bool(status.get("docked")), _int(status, "cargo_used")
     if docked and not _int(status, "earned") and not load:
-        digs = [Order("mine", {})] * 3
+        digs = [PlannedCall("mine", {})] * 3
         why = "I begin with a quick load from the belt outside."
-        return Course(why, (Order("undock", {}), *digs, Order("dock", {}), Order("sell", {})))
-    ready = _dockside(status) if docked else []
+        return ActionPlan(why, (PlannedCall("undock", {}), *digs, PlannedCall("dock", {}), PlannedCall("sell", {})))
+    ready = _prepare_departure(status) if docked else []
     fuel = _int(status, "fuel_capacity") if any(o.tool == "refuel" for o in ready) else _int(status, "fuel")
     if not docked and fuel <= SPARE_FUEL:
-        return Course("Fuel is short, so I call a tanker.", (Order("refuel", {}),))
-    if charter.wants_to_scout() and (goal := _scout_goal(charter, fuel)):
-        return Course(
+        return ActionPlan("Fuel is short, so I call a tanker.", (PlannedCall("refuel", {}),))
+    if knowledge.wants_to_scout() and (goal := _scout_goal(knowledge, fuel)):
+        return ActionPlan(
             f"I know no belt that is good enough; I scout {goal}.",
-            (*ready, Order("jump", {"system_id": goal}), Order("scan", {})),
+            (*ready, PlannedCall("jump", {"system_id": goal}), PlannedCall("scan", {})),
         )
-    haul = charter.choose()
+    haul = knowledge.choose()
     if haul is None:
-        return _grope(charter, ready, load)
+        return _plan_without_knowledge(knowledge, ready, load)
     way = f"from {haul.finding.belt} to {haul.outlet.station}"
     why = f"I haul {haul.finding.ore} {way}, about {haul.rate:.0f} credits a tick."
-    return Course(why, (*ready, *_haul(charter, haul)))
+    return ActionPlan(why, (*ready, *_fly_route(knowledge, haul)))
 
 
-def _dockside(status: dict[str, Any]) -> list[Order]:
+def _prepare_departure(status: dict[str, Any]) -> list[PlannedCall]:
     """Before leaving a dock: sell what is aboard, fill the tank, cast off."""
-    orders = [Order("sell", {})] if _int(status, "cargo_used") else []
+    orders = [PlannedCall("sell", {})] if _int(status, "cargo_used") else []
     if _int(status, "fuel") < _int(status, "fuel_capacity") * 0.7 and (_int(status, "credits") or orders):
-        orders.append(Order("refuel", {}))
+        orders.append(PlannedCall("refuel", {}))
     if _int(status, "hull") < 40 and _int(status, "credits") > 150:
-        orders.append(Order("repair", {}))
-    return [*orders, Order("undock", {})]
+        orders.append(PlannedCall("repair", {}))
+    return [*orders, PlannedCall("undock", {})]
 
 
-def _scout_goal(charter: Charter, fuel: int) -> str:
-    for near in _dicts(charter.system, "nearest_systems"):
+def _scout_goal(knowledge: Knowledge, fuel: int) -> str:
+    for near in _dicts(knowledge.system, "nearest_systems"):
         system = str(near.get("system_id"))
-        if near.get("belts") and not near.get("scanned") and system not in charter.scanned:
+        if near.get("belts") and not near.get("scanned") and system not in knowledge.scanned:
             return system if _int(near, "ticks") + SPARE_FUEL <= fuel else ""
     return ""
 
 
-def _haul(charter: Charter, haul: Haul) -> Iterator[Order]:
+def _fly_route(knowledge: Knowledge, haul: HaulRoute) -> Iterator[PlannedCall]:
     """From wherever the ship floats: to the belt, fill the hold, to the outlet, sell."""
-    finding, outlet, status = haul.finding, haul.outlet, charter.status
+    finding, outlet, status = haul.finding, haul.outlet, knowledge.status
     full = not status.get("docked") and _int(status, "cargo_used") >= 0.8 * _int(status, "cargo_capacity")
     here = str(status.get("system_id"))
     off = False
     if not full:
         if here != finding.system:
-            yield Order("jump", {"system_id": finding.system})
+            yield PlannedCall("jump", {"system_id": finding.system})
         at_belt = here == finding.system and finding.belt in (status.get("place") or [])
         if not at_belt and (finding.orbit or here == finding.system):
-            yield Order("travel", {"poi_id": finding.belt})
-        yield Order("mine", {"times": 20})
+            yield PlannedCall("travel", {"poi_id": finding.belt})
+        yield PlannedCall("mine", {"times": 20})
         here, off = finding.system, bool(finding.orbit)
     if here != outlet.system:
-        yield Order("jump", {"system_id": outlet.system})
+        yield PlannedCall("jump", {"system_id": outlet.system})
     elif off or (full and outlet.station not in (status.get("place") or [])):
-        yield Order("travel", {"poi_id": outlet.station})
-    yield Order("dock", {})
-    yield Order("sell", {})
+        yield PlannedCall("travel", {"poi_id": outlet.station})
+    yield PlannedCall("dock", {})
+    yield PlannedCall("sell", {})
     if outlet.ticks:
-        yield Order("refuel", {})
+        yield PlannedCall("refuel", {})
 
 
-def _grope(charter: Charter, ready: list[Order], load: int) -> Course:
+def _plan_without_knowledge(knowledge: Knowledge, ready: list[PlannedCall], load: int) -> ActionPlan:
     """With nothing known: mine where the ship is, or look for a station."""
-    status = charter.status
-    for near in _dicts(charter.system, "nearest_systems"):
+    status = knowledge.status
+    for near in _dicts(knowledge.system, "nearest_systems"):
         if near.get("stations") and near.get("system_id") and not status.get("docked"):
-            orders = (Order("jump", {"system_id": near["system_id"]}), Order("dock", {}))
-            return Course(
-                "I am lost, so I fly to the nearest station.", (*orders, *([Order("sell", {})] if load else []))
+            orders = (PlannedCall("jump", {"system_id": near["system_id"]}), PlannedCall("dock", {}))
+            return ActionPlan(
+                "I am lost, so I fly to the nearest station.", (*orders, *([PlannedCall("sell", {})] if load else []))
             )
-    return Course(
-        "I mine what is outside.", (*ready, Order("mine", {"times": 10}), Order("dock", {}), Order("sell", {}))
+    return ActionPlan(
+        "I mine what is outside.",
+        (*ready, PlannedCall("mine", {"times": 10}), PlannedCall("dock", {}), PlannedCall("sell", {})),
     )
 
 
-def _scans(notices: list[dict[str, Any]], deeds: Iterable[Deed]) -> Iterator[dict[str, Any]]:
+def _scans(notices: list[dict[str, Any]], past_calls: Iterable[PastCall]) -> Iterator[dict[str, Any]]:
     results = [notice.get("result") for notice in notices if notice.get("action") == "scan"]
-    results += [deed.result for deed in deeds if deed.tool == "scan" and not deed.is_error]
+    results += [past_call.result for past_call in past_calls if past_call.tool == "scan" and not past_call.is_error]
     for result in results:
         if isinstance(result, dict) and "system_id" in result and "found" in result:
             yield result

@@ -5,93 +5,103 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from zoea.world.autopilot.request_facts import Deed, Sight
+from zoea.world.autopilot.request_facts import PastCall, RequestFacts
 
 if TYPE_CHECKING:
-    from zoea.world.autopilot.knowledge import Order
+    from zoea.world.autopilot.knowledge import PlannedCall
 
 
-def without_world(sight: Sight) -> str:
+def explain_missing_world(facts: RequestFacts) -> str:
     """An answer where there is nothing to play."""
-    heard = next((prompt.text.strip() for prompt in reversed(sight.prompts) if prompt.text.strip()), "")
+    heard = next((prompt.text.strip() for prompt in reversed(facts.prompts) if prompt.text.strip()), "")
     said = f' You said: "{heard[:200]}".' if heard else ""
     return f"I am the autopilot, no model: I can only play Reef, and its tools are not in my toolbox.{said}"
 
 
-def before_calls(sight: Sight, orders: Sequence[Order]) -> str:
+def announce_calls(facts: RequestFacts, orders: Sequence[PlannedCall]) -> str:
     """A line beside the calls."""
     names = [order.tool for order in orders]
-    tick = _tick(sight)
+    tick = _tick(facts)
     at = f"Tick {tick}: " if tick is not None else ""
     return f"{at}{', '.join(_counted(names))}."
 
 
-def of_turn(sight: Sight) -> str:
+def report_turn(facts: RequestFacts) -> str:
     """The report that ends a turn: what was done, where the ship is, when it is free."""
     parts = []
-    status = sight.latest("get_status")
+    status = facts.latest("get_status")
     if status is not None:
         where = f"docked at {status['docked']}" if status.get("docked") else "in space"
         parts.append(
-            f"I have {_credits(sight)} credits; I found the ship {where} in {status.get('system_id')}, "
+            f"I have {_credits(facts)} credits; I found the ship {where} in {status.get('system_id')}, "
             f"{status.get('cargo_used')} of {status.get('cargo_capacity')} units aboard"
         )
-    sales = _sales(sight)
+    sales = _sales(facts)
     if sales:
         parts.append(f"Sold {sales}")
-    acts = [deed.tool for deed in sight.deeds if _is_act(deed)]
+    acts = [past_call.tool for past_call in facts.past_calls if _is_act(past_call)]
     if acts:
         parts.append(f"Ordered {', '.join(_counted(acts))}")
-    until = _until(sight)
+    until = _until(facts)
     if until:
         parts.append(f"The ship is free again at tick {until}")
-    failed = [deed for deed in sight.deeds if deed.is_error]
+    failed = [past_call for past_call in facts.past_calls if past_call.is_error]
     if failed:
         parts.append(f"{failed[-1].tool} was refused: {failed[-1].code or failed[-1].raw[:80]}")
-    tick = _tick(sight)
+    tick = _tick(facts)
     return f"Report at tick {tick}. {'. '.join(parts)}." if parts else f"Nothing to report at tick {tick}."
 
 
-def of_failure(sight: Sight) -> str:
+def report_failure(facts: RequestFacts) -> str:
     """Where not even looking works."""
-    last = sight.deeds[-1]
+    last = facts.past_calls[-1]
     return f"I cannot reach Reef: {last.tool} says {(last.code or last.raw or 'nothing')[:160]}. I try again later."
 
 
-def _credits(sight: Sight) -> object:
+def _credits(facts: RequestFacts) -> object:
     """As the newest result that tells them has it."""
-    told = [deed.result["credits"] for deed in sight.deeds if deed.result and "credits" in deed.result]
+    told = [
+        past_call.result["credits"]
+        for past_call in facts.past_calls
+        if past_call.result and "credits" in past_call.result
+    ]
     return told[-1] if told else "no"
 
 
-def _sales(sight: Sight) -> str:
-    for deed in reversed(sight.deeds):
-        if deed.tool == "sell" and deed.result and not deed.is_error:
-            lines = _dicts(deed.result.get("sold"))
+def _sales(facts: RequestFacts) -> str:
+    for past_call in reversed(facts.past_calls):
+        if past_call.tool == "sell" and past_call.result and not past_call.is_error:
+            lines = _dicts(past_call.result.get("sold"))
             if lines:
                 return ", ".join(
                     f"{line.get('units')} {line.get('item')} for {line.get('credits')} credits" for line in lines
                 )
-        if deed.tool == "get_notifications" and deed.result:
-            for notice in reversed(_dicts(deed.result.get("notifications"))):
+        if past_call.tool == "get_notifications" and past_call.result:
+            for notice in reversed(_dicts(past_call.result.get("notifications"))):
                 result = notice.get("result")
                 if notice.get("action") == "sell" and isinstance(result, dict):
                     return f"a load for {result.get('earned')} credits, {result.get('credits')} now"
     return ""
 
 
-def _is_act(deed: Deed) -> bool:
-    return not deed.is_error and "action" in (deed.result or {})
+def _is_act(past_call: PastCall) -> bool:
+    return not past_call.is_error and "action" in (past_call.result or {})
 
 
-def _until(sight: Sight) -> int | None:
-    ticks = [deed.result["arrival_tick"] for deed in sight.deeds if deed.result and "arrival_tick" in deed.result]
+def _until(facts: RequestFacts) -> int | None:
+    ticks = [
+        past_call.result["arrival_tick"]
+        for past_call in facts.past_calls
+        if past_call.result and "arrival_tick" in past_call.result
+    ]
     whole = [tick for tick in ticks if isinstance(tick, int)]
     return max(whole, default=None)
 
 
-def _tick(sight: Sight) -> int | None:
-    ticks = [deed.result.get("current_tick") for deed in (*sight.before, *sight.deeds) if deed.result]
+def _tick(facts: RequestFacts) -> int | None:
+    ticks = [
+        past_call.result.get("current_tick") for past_call in (*facts.before, *facts.past_calls) if past_call.result
+    ]
     return max((tick for tick in ticks if isinstance(tick, int)), default=None)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from zoea.model.enums import Role, Source
 from zoea.model.request import RequestMessage, ToolSpec
-from zoea.world.autopilot.belt_notes import Finding, parse
+from zoea.world.autopilot.belt_notes import BeltNote, parse_notes
 
 NUDGES = ("Continue your mission", "You need to respond", "URGENT: Respond")
 _LABEL = re.compile(r"^\[(?P<what>message|broadcast) from (?P<kind>mysis|client) (?P<who>[^\]\n]*)\]\n?")
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class TurnPrompt:
     """One message that opened or joined the turn. `sender` is empty for the commander."""
 
     sender: str
@@ -25,7 +25,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class PastCall:
     """A call and what came of it; `result` is None where there is none, or no JSON object."""
 
     tool: str
@@ -40,32 +40,32 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class RequestFacts:
     """A request, read.
 
     `turn` are the slices of this turn, `before` the latest one of an earlier turn.
     """
 
     names: dict[str, str]
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[TurnPrompt, ...]
     order: str
-    before: tuple[Deed, ...]
-    turn: tuple[tuple[Deed, ...], ...]
-    told: tuple[Finding, ...]
-    deeds: tuple[Deed, ...] = field(default=())
+    before: tuple[PastCall, ...]
+    turn: tuple[tuple[PastCall, ...], ...]
+    told: tuple[BeltNote, ...]
+    past_calls: tuple[PastCall, ...] = field(default=())
 
     def latest(self, tool: str) -> dict[str, Any] | None:
         """The newest good result of a tool in this turn."""
-        for deed in reversed(self.deeds):
-            if deed.tool == tool and not deed.is_error and deed.result is not None:
-                return deed.result
+        for past_call in reversed(self.past_calls):
+            if past_call.tool == tool and not past_call.is_error and past_call.result is not None:
+                return past_call.result
         return None
 
     def has(self, tool: str) -> bool:
         return tool in self.names
 
 
-def read(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> Sight:
+def read_request(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> RequestFacts:
     """Everything the autopilot may know. Hostile or cut results are passed over."""
     names = {tool.origin or tool.name: tool.name for tool in tools}
     origins = {name: origin for origin, name in names.items()}
@@ -75,15 +75,15 @@ def read(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> Sight
     prompts = tuple(_prompt(m.content) for m in later if m.role is Role.USER and not is_nudge(m))
     asides = [m.content for m in earlier if m.role is Role.USER]
     commanded = [p.text for p in prompts if not p.sender]
-    told = [f for text in (*asides, *(p.text for p in prompts)) for f in parse(text)]
-    return Sight(
+    told = [f for text in (*asides, *(p.text for p in prompts)) for f in parse_notes(text)]
+    return RequestFacts(
         names=names,
         prompts=prompts,
         order=" ".join(commanded or asides)[:2_000],
         before=before[-1] if before else (),
         turn=turn,
         told=tuple(told),
-        deeds=tuple(deed for piece in turn for deed in piece),
+        past_calls=tuple(past_call for piece in turn for past_call in piece),
     )
 
 
@@ -114,12 +114,12 @@ def _start(messages: Sequence[RequestMessage]) -> int:
     return len(messages) if found is None else found
 
 
-def _prompt(content: str) -> Prompt:
+def _prompt(content: str) -> TurnPrompt:
     match = _LABEL.match(content)
-    return Prompt(match["who"], content[match.end() :]) if match else Prompt("", content)
+    return TurnPrompt(match["who"], content[match.end() :]) if match else TurnPrompt("", content)
 
 
-def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tuple[tuple[Deed, ...], ...]:
+def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tuple[tuple[PastCall, ...], ...]:
     results = {m.call_id: m for m in messages if m.role is Role.TOOL}
     slices = []
     for message in messages:
@@ -133,11 +133,11 @@ def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tupl
     return tuple(slices)
 
 
-def _deed(tool: str, arguments: str, result: RequestMessage | None) -> Deed:
+def _deed(tool: str, arguments: str, result: RequestMessage | None) -> PastCall:
     raw = result.content if result is not None else ""
     found = _object(raw)
     is_error = result is None or result.is_error or (found is not None and "code" in found and "message" in found)
-    return Deed(tool, _object(arguments) or {}, found, is_error, raw[:300])
+    return PastCall(tool, _object(arguments) or {}, found, is_error, raw[:300])
 
 
 def _object(text: str) -> dict[str, Any] | None:
