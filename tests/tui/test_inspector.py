@@ -183,5 +183,5 @@ async def test_a_plan_that_is_damaged_is_said(tmp_path: Path) -> None:
             connection.execute("UPDATE request SET plan = x'00' WHERE id = 1")
         connection.close()
         await stage.press("left")
-        await stage.until(lambda: any("is damaged" in notice for notice in stage.notices))
+        await stage.until(lambda: any("cannot be read" in notice for notice in stage.notices))
         assert screen.is_mounted

@@ -1,8 +1,8 @@
-"""Reef, the embedded world, and the autopilot that plays it without any model.
+"""Reef, the embedded world, and the autopilot that plays it without a model.
 
-The world is always a process of its own (`python -m zoea.world`); this face says
-how to start it, and stays light: nothing of the server or the simulation is
-imported here.
+The world runs in a process of its own (`python -m zoea.world`). This module builds its command line and imports
+nothing
+of the server or the simulation, to stay fast.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from zoea.world.autopilot import AutopilotProvider
 __all__ = ["DATABASE", "INJECT", "AutopilotProvider", "command"]
 
 DATABASE = "reef.db"
-"""The world's own file in the data directory."""
+"""Name of the world's file in the data directory."""
 
 INJECT = {"session_id": "account"}
-"""What `[upstream.reef.inject]` holds: the one argument that Zoea fills in."""
+"""Content of `[upstream.reef.inject]`: the argument that Zoea fills in."""
 
 
 def command(
@@ -32,17 +32,17 @@ def command(
     fault_seed: int | None = None,
     http: str = "",
 ) -> list[str]:
-    """The command line of a world that speaks MCP over stdio.
+    """Build the command line of a world that speaks MCP over stdio.
 
     Args:
-        data_dir: Where `reef.db` lives; made if missing.
-        seed: Of a new world; an existing one keeps its own and refuses another.
-        systems: Size of a new world, likewise; 40 if None.
-        tick: Seconds a tick takes; 2 if None.
-        turbo: Ticks pass as fast as the players act.
-        faults: As `--faults` takes them, such as `error=0.05,latency=0.1:0.5`.
-        fault_seed: Of the faults' dice.
-        http: `HOST:PORT` to serve streamable HTTP there instead of stdio.
+        data_dir: Directory of `reef.db`; created if missing.
+        seed: Seed of a new world; an existing one refuses another seed.
+        systems: Size of a new world; an existing one refuses another size. 40 if None.
+        tick: Seconds per tick; 2 if None.
+        turbo: Run ticks as fast as the players act.
+        faults: Rates of injected faults, such as `error=0.05,latency=0.1:0.5`.
+        fault_seed: Seed of the injected faults.
+        http: `HOST:PORT` to serve streamable HTTP instead of stdio.
     """
     argv = [sys.executable, "-m", "zoea.world", "--data", str(data_dir)]
     if seed is not None:

@@ -1,4 +1,4 @@
-"""`python -m zoea.world`: the world as a process of its own."""
+"""Run the world as a process: `python -m zoea.world`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from zoea.world.world_server import WorldOptions, run
 
 
 def parse(argv: Sequence[str]) -> WorldOptions:
-    """The options of a command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m zoea.world", description="Serve Reef over MCP: stdio, or --http.")
     default = os.environ.get("ZOEA_DATA_DIR", ".")
     parser.add_argument("--data", type=Path, default=Path(default), help="directory of reef.db")
     parser.add_argument("--http", default="", metavar="ADDR", help="serve streamable HTTP at HOST:PORT")
-    parser.add_argument("--seed", type=int, help="of a new world")
+    parser.add_argument("--seed", type=int, help="seed of a new world")
     parser.add_argument("--systems", type=int, choices=range(10, 1001), metavar="N", help="size of a new world (40)")
-    parser.add_argument("--tick", type=_positive, default=2.0, metavar="S", help="seconds of a tick (2)")
-    parser.add_argument("--turbo", action="store_true", help="ticks pass as fast as the players act")
-    parser.add_argument("--faults", default="", help="such as latency=0.1:0.5,error=0.05,lose_session=0.01")
+    parser.add_argument("--tick", type=_positive, default=2.0, metavar="S", help="seconds per tick (2)")
+    parser.add_argument("--turbo", action="store_true", help="run ticks as fast as the players act")
+    parser.add_argument(
+        "--faults", default="", help="rates of injected faults, such as latency=0.1:0.5,error=0.05,lose_session=0.01"
+    )
     parser.add_argument("--fault-seed", type=int, default=0)
     return WorldOptions(**vars(parser.parse_args(argv)))
 
@@ -37,7 +39,7 @@ def _positive(text: str) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until the client leaves or a signal comes. Returns the exit code."""
+    """Serve until the client leaves or a signal comes; return the exit code."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     options = parse(sys.argv[1:] if argv is None else argv)
     try:

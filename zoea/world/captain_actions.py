@@ -1,8 +1,8 @@
-"""What a captain can do that takes time: one function per action.
+"""Actions that take time, one function each: `(reef, player, args) -> result`.
 
-Each is `(reef, player, args) -> result`: it checks, changes state, and sets
-`player.task` where the work takes more than one tick. It raises `ReefRefusal` before it
-changes anything.
+An action checks, then changes state, and sets `player.task` if it takes more than one tick. It raises `ReefRefusal`
+before
+it changes anything.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def dock(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def compute_fuel(player: Player, ticks: int) -> int:
-    """Units of fuel for a journey of that many ticks; piloting saves up to half."""
+    """Return the fuel for a journey of `ticks`; piloting saves up to half."""
     return max(1, round(ticks * (1 - 0.05 * player.level("piloting"))))
 
 
@@ -132,7 +132,7 @@ def _find_source(reef: Reef, player: Player) -> PointOfInterest:
 
 
 def _mine_tick(reef: Reef, player: Player, source: PointOfInterest) -> int:
-    """One tick of mining; returns the units that came aboard."""
+    """Mine for one tick; return the units that were loaded."""
     tenths = (1 + player.modules.get("mining_laser", 0)) * (10 + player.level("mining")) + player.spare
     there = reef.world.units(source.id, source.capacity, source.regrow)
     units = min(tenths // 10, player.room, int(there))
@@ -213,7 +213,7 @@ def _sell_one(reef: Reef, player: Player, station: str, good: str, units: int) -
 
 
 def compute_base_price(reef: Reef, station: str, good: str) -> float:
-    """Credits a unit brings at a station whose market is at rest."""
+    """Return the price per unit at a station whose market is at rest."""
     return GOODS[good] * reef.world_map.points[station].factors[good]
 
 
@@ -317,7 +317,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def check_targets(reef: Reef, tool: str, args: dict[str, Any]) -> None:
-    """What can be told of a queued action before its time: that what it names exists."""
+    """Check that the target of a queued action exists. Raises ReefRefusal."""
     match tool:
         case "travel":
             find_point(reef, args["poi_id"])
@@ -330,7 +330,7 @@ def check_targets(reef: Reef, tool: str, args: dict[str, Any]) -> None:
 
 
 def continue_task(reef: Reef, player: Player, task: dict[str, Any]) -> dict[str, Any] | None:
-    """One more tick of a task; its result once it is done, else None."""
+    """Run one more tick of a task; return its result when it is done, else None."""
     now: int = reef.world.tick
     match task["tool"]:
         case "mine":
@@ -361,7 +361,11 @@ def continue_task(reef: Reef, player: Player, task: dict[str, Any]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class QueueForecast:
-    """Where a ship will be, and when, once all that is queued is done: an estimate."""
+    """Estimate place and time of a ship after its queued actions.
+
+    Args:
+        done: Tick from which the ship is free.
+    """
 
     reef: Reef
     done: int
@@ -370,7 +374,7 @@ class QueueForecast:
     docked: bool
 
     def after(self, tool: str, args: dict[str, Any]) -> QueueForecast:
-        """The plan with one more action."""
+        """Return the forecast after one more action."""
         world_map = self.reef.world_map
         match tool:
             case "jump":
@@ -394,7 +398,7 @@ class QueueForecast:
 
 
 def forecast_queue(reef: Reef, player: Player) -> QueueForecast:
-    """The plan of a ship with all that is queued. `done` is the tick from which it is free."""
+    """Return the forecast of a ship after its task and queue."""
     task = player.task
     until = max(player.free_at, reef.world.tick, task["until"] if task else 0)
     system, orbit = (task["system"], task["orbit"]) if task and "system" in task else (player.system, player.orbit)

@@ -1,7 +1,6 @@
-"""The tools of Reef as any MCP client sees them: arguments, descriptions, annotations.
+"""Tools of Reef for MCP clients: arguments, descriptions, annotations.
 
-Arguments are pydantic models: they make the schemas that clients read and check
-what clients send, so the two cannot differ.
+Arguments are pydantic models, which give the schemas and check the calls, so that the two cannot differ.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class NoSessionArgs(BaseModel):
 
 
 class SessionArgs(NoSessionArgs):
-    """Arguments of every other tool; `extra="forbid"`, so that a typing error is told."""
+    """Arguments of all other tools; unknown ones are refused, so that typing errors show."""
 
     session_id: Session
 
@@ -103,7 +102,13 @@ class LogListArgs(SessionArgs):
 
 @dataclass(frozen=True, slots=True)
 class ReefTool:
-    """One tool. `reads` is its read-only annotation, `again` its idempotent one."""
+    """Define one tool.
+
+    Args:
+        what: Description.
+        reads: Value of the read-only annotation.
+        again: Value of the idempotent annotation, which reading tools have too.
+    """
 
     name: str
     what: str
@@ -112,7 +117,7 @@ class ReefTool:
     again: bool = False
 
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the arguments, without the titles that only cost tokens."""
+        """Return the JSON Schema of the arguments, without titles, which only cost tokens."""
         schema = self.args.model_json_schema()
         schema.pop("title", None)
         schema.pop("description", None)
@@ -166,9 +171,9 @@ HELP = (
 
 
 def validate_arguments(tool: str, args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the world takes them, without those left out.
+    """Check the arguments of a call and return those that were given.
 
-    Raises Refused (`unknown_tool`, `bad_arguments`) with the field and what it must be.
+    Raises ReefRefusal (`unknown_tool`, `bad_arguments`) with the field and the expected value.
     """
     spec = REEF_TOOLS.get(tool)
     if spec is None:

@@ -1,4 +1,4 @@
-"""Faults on demand: what goes wrong in the field, by rate and seed, for tests."""
+"""Inject faults into a world by rate and seed, for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RATES = ("latency", "error", "lose_session", "restart", "malformed")
 
 @dataclass(frozen=True, slots=True)
 class CallFaults:
-    """What befalls one call. `delay` is in seconds."""
+    """Hold the faults of one call; `delay` is in seconds."""
 
     delay: float = 0.0
     error: bool = False
@@ -22,18 +22,18 @@ class CallFaults:
 
 
 class FaultInjector:
-    """Dice for the faults of one process.
+    """Draw faults for the calls of one process.
 
     Args:
-        text: `latency=RATE:SECONDS`, `error=RATE`, `lose_session=RATE`, `restart=RATE`,
-            `malformed=RATE`, separated by commas; rates are 0..1.
+        text: `latency=RATE:SECONDS`, `error=RATE`, `lose_session=RATE`, `restart=RATE`, `malformed=RATE`, separated
+            by commas; rates are 0 to 1.
         seed: The same seed and order of calls give the same faults.
 
-    Raises UsageError where the text cannot be understood.
+    Raises UsageError if the text is not valid.
     """
 
     def __init__(self, text: str = "", seed: int = 0) -> None:
-        self._dice = random.Random(f"faults {seed}")
+        self._random = random.Random(f"faults {seed}")
         self.seconds = 0.0
         self.rates: dict[str, float] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
@@ -46,10 +46,10 @@ class FaultInjector:
                 self.seconds = _number(part, seconds or "0.5", 3_600.0)
 
     def draw(self) -> CallFaults | None:
-        """The fate of the next call; None where there are no faults at all."""
+        """Draw the faults of the next call; None if all rates are 0."""
         if not self.rates:
             return None
-        hit = {name: self._dice.random() < self.rates.get(name, 0.0) for name in RATES}
+        hit = {name: self._random.random() < self.rates.get(name, 0.0) for name in RATES}
         delay = self.seconds if hit.pop("latency") else 0.0
         return CallFaults(delay=delay, **hit)
 

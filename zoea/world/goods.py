@@ -1,4 +1,4 @@
-"""What Reef trades in, and the figures of its rules, in one place."""
+"""Goods of Reef and the constants of its rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ORES: dict[str, float] = {
     "palladium": 26.0,
     "iridium": 40.0,
 }
-"""Base price of a unit, in credits. The best is worth four times the one at every start."""
+"""Base price per unit in credits; the best ore costs four times the ore at every start."""
 
 NEAREST_ORE = "iron"
 BEST_ORE = "iridium"
@@ -24,7 +24,7 @@ GOODS: dict[str, float] = ORES | GASES
 
 @dataclass(frozen=True, slots=True)
 class ShipModule:
-    """Something bolted to a ship, bought at any station; the price doubles with each one owned."""
+    """Define a ship module, sold at every station; its price doubles with each one owned."""
 
     price: int
     what: str
@@ -40,9 +40,9 @@ CARGO = 20
 FUEL = 100
 HULL = 100
 SLIP = 0.98
-"""What a price is multiplied by for each unit sold."""
+"""Factor of the price for each unit sold."""
 RECOVERY = 0.05
-"""The part of the distance to its base that a price regains each tick."""
+"""Part of the distance to its base price that a price recovers each tick."""
 BUY_MARGIN = 1.10
 FUEL_PRICE = 1
 REPAIR_PRICE = 2
@@ -58,6 +58,6 @@ LOG_CHARS = 2_000
 NOTICES = 40
 CHAT_CHARS = 500
 NAME_CHARS = 48
-"""Longer than a mysis name, so that `NAME-2` fits where NAME is taken."""
+"""Longer than a mysis name, so that `NAME-2` fits if NAME is taken."""
 XP_STEP = 50
 MAX_LEVEL = 10

@@ -1,8 +1,8 @@
-"""The simulation: calls and ticks in, results out. No clock, no randomness, no I/O.
+"""Simulation of Reef: calls and ticks in, results out; no clock, randomness or I/O.
 
-For a world_map, the same order of calls and ticks gives the same results and the same
-state. An action that finds the ship free starts at once; one that finds it busy is
-queued and starts when its turn comes, and what became of it is a notification.
+The same map and order of calls and ticks give the same results and state. An action starts at once if the ship is
+free,
+else it is queued, and a notification tells its result.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from zoea.world.world_map import PointOfInterest, WorldMap
 
 
 class Reef:
-    """A world_map and the state upon it.
+    """Simulate a world.
 
     Args:
         world_map: The map.
-        world: The state to go on from; a new one if None.
+        world: State to continue from; a new one if None.
     """
 
     def __init__(self, world_map: WorldMap, world: World | None = None) -> None:
@@ -35,10 +35,11 @@ class Reef:
         return self.world.tick
 
     def register(self, name: str, secret: str) -> Player:
-        """A new captain, docked where a belt is one `undock` away. `secret` is kept as given.
+        """Register a captain, docked beside a belt.
 
-        Until its first login a name may be registered again, as the answer that held its
-        password may have been lost. Raises Refused (`name_taken`) where it is another's, in whatever case.
+        A name can be registered again until its first login, because the answer with the password may have been
+        lost. `secret` is
+        stored unchanged. Raises ReefRefusal (`name_taken`) if the name is taken; case is ignored.
         """
         known = self.find(name)
         if known is not None and not known.claimed:
@@ -57,18 +58,18 @@ class Reef:
         return player
 
     def claim(self, name: str) -> None:
-        """Somebody logged in: from now on the name is theirs."""
+        """Mark a name as taken after its first login."""
         self.world.players[name].claimed = True
 
     def find(self, name: str) -> Player | None:
-        """The captain of that name, in any case."""
+        """Return the captain with this name; case is ignored."""
         known = self._names.get(name.casefold())
         return self.world.players[known] if known is not None else None
 
     def call(self, name: str, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one tool call of a registered captain.
+        """Run a tool call of a captain.
 
-        Returns the result, a JSON object with `current_tick`. Raises Refused.
+        Returns a JSON object with `current_tick`. Raises ReefRefusal.
         """
         player = self.world.players[name]
         result = (
@@ -79,7 +80,7 @@ class Reef:
         return {**result, "current_tick": self.world.tick}
 
     def tick(self) -> None:
-        """Let one tick pass: what is under way goes on, what is queued starts."""
+        """Advance all tasks by one tick and start queued actions."""
         self.world.tick += 1
         for name in sorted(self._busy):
             player = self.world.players[name]
@@ -88,12 +89,12 @@ class Reef:
                 self._busy.discard(name)
 
     def is_waiting(self, name: str) -> bool:
-        """True while a captain's ship is under way or has something queued, or acted this tick."""
+        """Return whether a captain's ship is busy, has queued actions, or acted in this tick."""
         player = self.world.players.get(name)
         return player is not None and (name in self._busy or player.free_at > self.world.tick)
 
     def here(self, player: Player) -> list[PointOfInterest]:
-        """The points of the place where a ship is."""
+        """Return the points at a ship's place."""
         points = (self.world_map.points[id_] for id_ in self.world_map.systems[player.system].points)
         return [point for point in points if point.orbit == player.orbit]
 
@@ -153,6 +154,6 @@ class Reef:
             player.known.setdefault(point.id, self.world.tick)
 
     def arrive(self, player: Player, system: str, orbit: int) -> None:
-        """Put a ship at a place; whoever is there knows its points."""
+        """Move a ship to a place; its captain then knows the points there."""
         player.system, player.orbit = system, orbit
         self._arrive(player)

@@ -1,4 +1,4 @@
-"""How Reef says no: a code that programs read, a sentence that says what to do."""
+"""Refusals of Reef: a code for programs and a sentence with the next step."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 
 class ReefRefusal(Exception):
-    """An action or question that the world refuses; changes nothing.
+    """Raised when the world refuses a call; nothing was changed.
 
     Args:
-        code: Stable, in snake case; `documentation/guide/reef.md` lists them.
-        message: What is wrong, and what to do about it.
+        code: Stable name in snake case; `documentation/guide/reef.md` lists all.
+        message: The problem and what to do about it.
         more: Further fields of the error result.
     """
 
@@ -21,5 +21,5 @@ class ReefRefusal(Exception):
         self.more = more
 
     def as_dict(self) -> dict[str, Any]:
-        """`{code, message, …}`: what the tool result holds."""
+        """Return the error result: `{code, message, …}`."""
         return {"code": self.code, "message": self.message, **self.more}

@@ -1,6 +1,6 @@
-"""How each captain did, and what it cost: credits per 1,000 tokens is what strategies are compared by.
+"""Score of each captain; credits per 1,000 tokens compare strategies.
 
-Whose mysis a captain is, and what that spent, is for the caller to say: the world knows accounts alone.
+The caller maps myses and their tokens to accounts, because the world knows accounts only.
 """
 
 from __future__ import annotations
@@ -13,8 +13,15 @@ from zoea.world.state import World
 
 @dataclass(frozen=True, slots=True)
 class CaptainScore:
-    """One captain. `tokens` is None where nobody counted any; `ore` is units ever mined,
-    `distance` ticks ever flown, `earned` credits ever made, `credits` those left."""
+    """Hold the totals of one captain.
+
+    Args:
+        credits: Credits left.
+        earned: Credits ever earned.
+        ore: Units ever mined.
+        distance: Ticks ever flown.
+        tokens: Tokens used; None if unknown.
+    """
 
     name: str
     credits: int
@@ -25,7 +32,7 @@ class CaptainScore:
 
     @property
     def per_thousand(self) -> float | None:
-        """Credits earned per 1,000 tokens; None without tokens."""
+        """Return credits earned per 1,000 tokens; None without tokens."""
         return round(self.earned * 1000 / self.tokens, 2) if self.tokens else None
 
     def as_dict(self) -> dict[str, str | int | float | None]:
@@ -41,7 +48,11 @@ class CaptainScore:
 
 
 def compute_scores(world: World, tokens: Mapping[str, int]) -> list[CaptainScore]:
-    """All captains, the richest first. `tokens` are by account, in any case."""
+    """Return all captains, the highest earned first.
+
+    Args:
+        tokens: Tokens by account; case is ignored.
+    """
     spent = {name.casefold(): amount for name, amount in tokens.items()}
     found = [
         CaptainScore(p.name, p.credits, p.earned, p.mined, p.distance, spent.get(p.name.casefold()))

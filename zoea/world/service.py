@@ -1,6 +1,6 @@
-"""From a tool call on the wire to the simulation and back: sessions, limits, faults, the log.
+"""Connect tool calls to the simulation: sessions, limits, faults, log.
 
-The one place where the world meets randomness (passwords, session ids) and time.
+Only this module uses randomness (passwords, session ids) and time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ CALLS_PER_TICK = 60
 CHATS_PER_TICK = 5
 LOGINS_PER_TICK = 5
 SESSIONS = 8
-"""Sessions that one account may hold; the oldest gives way."""
+"""Sessions per account; a new one ends the oldest."""
 
 
 class ReefService:
-    """All that a server needs of a world.
+    """Answer the tool calls of a world.
 
     Args:
-        record: The open world file; its `reef` is played.
-        ticker: When ticks pass; told of every call.
-        faults: What goes wrong on purpose.
+        record: Open world file; its `reef` is played.
+        ticker: Runs the ticks; told of every call.
+        faults: Faults to inject.
     """
 
     def __init__(self, record: WorldLog, ticker: Ticker, faults: FaultInjector | None = None) -> None:
@@ -52,25 +52,25 @@ class ReefService:
         self._map = build_map_json(self._reef.world_map)
 
     async def call(self, tool: str, args: dict[str, Any]) -> tuple[str, bool]:
-        """One tool call: its result as JSON text, and whether it is an error."""
-        fate = self._faults.draw()
-        if fate is not None and fate.delay:
-            await asyncio.sleep(fate.delay)
+        """Run a tool call; return its result as JSON text, and whether it is an error."""
+        faults = self._faults.draw()
+        if faults is not None and faults.delay:
+            await asyncio.sleep(faults.delay)
         try:
-            text = await self._answer(tool, args, fate)
+            text = await self._answer(tool, args, faults)
         except ReefRefusal as refused:
             return _dump({**refused.as_dict(), "current_tick": self._reef.tick_now}), True
-        if fate is not None and fate.malformed:
+        if faults is not None and faults.malformed:
             return text[: len(text) // 2], False
         return text, False
 
-    async def _answer(self, tool: str, args: dict[str, Any], fate: CallFaults | None) -> str:
+    async def _answer(self, tool: str, args: dict[str, Any], faults: CallFaults | None) -> str:
         clean = validate_arguments(tool, args)
         if tool in ("register", "login", "help"):
             return _dump(await self._call_without_session(tool, clean))
         session = clean.pop("session_id")
-        if fate is not None:
-            self._apply_faults(fate, session)
+        if faults is not None:
+            self._apply_faults(faults, session)
         name = self._sessions.get(session)
         if name is None:
             raise ReefRefusal("session_lost", "This session is over. Call login for a new session_id.")
@@ -91,7 +91,10 @@ class ReefService:
         return _dump(result)
 
     async def _call_without_session(self, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-        """What needs no session. Its results hold an account's fields and nothing else: clients keep them."""
+        """Run a tool that needs no session.
+
+        Results hold only fields of the account, because clients store them.
+        """
         match tool:
             case "register":
                 password = secrets.token_urlsafe(18)
@@ -138,12 +141,12 @@ class ReefService:
         takes = {key: line.get("description", "") for key, line in spec.schema()["properties"].items()}
         return {"tool": spec.name, "help": spec.what, "takes": takes}
 
-    def _apply_faults(self, fate: CallFaults, session: str) -> None:
-        if fate.restart:
+    def _apply_faults(self, faults: CallFaults, session: str) -> None:
+        if faults.restart:
             os._exit(70)
-        if fate.lose_session:
+        if faults.lose_session:
             self._forget(session)
-        if fate.error:
+        if faults.error:
             raise ReefRefusal("world_error", "The world stumbled and did nothing. Try again in 1 seconds.")
 
     def _limit(self, name: str, what: str, most: int) -> None:
@@ -156,7 +159,7 @@ class ReefService:
             raise ReefRefusal("rate_limited", f"Too many calls. Try again in {seconds} seconds.", retry_after_s=seconds)
 
     async def _durable(self) -> None:
-        """Return once what was written is committed; calls of one moment share a commit."""
+        """Wait until the log is committed; concurrent calls share a commit."""
         if self._flush is None:
             loop = asyncio.get_running_loop()
             self._flush = loop.create_future()
@@ -170,7 +173,7 @@ class ReefService:
 
 
 def _digest(password: str) -> str:
-    """Passwords are 144 random bits made here, so a fast hash is enough."""
+    """Hash a password; it is 144 random bits made here, so a fast hash is enough."""
     return blake3(password.encode("utf-8", "replace")).hexdigest()
 
 

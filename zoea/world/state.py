@@ -1,8 +1,8 @@
-"""What changes in a Reef: ships and their captains, ore that is left, prices.
+"""State of a Reef: ships, captains, ore that is left, prices.
 
-Plain values that go to JSON and back without loss, so that a snapshot, a replay
-and a hash are one line each. Ore and prices are kept as they were when last
-touched, with that tick, and computed on when looked at.
+All values survive a round trip through JSON, for snapshots, replays and hashes. Ore and prices are stored with the
+tick of
+their last change and computed forward when read.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ SKILLS = ("mining", "piloting", "trading")
 
 @dataclass(slots=True)
 class Player:
-    """One captain and ship. All fields are JSON values.
+    """Hold one captain and ship; all fields are JSON values.
 
-    `task` is what takes more than a tick right now (`tool`, `until`, and `left` units
-    of work), `free_at` the tick from which the next action may start, `queue` what
-    follows. `spare` are tenths of a unit that the next mining adds. `known` maps
-    scanned points, `visited` systems, to the tick of it.
+    Args:
+        task: Action in progress: `tool`, `until`, and its own fields.
+        queue: Actions that follow.
+        free_at: Tick from which the next action may start.
+        spare: Tenths of a unit that the next mining adds.
+        known: Tick of the scan, by point.
+        visited: Tick of the visit, by system.
     """
 
     name: str
@@ -72,7 +75,7 @@ class Player:
         return self.capacity - self.load
 
     def level(self, skill: str) -> int:
-        """0 to 10; each needs more experience than the one before."""
+        """Return the level of a skill, 0 to 10; each level needs more experience."""
         return min(MAX_LEVEL, isqrt(self.xp[skill] // XP_STEP))
 
     def price_of(self, module: str) -> int:
@@ -80,7 +83,7 @@ class Player:
         return price
 
     def notice(self, tick: int, kind: str, **fields_: Any) -> None:
-        """Add a notification; only the newest are kept."""
+        """Add a notification; keep only the newest ones."""
         self.noticed += 1
         self.notices.append({"id": self.noticed, "tick": tick, "kind": kind, **fields_})
         if len(self.notices) > NOTICES:
@@ -91,16 +94,18 @@ _FIELDS = tuple(item.name for item in fields(Player))
 
 
 def digest(text: str) -> str:
-    """BLAKE3 of a text, in hex."""
+    """Return the BLAKE3 hash of a text in hex."""
     return blake3(text.encode()).hexdigest()
 
 
 @dataclass(slots=True)
 class World:
-    """Everything that a call or a tick can change.
+    """Hold everything that a call or a tick can change.
 
-    `ore` holds `[units, tick]` per touched belt or cloud, `prices` `[price, tick]` per
-    touched `station good`, `salvaged` who emptied a derelict.
+    Args:
+        ore: `[units, tick]` by changed belt or cloud.
+        prices: `[price, tick]` by changed `station good`.
+        salvaged: Captain who emptied a derelict, by point.
     """
 
     tick: int = 0
@@ -110,7 +115,7 @@ class World:
     salvaged: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Canonical: the same state gives the same text."""
+        """Return canonical JSON: equal states give equal text."""
         return json.dumps(
             {
                 "tick": self.tick,
@@ -132,18 +137,18 @@ class World:
         return cls(players=players, **data)
 
     def hash(self) -> str:
-        """BLAKE3 of the whole state."""
+        """Return the BLAKE3 hash of the state."""
         return digest(self.to_json())
 
     def units(self, point: str, capacity: float, regrow: float) -> float:
-        """Units of ore at a point now."""
+        """Return the units of ore at a point now."""
         if point not in self.ore:
             return capacity
         left, then = self.ore[point]
         return min(capacity, left + regrow * (self.tick - then))
 
     def price(self, key: str, base: float) -> float:
-        """Credits a unit brings now: each tick it regains a part of the distance to its base."""
+        """Return the price per unit now, recovered towards its base."""
         if key not in self.prices:
             return base
         then_price, then = self.prices[key]

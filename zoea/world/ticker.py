@@ -1,8 +1,8 @@
-"""When a tick passes: by the clock, or in turbo as fast as the players act.
+"""Run the ticks of a world: by the clock, or in turbo mode as fast as players act.
 
-In turbo a tick passes when every player with an open turn has acted or waits, or
-after 250 ms. A player has an open turn from a call on, until a tick that had to come
-by its deadline and in which nothing was heard of them.
+In turbo mode a tick passes when every player with an open turn has acted or waits, at the latest after 250 ms. A
+turn opens
+with a call. It ends at a tick that came by its deadline, if the player sent nothing since the tick before.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ TURBO_DEADLINE = 0.25
 
 
 class Ticker:
-    """Drives the ticks of one world.
+    """Run the ticks of one world.
 
     Args:
-        record: Its reef is ticked, and each tick is written down and committed.
-        seconds: Length of a tick; unused in turbo.
-        turbo: See above.
+        record: World file; each tick is logged and committed.
+        seconds: Length of a tick; unused in turbo mode.
+        turbo: Whether ticks follow the players, as described above.
     """
 
     def __init__(self, record: WorldLog, *, seconds: float = 2.0, turbo: bool = False) -> None:
@@ -35,7 +35,7 @@ class Ticker:
         self._due = 0.0
 
     def called(self, name: str) -> None:
-        """A player called: their turn is open; they are waited for unless they acted."""
+        """Open a player's turn after a call; wait for the player unless they acted."""
         if not self._turbo:
             return
         self._heard.add(name)
@@ -48,16 +48,16 @@ class Ticker:
             self._thinking.add(name)
 
     def left(self, name: str) -> None:
-        """A player logged out: nobody waits for them."""
+        """Stop waiting for a player who logged out."""
         self._thinking.discard(name)
         self._waiting.discard(name)
 
     def until_next(self) -> float:
-        """Seconds until the next tick is due at the latest."""
+        """Return the seconds until the next tick at the latest."""
         return max(0.0, self._due - asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Let ticks pass until cancelled."""
+        """Run ticks until cancelled."""
         loop = asyncio.get_running_loop()
         self._due = loop.time() + self._seconds
         while True:
@@ -70,7 +70,7 @@ class Ticker:
             self._due = loop.time() + self._seconds if self._turbo else max(self._due + self._seconds, loop.time())
 
     async def _quiet(self) -> bool:
-        """Wait until nobody is waited for, or the deadline; whether it was the deadline."""
+        """Wait until all players acted or the deadline passed; return whether it passed."""
         if self._waiting and not self._thinking:
             await asyncio.sleep(0.001)
             if not self._thinking:
@@ -83,7 +83,7 @@ class Ticker:
         return False
 
     def tick(self, *, late: bool = False) -> None:
-        """One tick, written down; `late` ends the turns of those not heard of since the last."""
+        """Run and log one tick; `late` ends the turns of silent players."""
         self._reef.tick()
         self._record.tick()
         self._record.commit()

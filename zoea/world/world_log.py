@@ -1,8 +1,7 @@
-"""The world's own file: the ordered log of calls and ticks, and snapshots to start from.
+"""World file: the ordered log of calls and ticks, and snapshots.
 
-The log is the truth: replayed from its beginning it gives the same state hash. A
-snapshot only saves time. Rows are committed before they are acknowledged; a process
-kill loses nothing that was.
+Replaying the whole log gives the same state hash; a snapshot only saves time. Rows are committed before a call is
+acknowledged, so that a killed process loses no acknowledged call.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ CREATE TABLE snapshot (log_id INTEGER PRIMARY KEY, hash TEXT NOT NULL, state BLO
 
 
 class WorldInUse(WorldError):
-    """Another process has the world's file open."""
+    """Raised when another process has the world file open."""
 
 
 class WorldLog:
-    """One open world file.
+    """Keep one world file open.
 
     Args:
-        path: `reef.db`; made if missing.
-        seed: Of a new world (0 if None); an existing one must have the same, if given.
-        systems: Size of a new world (40 if None), likewise.
+        path: `reef.db`; created if missing.
+        seed: Seed of a new world, 0 if None; an existing one must have the same.
+        systems: Size of a new world, 40 if None; an existing one must have the same.
 
-    Raises WorldInUse where another process holds it, WorldError where it is foreign or of another seed.
+    Raises WorldInUse if another process holds the file, WorldError if it is foreign or was made with other values.
     """
 
     def __init__(self, path: Path, *, seed: int | None = None, systems: int | None = None) -> None:
@@ -81,7 +80,7 @@ class WorldLog:
         self._append("call", name, tool, json.dumps(args, separators=(",", ":")))
 
     def tick(self) -> None:
-        """One tick; ticks without a call between them share a row."""
+        """Log one tick; ticks without a call between them share a row."""
         if self._last_ticks is not None:
             self._begin()
             self._db.execute("UPDATE log SET count = count + 1 WHERE id = ?", (self._last_ticks,))
@@ -90,9 +89,9 @@ class WorldLog:
             self._last_ticks = self._last
 
     def commit(self) -> None:
-        """Make all that was written durable against a kill of this process.
+        """Commit the log.
 
-        Where that fails the process ends: its memory would run ahead of its file, which is whole.
+        Ends the process if that fails, because its memory would be ahead of its file.
         """
         try:
             if self._db.in_transaction:
@@ -105,7 +104,7 @@ class WorldLog:
             self.snapshot()
 
     def snapshot(self) -> None:
-        """Keep the state as it is, so that the next start replays only what follows."""
+        """Store the state, so that the next start replays only later rows."""
         last = self._db.execute("SELECT coalesce(max(id), 0) FROM log").fetchone()[0]
         text = self.reef.world.to_json()
         self._last_ticks = None
@@ -119,7 +118,7 @@ class WorldLog:
             self._db.execute("DELETE FROM snapshot WHERE log_id < ?", (last,))
 
     def close(self) -> None:
-        """Commit, keep a snapshot, let go of the file."""
+        """Commit, store a snapshot and release the file."""
         self.commit()
         self.snapshot()
         self._db.close()
@@ -194,7 +193,10 @@ def _rows(db: sqlite3.Connection, after: int) -> Iterator[tuple[str, str, str, s
 
 
 def load_world(db: sqlite3.Connection, *, whole: bool) -> Reef:
-    """The world as its file says; `whole` replays the log from its beginning. Raises WorldError where it is none."""
+    """Load a world from its file; `whole` replays the log from its beginning.
+
+    Raises WorldError if the file is damaged.
+    """
     try:
         return _replay(db, whole)
     except (sqlite3.Error, zlib.error, LookupError, TypeError, ValueError) as error:
@@ -225,9 +227,9 @@ def _replay(db: sqlite3.Connection, whole: bool) -> Reef:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """A connection that only reads, beside a running world or without one.
+    """Open a world file for reading, also beside a running world.
 
-    Raises WorldError where there is no world.
+    Raises WorldError if there is no world.
     """
     if not path.exists():
         raise WorldError(f"There is no world at {path}.", hint="Run zoea run --world reef, or zoea world, first.")

@@ -1,8 +1,8 @@
-"""The map of a Reef: systems joined by lanes, each with points of interest.
+"""Map of a Reef: systems joined by lanes, each with points of interest.
 
-Made once from a seed and never changed; what moves (ore, prices, ships) is state.
-Points that share an orbit are one place: from a station in a belt, the belt is one
-`undock` away.
+The map is made from a seed and never changes; ore, prices and ships are state. Points in one orbit are one place: a
+station
+in a belt is one `undock` away from it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,15 @@ class PointKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PointOfInterest:
-    """A point of interest. `ore`, `capacity` (units) and `regrow` (units a tick) are of belts
-    and gas clouds; `salvage` (credits, once) of derelicts; `factors` (per good) of stations."""
+    """Define a point.
+
+    Args:
+        ore: Ore or gas of a belt or cloud.
+        capacity: Units of ore.
+        regrow: Units that regrow per tick.
+        salvage: Credits in a derelict, found once.
+        factors: Price factors of a station, by good.
+    """
 
     id: str
     name: str
@@ -43,7 +50,7 @@ class PointOfInterest:
 
 @dataclass(frozen=True, slots=True)
 class StarSystem:
-    """`lanes` are (system id, ticks) of the neighbours."""
+    """Define a system; `lanes` are (system id, ticks) of its neighbours."""
 
     id: str
     name: str
@@ -54,11 +61,12 @@ class StarSystem:
 
 
 class WorldMap:
-    """The whole map, with routes.
+    """Generate the whole map and its routes.
 
     Args:
-        seed: Everything follows from it and the number of systems.
-        systems: 40 make 120 points: 12 stations, 30 belts; other sizes keep the proportions.
+        seed: Seed; equal seeds and sizes give equal maps.
+        systems: Number of systems; 40 give 120 points with 12 stations and 30 belts, other sizes keep the
+            proportions.
     """
 
     def __init__(self, seed: int, systems: int = 40) -> None:
@@ -85,14 +93,14 @@ class WorldMap:
         self._ticks: dict[str, dict[str, int]] = {}
 
     def ticks(self, start: str) -> dict[str, int]:
-        """Ticks of the quickest way from a system to every other; every one can be reached."""
+        """Return the ticks of the fastest route from a system to every other."""
         if start not in self._ticks:
             self._ticks[start] = _dijkstra({s.id: s.lanes for s in self.systems.values()}, start)
         return self._ticks[start]
 
 
 def count_travel_ticks(start: int, end: int) -> int:
-    """Ticks between two orbits of one system: none within one."""
+    """Return the ticks between two orbits of a system; 0 within one orbit."""
     apart = abs(start - end)
     return 1 + apart // 2 if apart else 0
 
@@ -109,7 +117,7 @@ def _scatter(dice: random.Random, count: int) -> list[tuple[int, int]]:
 
 
 def _lanes(places: list[tuple[int, int]]) -> list[dict[int, int]]:
-    """A tree that joins all, and each with its two nearest."""
+    """Join all systems by a tree, and each with its two nearest."""
     lanes: list[dict[int, int]] = [{} for _ in places]
 
     def join(a: int, b: int) -> None:
@@ -130,7 +138,7 @@ def _lanes(places: list[tuple[int, int]]) -> list[dict[int, int]]:
 
 
 def _spread(dice: random.Random, places: list[tuple[int, int]], count: int) -> list[int]:
-    """Systems far from each other, so that no region is without a station."""
+    """Choose systems far from each other, so that every region gets a station."""
     chosen = [dice.randrange(len(places))]
     while len(chosen) < count:
         chosen.append(
@@ -163,7 +171,7 @@ _BELTS = (
 
 
 def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dict[int, int]]) -> list[PointOfInterest]:
-    """Each station stands in a poor belt; every ninth of the belts elsewhere is the best there is."""
+    """Place a station and a poor belt in each home system, then other belts, clouds and derelicts."""
     total, belts = systems * 3, round(systems * 0.75)
     rich = belts - len(homes)
     ores = [_BELTS[-1 - i % len(_BELTS)] for i in range(rich)]
@@ -189,7 +197,7 @@ def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dic
 
 
 def _remote_first(dice: random.Random, lanes: list[dict[int, int]], homes: list[int], few: int) -> list[int]:
-    """Systems without a station, in any order but for the first few: those are out of the way."""
+    """Return the systems without a station, `few` remote ones first, the rest shuffled."""
     named = {str(i): tuple((str(to), ticks) for to, ticks in near.items()) for i, near in enumerate(lanes)}
     far = dict.fromkeys(range(len(lanes)), 1 << 30)
     for home in homes:

@@ -1,4 +1,4 @@
-"""What a captain can look up or write down without time passing: one function per tool.
+"""Tools that take no time, one function each: look up, chat, write the log.
 
 `chat` and `captains_log_add` change state, the others do not.
 """
@@ -82,7 +82,7 @@ def get_skills(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, An
 
 
 def get_system(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
-    """One system, and from there the nearest ones: what a scout needs next."""
+    """Return a system with its points, lanes and nearest systems."""
     here = find_system(reef, args.get("system_id") or player.system)
     system = reef.world_map.systems[here]
     ticks = reef.world_map.ticks(here)
@@ -142,7 +142,7 @@ def get_map(reef: Reef, player: Player, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_map(world_map: WorldMap) -> dict[str, Any]:
-    """All that never changes and is no secret: large, and the same for everybody."""
+    """Return everything that never changes: systems, lanes, points."""
     return {
         "systems": [
             {
@@ -168,7 +168,7 @@ def build_map(world_map: WorldMap) -> dict[str, Any]:
 
 
 def build_map_json(world_map: WorldMap) -> str:
-    """The map as JSON text, for a server that sends it often."""
+    """Return the map as JSON text, cached by the server because it is large."""
     return json.dumps(build_map(world_map), separators=(",", ":"), ensure_ascii=False)
 
 
@@ -271,5 +271,5 @@ QUERIES: dict[str, Query] = {
 
 
 def run_query(reef: Reef, player: Player, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-    """The result of a tool that takes no time."""
+    """Run a tool that takes no time."""
     return QUERIES[tool](reef, player, args)

@@ -1,4 +1,4 @@
-"""Reef as an MCP server, over stdio or streamable HTTP."""
+"""Serve Reef over MCP: stdio or streamable HTTP."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from zoea.world.ticker import Ticker
 from zoea.world.world_log import WorldInUse, WorldLog
 
 LOCK_TIMEOUT_S = 5.0
-"""Seconds that a starting world waits for its file."""
+"""Seconds to wait for a world file that another process still holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """What a world is started with; see `python -m zoea.world --help`."""
+    """Hold the options of `python -m zoea.world`."""
 
     data: Path
     seed: int | None = None
@@ -55,7 +55,7 @@ class WorldOptions:
 
 
 def list_tools() -> list[Tool]:
-    """The tools with their schemas and annotations."""
+    """Return the tools with schemas and annotations."""
     return [
         Tool(
             name=spec.name,
@@ -73,7 +73,7 @@ def list_tools() -> list[Tool]:
 
 
 def build_server(service: ReefService) -> Server[Any]:
-    """The MCP server over a service."""
+    """Build the MCP server of a service."""
     listed = list_tools()
 
     async def on_list(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
@@ -88,7 +88,7 @@ def build_server(service: ReefService) -> Server[Any]:
 
 @asynccontextmanager
 async def open_world(options: WorldOptions) -> AsyncIterator[tuple[ReefService, WorldLog]]:
-    """A world that lives while the context does: file open, ticks passing."""
+    """Open the world file and run its ticks while the context is open."""
     faults = FaultInjector(options.faults, options.fault_seed)
     record = await _open_log(options)
     ticker = Ticker(record, seconds=options.tick, turbo=options.turbo)
@@ -103,7 +103,7 @@ async def open_world(options: WorldOptions) -> AsyncIterator[tuple[ReefService, 
 
 
 async def _open_log(options: WorldOptions) -> WorldLog:
-    """The world's file. A process that was told to end may still hold it: that is waited for a little."""
+    """Open the world file; wait a few seconds if an ending process still holds it."""
     loop = asyncio.get_running_loop()
     until = loop.time() + LOCK_TIMEOUT_S
     while True:
@@ -116,21 +116,21 @@ async def _open_log(options: WorldOptions) -> WorldLog:
 
 
 def _end_if_failed(ticking: asyncio.Task[None]) -> None:
-    """A world whose time stands still is worse than one that ends and is started again."""
+    """End the process if the ticks failed, so that the world is started again."""
     if not ticking.cancelled() and (error := ticking.exception()) is not None:
         logging.getLogger(__name__).critical("time stopped in Reef; the world ends", exc_info=error)
         os._exit(WorldError.exit_code)
 
 
 async def run_stdio(options: WorldOptions) -> None:
-    """Serve one client over this process's stdin and stdout until it closes them."""
+    """Serve one client over stdin and stdout until it closes them."""
     async with open_world(options) as (service, _), stdio_server() as (read, write):
         server = build_server(service)
         await server.run(read, write, server.create_initialization_options())
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT` or `PORT` as host and port. Raises UsageError."""
+    """Parse `HOST:PORT` or `PORT`. Raises UsageError."""
     host, _, port = text.rpartition(":")
     if not port.isdigit() or int(port) > 65_535:
         raise UsageError(f"{text!r} is no address.", hint="Give HOST:PORT, such as 127.0.0.1:8808, or a port.")
@@ -138,7 +138,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which end the process before its file is closed."""
+    """Run uvicorn without its signal handlers, which end the process before the file is closed."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -149,10 +149,10 @@ class _Server(uvicorn.Server):
 
 
 async def run_http(options: WorldOptions) -> None:
-    """Serve any number of clients over streamable HTTP until cancelled; the address goes to stderr."""
+    """Serve clients over streamable HTTP until cancelled; print the address to stderr."""
     host, port = parse_address(options.http)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named TCP, else asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement.
+    # asyncio turns Nagle's algorithm off only if the protocol is given; else each answer waits 40 ms.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -172,5 +172,5 @@ async def run_http(options: WorldOptions) -> None:
 
 
 async def run(options: WorldOptions) -> None:
-    """Serve as the options say."""
+    """Serve over stdio or HTTP."""
     await (run_http(options) if options.http else run_stdio(options))

@@ -1,4 +1,4 @@
-"""A provider without a model: it plays Reef by rules, from the request alone."""
+"""Provider without a model: plays Reef by rules, from the request alone."""
 
 from __future__ import annotations
 

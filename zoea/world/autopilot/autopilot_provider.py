@@ -1,7 +1,6 @@
-"""The autopilot as a `Provider`: one instance serves all myses and remembers none.
+"""Autopilot as a `Provider`: one instance serves all myses and keeps no state.
 
-What it answers is a pure function of the request's messages and tools (`pilot.answer`);
-this file only streams that answer at a believable pace.
+`decisions.build_answer` computes the answer from messages and tools; this module streams it.
 """
 
 from __future__ import annotations
@@ -22,13 +21,12 @@ _PIECE = re.compile(r"\S+\s*")
 
 
 class AutopilotProvider:
-    """Plays Reef by rules; labelled so that nobody takes it for a model.
+    """Play Reef by rules; its label says that it is no model.
 
     Args:
         name: The provider's name in settings.
-        clock: What the pace is measured by; without one nothing is paced.
-        pace: Seconds between streamed pieces; 0 for tests and benchmarks. A request's
-            own option `pace` wins.
+        clock: Clock for the pauses; without one there are none.
+        pace: Seconds between streamed pieces; the request's option `pace` wins.
     """
 
     kind = "autopilot"
@@ -41,7 +39,7 @@ class AutopilotProvider:
         self._pace = pace
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """Deltas of reasoning, then of text, then the calls; then the `Answer`."""
+        """Yield reasoning, text and calls as deltas, then the `Answer`."""
         said = build_answer(request.messages, request.tools)
         pace = _pace(request.options, self._pace)
         if pace > 0 and self._clock is not None:
@@ -72,7 +70,7 @@ class AutopilotProvider:
         return ModelInfo(name=model or MODEL, context_window=128_000, max_output=4_096, tools=True)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, because nothing is open."""
 
 
 def _pace(options: dict[str, Any], default: float) -> float:
@@ -81,7 +79,7 @@ def _pace(options: dict[str, Any], default: float) -> float:
 
 
 def _usage(request: ModelRequest, *written: str) -> Usage:
-    """Estimates at four characters a token: there is no tokenizer to ask."""
+    """Estimate usage at four characters per token, because there is no tokenizer."""
     read = sum(
         len(message.content)
         + len(message.reasoning)

@@ -1,7 +1,6 @@
-"""What is worth knowing of a belt, as one line of text that captains write down and tell.
+"""Notes on belts: one line of text each, which captains log and broadcast.
 
-The line is read by people, models and the autopilot alike; `parse_notes` finds it in a log
-entry or in a message, whatever stands around it.
+People, models and the autopilot read the same line; `parse_notes` finds it inside any text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ DOCKSIDE_TICKS = 4
 
 @dataclass(frozen=True, slots=True)
 class BeltOutlet:
-    """A station that buys, and the ticks of the way to it from the belt's system."""
+    """Define a station that buys, and the ticks from the belt's system to it."""
 
     station: str
     system: str
@@ -28,7 +27,7 @@ class BeltOutlet:
 
 @dataclass(frozen=True, slots=True)
 class BeltNote:
-    """A belt with its ore and the stations near it."""
+    """Describe a belt: ore, place and nearby stations."""
 
     belt: str
     system: str
@@ -41,7 +40,7 @@ class BeltNote:
         return ORES.get(self.ore, 0.0)
 
     def line(self) -> str:
-        """The finding as a sentence."""
+        """Return the note as a sentence."""
         outlets = " or ".join(f"{o.station} in {o.system} ({o.ticks} ticks)" for o in self.outlets)
         return (
             f"{self.ore.capitalize()} worth {self.price:g} credits at {self.belt} in {self.system}, "
@@ -51,7 +50,7 @@ class BeltNote:
 
 @dataclass(frozen=True, slots=True)
 class HaulRoute:
-    """One way to earn: a belt and one of its outlets. `rate` is credits a tick, roughly."""
+    """Join a belt and one of its outlets; `rate` is an estimate in credits per tick."""
 
     finding: BeltNote
     outlet: BeltOutlet
@@ -69,7 +68,7 @@ _OUTLET = re.compile(r"(p\d+) in (s\d+) \((\d+) ticks\)")
 
 
 def parse_notes(text: str) -> list[BeltNote]:
-    """Every finding that a text holds; ores that do not exist are passed over."""
+    """Return every note in a text; skip unknown ores."""
     found = []
     for match in _LINE.finditer(text[:20_000]):
         ore = match["ore"].lower()
@@ -80,7 +79,7 @@ def parse_notes(text: str) -> list[BeltNote]:
 
 
 def build_note(poi: dict[str, Any]) -> BeltNote | None:
-    """The finding that a `get_poi` result makes; None where it is no known belt, or not in the shape of one."""
+    """Build a note from a `get_poi` result; None if it is not a known belt or malformed."""
     try:
         if poi["kind"] != "belt" or poi["ore"] not in ORES:
             return None
@@ -93,6 +92,6 @@ def build_note(poi: dict[str, Any]) -> BeltNote | None:
 
 
 def rank_routes(findings: Iterable[BeltNote], without: Sequence[str] = ()) -> list[HaulRoute]:
-    """All ways to earn, the best first; `without` are belts that are mined out."""
+    """Return all routes, the best first, without the belts in `without`."""
     every = [HaulRoute(f, outlet) for f in findings if f.belt not in without for outlet in f.outlets]
     return sorted(every, key=lambda haul: (-haul.rate, haul.finding.belt, haul.outlet.station))

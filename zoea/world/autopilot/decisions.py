@@ -1,8 +1,8 @@
-"""What the autopilot answers: a pure function of a request's messages and tools.
+"""Decide what the autopilot answers: a pure function of messages and tools.
 
-A turn goes: look (status, log, notifications), write down and tell what is new, act
-(a whole haul or a scouting trip, queued), report. Where the slice before the turn
-shows a haul that went well, it is repeated without looking first.
+A turn reads status, log and notifications, records and broadcasts what is new, queues a haul or a scouting trip,
+and
+reports. A haul that went well is repeated without reading first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NEEDED = ("get_status", "undock", "mine", "dock", "sell")
 ACTS = frozenset({"undock", "dock", "travel", "jump", "mine", "sell", "buy", "refuel", "repair", "scan"})
 MOST_SLICES = 7
 TELL_FROM = 17.0
-"""Ore worth less a unit is not worth a broadcast."""
+"""Belts with ore of a lower price per unit are not broadcast."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutopilotAnswer:
-    """One answer: what it says, why, and the calls it wants."""
+    """Hold an answer: text, reasoning, calls."""
 
     text: str = ""
     reasoning: str = ""
@@ -35,7 +35,7 @@ class AutopilotAnswer:
 
 
 def build_answer(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> AutopilotAnswer:
-    """The answer to these messages with these tools; the same for the same."""
+    """Build the answer to these messages with these tools; deterministic."""
     facts = read_request(messages, tools)
     if not all(facts.has(tool) for tool in NEEDED):
         return AutopilotAnswer(
@@ -70,7 +70,7 @@ def _after_acting(facts: RequestFacts, last: tuple[PastCall, ...]) -> AutopilotA
 
 
 def _repeat_route(before: tuple[PastCall, ...]) -> list[PlannedCall]:
-    """The haul of the slice before, if it can be flown again from where it ended."""
+    """Return the calls of the previous haul if it can be repeated."""
     acts = [past_call for past_call in before if past_call.tool in ACTS]
     if not acts or any(past_call.is_error for past_call in acts) or _has_trouble(before):
         return []
@@ -81,7 +81,7 @@ def _repeat_route(before: tuple[PastCall, ...]) -> list[PlannedCall]:
 
 
 def _has_trouble(past_calls: Sequence[PastCall]) -> bool:
-    """Whether notifications among the results tell of a failure, or of a price that others have pressed."""
+    """Return whether notifications report a failed action or a low price."""
     for past_call in past_calls:
         if past_call.tool != "get_notifications" or past_call.result is None:
             continue
@@ -150,7 +150,7 @@ def _some(finding: BeltNote | None) -> list[BeltNote]:
 
 
 def _build_broadcast(facts: RequestFacts, fresh: list[BeltNote]) -> list[PlannedCall]:
-    """One broadcast for the new belts that are rich; none that anybody told before is new."""
+    """Return one broadcast call for new rich belts; none if there are none."""
     rich = sorted((f for f in fresh if f.price >= TELL_FROM), key=lambda finding: -finding.price)
     if not rich or not facts.has("zoea_broadcast"):
         return []

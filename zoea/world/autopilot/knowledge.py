@@ -1,4 +1,4 @@
-"""Where a captain stands, folded from results and notes, and the course that follows from it."""
+"""Knowledge of a captain, collected from results and log, and the plan made from it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from zoea.world.autopilot.request_facts import PastCall, RequestFacts
 from zoea.world.goods import ORES
 
 MOST_SCANS = 5
-"""Systems a captain scouts before settling for the best known; the same with and without others to tell."""
+"""Systems to scan before the best known belt is used."""
 GOOD_ENOUGH = 26.0
 BEST_PRICE = max(ORES.values())
 FEW_SCANS = 3
 BARREN_TICKS = 150
 CALM_TICKS = 150
-"""How long a pressed price is remembered."""
+"""Ticks for which a low price is remembered."""
 PRESSED = 0.7
 SPARE_FUEL = 12
 NEAR_BEST = 0.8
 SPREAD = 0.7
 CALM = 0.9
 CROWDED = 0.8
-"""What others know too is shared out over more outlets than what only I know."""
+"""Expected share of the base price at a belt that others know too, so that captains use more outlets."""
 
 _PLACE = re.compile(r"p\d+ \w+")
 _SCANNED = re.compile(r"Scanned (s\d+)")
@@ -37,7 +37,7 @@ _WISH = re.compile(rf"\bmine\s+(?:\w+\s+){{0,2}}({'|'.join(ORES)})\b", re.IGNORE
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """One call to make."""
+    """Define one call to make."""
 
     tool: str
     args: dict[str, Any]
@@ -45,7 +45,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """What to do next, and why."""
+    """Hold the next calls and the reason."""
 
     why: str
     orders: tuple[PlannedCall, ...]
@@ -53,7 +53,7 @@ class ActionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known. `written` are belts that stand in the log already."""
+    """Hold everything known; `written` are belts that are in the log."""
 
     status: dict[str, Any]
     system: dict[str, Any]
@@ -71,7 +71,7 @@ class Knowledge:
 
     @classmethod
     def of(cls, facts: RequestFacts) -> Knowledge:
-        """The knowledge that a request's results make."""
+        """Collect knowledge from the results in a request."""
         status = facts.latest("get_status") or {}
         tick = _int(status, "current_tick")
         entries = [str(e.get("entry", "")) for e in _dicts(facts.latest("captains_log_list"), "entries")]
@@ -113,7 +113,7 @@ class Knowledge:
 
     @property
     def to_examine(self) -> tuple[str, ...]:
-        """Belts seen but not yet known with their stations: the two best."""
+        """Return the two best belts seen whose stations are unknown."""
         seen = {str(b.get("poi_id")): str(b.get("ore")) for scan in self.scans for b in _dicts(scan, "found")}
         seen |= {str(p.get("poi_id")): str(p.get("ore")) for p in _dicts(self.system, "points")}
         known = {finding.belt for finding in self.findings}
@@ -125,7 +125,7 @@ class Knowledge:
         return replace(self, findings=tuple(known.values()))
 
     def to_write_down(self) -> Iterator[PlannedCall]:
-        """What must outlast this turn and does not stand in the log."""
+        """Yield log entries for everything new that must outlast the turn."""
         for finding in {f.belt: f for f in self.told}.values():
             if finding.belt not in self.written:
                 yield PlannedCall("captains_log_add", {"entry": f"Heard: {finding.line()}"})
@@ -157,7 +157,7 @@ class Knowledge:
         return haul.rate * self.pressed.get(f"{haul.outlet.station} {haul.finding.ore}", usual)
 
     def choose(self) -> HaulRoute | None:
-        """The haul to fly: one of those near the best, another for each name, so that a swarm spreads."""
+        """Choose a route near the best; the choice depends on the name, so that a swarm spreads."""
         wished = [f for f in self.findings if not self.wish or f.ore == self.wish]
         every = rank_routes(wished or self.findings, tuple(self.empty))
         best = max((self._rate(haul) for haul in every), default=0.0)
@@ -170,7 +170,7 @@ class Knowledge:
 
 
 def read_low_prices(notices: list[dict[str, Any]]) -> dict[str, float]:
-    """`station good` of the newest sale, with the part of its base price, where others had sold there before."""
+    """Return the share of the base price by `station good` in the newest sale, if low."""
     for notice in reversed(notices):
         if notice.get("action") == "sell" and isinstance(notice.get("result"), dict):
             parts = {
@@ -208,7 +208,7 @@ def plan_actions(facts: RequestFacts, knowledge: Knowledge) -> ActionPlan:
 
 
 def _prepare_departure(status: dict[str, Any]) -> list[PlannedCall]:
-    """Before leaving a dock: sell what is aboard, fill the tank, cast off."""
+    """Return the calls before leaving a dock: sell, refuel, repair, undock."""
     orders = [PlannedCall("sell", {})] if _int(status, "cargo_used") else []
     if _int(status, "fuel") < _int(status, "fuel_capacity") * 0.7 and (_int(status, "credits") or orders):
         orders.append(PlannedCall("refuel", {}))
@@ -226,7 +226,7 @@ def _scout_goal(knowledge: Knowledge, fuel: int) -> str:
 
 
 def _fly_route(knowledge: Knowledge, haul: HaulRoute) -> Iterator[PlannedCall]:
-    """From wherever the ship floats: to the belt, fill the hold, to the outlet, sell."""
+    """Yield the calls of a haul: to the belt, mine, to the outlet, sell."""
     finding, outlet, status = haul.finding, haul.outlet, knowledge.status
     full = not status.get("docked") and _int(status, "cargo_used") >= 0.8 * _int(status, "cargo_capacity")
     here = str(status.get("system_id"))
@@ -250,7 +250,7 @@ def _fly_route(knowledge: Knowledge, haul: HaulRoute) -> Iterator[PlannedCall]:
 
 
 def _plan_without_knowledge(knowledge: Knowledge, ready: list[PlannedCall], load: int) -> ActionPlan:
-    """With nothing known: mine where the ship is, or look for a station."""
+    """Mine at the present place, or fly to the nearest station."""
     status = knowledge.status
     for near in _dicts(knowledge.system, "nearest_systems"):
         if near.get("stations") and near.get("system_id") and not status.get("docked"):

@@ -1,4 +1,4 @@
-"""What the autopilot says: short, with figures, never twice the same while anything changes."""
+"""Texts of the autopilot: short, with figures, different whenever something changed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def explain_missing_world(facts: RequestFacts) -> str:
-    """An answer where there is nothing to play."""
+    """Return an answer for a toolbox without Reef."""
     heard = next((prompt.text.strip() for prompt in reversed(facts.prompts) if prompt.text.strip()), "")
     said = f' You said: "{heard[:200]}".' if heard else ""
     return f"I am the autopilot, no model: I can only play Reef, and its tools are not in my toolbox.{said}"
 
 
 def announce_calls(facts: RequestFacts, orders: Sequence[PlannedCall]) -> str:
-    """A line beside the calls."""
+    """Return a line about the calls."""
     names = [order.tool for order in orders]
     tick = _tick(facts)
     at = f"Tick {tick}: " if tick is not None else ""
@@ -27,7 +27,7 @@ def announce_calls(facts: RequestFacts, orders: Sequence[PlannedCall]) -> str:
 
 
 def report_turn(facts: RequestFacts) -> str:
-    """The report that ends a turn: what was done, where the ship is, when it is free."""
+    """Return the report of a turn: actions, place, time until the ship is free."""
     parts = []
     status = facts.latest("get_status")
     if status is not None:
@@ -53,13 +53,13 @@ def report_turn(facts: RequestFacts) -> str:
 
 
 def report_failure(facts: RequestFacts) -> str:
-    """Where not even looking works."""
+    """Return a report for when Reef cannot be reached."""
     last = facts.past_calls[-1]
     return f"I cannot reach Reef: {last.tool} says {(last.code or last.raw or 'nothing')[:160]}. I try again later."
 
 
 def _credits(facts: RequestFacts) -> object:
-    """As the newest result that tells them has it."""
+    """Return the credits in the newest result that has them."""
     told = [
         past_call.result["credits"]
         for past_call in facts.past_calls
@@ -106,7 +106,7 @@ def _tick(facts: RequestFacts) -> int | None:
 
 
 def _counted(names: Sequence[str]) -> list[str]:
-    """`mine x3` for a run of three."""
+    """Join repeated names: `mine x3`."""
     runs: list[tuple[str, int]] = []
     for name in names:
         if runs and runs[-1][0] == name:

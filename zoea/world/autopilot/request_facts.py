@@ -1,4 +1,4 @@
-"""What a request shows: the turn, the slice before it, and every fact that results hold."""
+"""Facts in a request: prompts, calls of this turn, calls of the turn before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LABEL = re.compile(r"^\[(?P<what>message|broadcast) from (?P<kind>mysis|client)
 
 @dataclass(frozen=True, slots=True)
 class TurnPrompt:
-    """One message that opened or joined the turn. `sender` is empty for the commander."""
+    """Hold a message of the turn; `sender` is empty for the commander."""
 
     sender: str
     text: str
@@ -26,7 +26,7 @@ class TurnPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call and what came of it; `result` is None where there is none, or no JSON object."""
+    """Hold a call and its result; `result` is None if missing or not a JSON object."""
 
     tool: str
     args: dict[str, Any]
@@ -41,9 +41,11 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
-    """A request, read.
+    """Hold the facts of a request.
 
-    `turn` are the slices of this turn, `before` the latest one of an earlier turn.
+    Args:
+        turn: Calls of this turn, grouped by answer.
+        before: Last group of calls of an earlier turn.
     """
 
     names: dict[str, str]
@@ -55,7 +57,7 @@ class RequestFacts:
     past_calls: tuple[PastCall, ...] = field(default=())
 
     def latest(self, tool: str) -> dict[str, Any] | None:
-        """The newest good result of a tool in this turn."""
+        """Return the newest successful result of a tool in this turn."""
         for past_call in reversed(self.past_calls):
             if past_call.tool == tool and not past_call.is_error and past_call.result is not None:
                 return past_call.result
@@ -66,7 +68,7 @@ class RequestFacts:
 
 
 def read_request(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> RequestFacts:
-    """Everything the autopilot may know. Hostile or cut results are passed over."""
+    """Collect the facts of a request; skip malformed or cut results."""
     names = {tool.origin or tool.name: tool.name for tool in tools}
     origins = {name: origin for origin, name in names.items()}
     start = _start(messages)
@@ -96,10 +98,11 @@ def _opens(message: RequestMessage) -> bool:
 
 
 def _start(messages: Sequence[RequestMessage]) -> int:
-    """Where the turn begins: its first prompt or nudge.
+    """Return the index of the turn's first prompt or nudge.
 
-    A steered prompt stands after results, a turn's first after anything else; where
-    only a history slice stands before it, it is the first there is.
+    A steered prompt follows results, the first prompt of a turn follows anything else. If only a history slice
+    precedes, the first
+    prompt counts.
     """
     first = last = None
     for index, message in enumerate(messages):
