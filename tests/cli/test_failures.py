@@ -40,7 +40,7 @@ def stored() -> None:
     async def made() -> None:
         places().make_data()
         store = await Store.open(places().database, clock_now=lambda: 1)
-        new = mysis_ops.NewMysis("1", "alpha", "t", b"0" * 32, "", "scripted", "")
+        new = mysis_ops.MysisSpec("1", "alpha", "t", b"0" * 32, "", "scripted", "")
         await store.write(lambda conn: mysis_ops.create(conn, new, 9).id)
         await store.close()
 

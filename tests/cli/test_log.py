@@ -133,7 +133,7 @@ async def _deleted(*names: str) -> None:
 
     def op(conn: WriterConnection) -> None:
         for uid, name in enumerate(names):
-            new = mysis_ops.NewMysis(str(uid), name, "t", b"0" * 32, "", "scripted", "")
+            new = mysis_ops.MysisSpec(str(uid), name, "t", b"0" * 32, "", "scripted", "")
             mysis_ops.archive(conn, mysis_ops.create(conn, new, 9).id)
 
     places().make_data()

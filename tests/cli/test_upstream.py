@@ -196,7 +196,7 @@ def test_an_upstream_with_accounts_needs_a_mysis(faulty: Faulty, capsys: pytest.
 
 async def _stored(name: str, uid: str) -> None:
     """A database that knows one mysis."""
-    made = mysis_ops.NewMysis(uid, name, "t", b"0" * 32, "", "scripted", "")
+    made = mysis_ops.MysisSpec(uid, name, "t", b"0" * 32, "", "scripted", "")
     places().make_data()
     store = await Store.open(places().database, clock_now=lambda: 1)
     await store.write(lambda conn: mysis_ops.create(conn, made, 9))

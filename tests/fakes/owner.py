@@ -38,7 +38,7 @@ class OwnerThread:
         self.loop.call_soon_threadsafe(self.loop.call_later, seconds, callback)
 
     def end(self) -> None:
-        """Wish for the end. Nothing is waited for: the loop may end, or have ended, before an answer came back."""
+        """MysisChange for the end. Nothing is waited for: the loop may end, or have ended, before an answer came back."""
         assert self.owner is not None
         assert self.loop is not None
         with suppress(RuntimeError):  # of a loop that is closed: it has ended

@@ -32,10 +32,10 @@ from zoea.process.clock import SystemClock, SystemIds
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store, WriterConnection
 from zoea.swarm import Commander, life
-from zoea.swarm.life import Lasting
+from zoea.swarm.life import StoredLife
 from zoea.swarm.persistence.spend_ops import Reserved
-from zoea.swarm.persistence.turn_ops import TurnOpened
-from zoea.swarm.turn.turn_types import Stored
+from zoea.swarm.persistence.turn_ops import OpenedTurn
+from zoea.swarm.turn.turn_types import OpStored
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class ToldStore(Store):
         result = await super().write(op)
         stored = result[0] if isinstance(result, tuple) and result else result
         match stored:
-            case Stored() | TurnOpened() if stored.memories:
+            case OpStored() | OpenedTurn() if stored.memories:
                 say(ack="memory", ids=[memory.id for memory in stored.memories])
             case Reserved():
                 say(ack="request", id=stored.request_id)
@@ -290,8 +290,8 @@ async def as_it_was(commander: Commander, store: Store) -> None:
     """Nothing that a row says of a mysis's life is left behind by a start."""
     for row in await store.read("SELECT id, encouragement, wait FROM mysis WHERE deleted_at IS NULL"):
         wait = json.loads(row["wait"]) if row["wait"] else {}
-        lasting = Lasting(row["encouragement"], wait.get("until"), wait.get("reason", ""))
-        assert life.lasting(commander._runners[row["id"]].life) == lasting, f"mysis {row['id']}"
+        lasting = StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""))
+        assert life.stored_life(commander._runners[row["id"]].life) == lasting, f"mysis {row['id']}"
 
 
 async def guarded(path: Path, seed: int, mode: str) -> None:

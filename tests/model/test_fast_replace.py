@@ -9,7 +9,7 @@ import pytest
 
 from zoea.model.fast_replace import replace
 from zoea.swarm.rules import TurnRules, WaitRules
-from zoea.swarm.turn.turn_types import Turn
+from zoea.swarm.turn.turn_types import TurnState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def test_a_copy_differs_in_what_was_changed_and_the_value_itself_stays() -> None
 
 
 def test_it_gives_what_the_standard_library_gives() -> None:
-    turn = Turn(turn_id=1, rules=TurnRules(), rules_wait=WaitRules())
+    turn = TurnState(turn_id=1, rules=TurnRules(), rules_wait=WaitRules())
     changes: dict[str, Any] = {"iteration": 3, "running": frozenset({7}), "stops": True}
     assert replace(turn, **changes) == dataclasses.replace(turn, **changes)
 

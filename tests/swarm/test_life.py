@@ -17,11 +17,11 @@ from zoea.swarm.life import (
     BREAKER_OPEN,
     Arrived,
     Cancel,
-    Effect,
-    Gone,
+    DeliveriesGone,
     Hold,
-    Input,
     Life,
+    LifeEffect,
+    LifeInput,
     Now,
     OpenTurn,
     Pending,
@@ -30,8 +30,8 @@ from zoea.swarm.life import (
     Stop,
     TurnEnded,
     WakeAt,
+    is_waiting,
     step,
-    waits,
 )
 from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
 
@@ -44,9 +44,9 @@ def idle(**rules: object) -> Life:
     return Life(LifeRules(**rules), quiet_since=T)  # type: ignore[arg-type]  # every test names real rules
 
 
-def fed(life: Life, *inputs: Input) -> tuple[Life, tuple[Effect, ...]]:
+def fed(life: Life, *inputs: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
     """The life after these inputs, and the effects of the last one."""
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[LifeEffect, ...] = ()
     for given in inputs:
         life, effects = step(life, given)
     return life, effects
@@ -64,7 +64,7 @@ def running(life: Life) -> Life:
     return fed(in_turn(life), TurnEnded(T, Outcome.ANSWERED))[0]
 
 
-def states(effects: tuple[Effect, ...]) -> list[MysisState]:
+def states(effects: tuple[LifeEffect, ...]) -> list[MysisState]:
     return [effect.state for effect in effects if isinstance(effect, SetState)]
 
 
@@ -115,7 +115,7 @@ class TestStates:
     def test_three_nudges_without_a_response_make_it_idle_with_the_error(self) -> None:
         life = running(idle())
         at = T
-        effects: tuple[Effect, ...] = ()
+        effects: tuple[LifeEffect, ...] = ()
         for level in (1, 2, 3):
             at += 30 * SECOND
             life, effects = fed(life, Now(at))
@@ -278,7 +278,7 @@ class TestMessages:
 
     def test_what_is_withdrawn_opens_nothing(self) -> None:
         second = replace(MESSAGE, delivery_id=2)
-        life, _ = fed(in_turn(idle()), Arrived(T, second), Gone(frozenset({2})))
+        life, _ = fed(in_turn(idle()), Arrived(T, second), DeliveriesGone(frozenset({2})))
         assert fed(life, TurnEnded(T, Outcome.ANSWERED))[1] == (WakeAt(T + 30 * SECOND),)
 
 
@@ -362,10 +362,10 @@ class TestNudges:
             assert wake is not None
             life, effects = fed(life, Now(wake))
             assert effects[-1] == OpenTurn(nudge_level=1)
-            assert not waits(life)
+            assert not is_waiting(life)
             nudged.append(wake - T)
             life, effects = fed(life, TurnEnded(wake, Outcome.ANSWERED, nudged=True))
-            assert waits(life) == (wake < ahead)
+            assert is_waiting(life) == (wake < ahead)
         assert nudged == [2 * MINUTE, 4 * MINUTE, 6 * MINUTE, 7 * MINUTE, 7 * MINUTE + 30 * SECOND]
         assert life.wait_reason == ""
 
@@ -394,11 +394,11 @@ class TestNudges:
         steer = replace(MESSAGE, delivery_id=2, mode=DeliveryMode.STEER)
         life, _ = fed(life, Now(at), Arrived(at, steer))
         ended = TurnEnded(at, Outcome.ANSWERED, nudged=True)
-        assert fed(life, Gone(frozenset({2}), joined=True), ended)[1] == (WakeAt(at + 30 * SECOND),)
-        assert fed(life, Gone(frozenset({2})), ended)[1] == (WakeAt(at + 2 * MINUTE),)
+        assert fed(life, DeliveriesGone(frozenset({2}), joined=True), ended)[1] == (WakeAt(at + 30 * SECOND),)
+        assert fed(life, DeliveriesGone(frozenset({2})), ended)[1] == (WakeAt(at + 2 * MINUTE),)
 
     @pytest.mark.parametrize("last", [[Stop(T + MINUTE)], [Stop(T + MINUTE), Start(T + MINUTE)]], ids=["stop", "start"])
-    def test_a_stop_and_a_start_by_a_person_end_the_wait(self, last: list[Input]) -> None:
+    def test_a_stop_and_a_start_by_a_person_end_the_wait(self, last: list[LifeInput]) -> None:
         life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR))
         assert fed(life, *last)[0].wait_until is None
 

@@ -107,14 +107,14 @@ class Lives(RuleBasedStateMachine):
         left = self.turn.prompts[taken:]
         self.turn = replace(self.turn, prompts=self.turn.prompts[:taken])
         self.inbox = {**{pending.delivery_id: pending for pending in left}, **self.inbox}
-        self.feed(lf.Left(left))
+        self.feed(lf.PromptsLeft(left))
         assert self.life.pending == tuple(self.inbox.values())
 
     @rule()
     def zoea_is_closed_and_goes_on(self) -> None:
         """Only what is stored is there afterwards; an open turn stands broken off."""
         was, ran = self.life, self.stored is MysisState.RUNNING
-        lasting = lf.lasting(was)
+        lasting = lf.stored_life(was)
         self.stands_broken_off = self.stands_broken_off or self.turn is not None
         self.turn = self.wake_at = None
         self.stored = MysisState.IDLE if ran else self.stored
@@ -145,7 +145,7 @@ class Lives(RuleBasedStateMachine):
             del self.inbox[delivery]
         joined = self.turn is not None and data.draw(st.booleans())
         self.waits_until = None if joined else self.waits_until
-        self.feed(lf.Gone(frozenset(gone) | {10**6}, joined=joined))
+        self.feed(lf.DeliveriesGone(frozenset(gone) | {10**6}, joined=joined))
 
     @precondition(lambda self: self.turn is not None)
     @rule(
@@ -196,11 +196,11 @@ class Lives(RuleBasedStateMachine):
         breaks = failed_nudge and self.unanswered >= 3 and not self.waking() and before is MysisState.RUNNING
         if before is MysisState.RUNNING:
             self.a_wait_goes_on_or_a_new_one_begins(ended, breaks)
-        foreseen, lasting = lf.foresee(self.life, ended)
+        foreseen, lasting = lf.step_to_store(self.life, ended)
         effects = self.feed(ended)
         assert foreseen == next((one for one in effects if isinstance(one, lf.SetState)), None)
         if not any(isinstance(one, lf.OpenTurn) for one in effects):
-            assert lasting == lf.lasting(self.life)
+            assert lasting == lf.stored_life(self.life)
         if before is not MysisState.RUNNING:
             assert effects == ()
         elif breaks and not ended.stops and outcome not in (Outcome.LOOP, Outcome.FAILED, Outcome.CRASHED):
@@ -225,7 +225,7 @@ class Lives(RuleBasedStateMachine):
 
     # What is carried out.
 
-    def feed(self, given_: lf.Input) -> tuple[lf.Effect, ...]:
+    def feed(self, given_: lf.LifeInput) -> tuple[lf.LifeEffect, ...]:
         self.life, effects = lf.step(self.life, given_)
         for effect in effects:
             match effect:
@@ -329,7 +329,7 @@ TestLives = Lives.TestCase
 
 
 @given(st.lists(st.sampled_from((lf.Start(0), lf.Stop(0), lf.Hold(0, True), lf.Hold(0, False), lf.Now(0)))))
-def test_the_same_inputs_give_the_same_effects(inputs: list[lf.Input]) -> None:
+def test_the_same_inputs_give_the_same_effects(inputs: list[lf.LifeInput]) -> None:
     one = two = lf.Life(LifeRules())
     for given_ in inputs:
         one, effects = lf.step(one, given_)

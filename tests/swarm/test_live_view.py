@@ -84,9 +84,9 @@ def test_texts_are_kept_short() -> None:
     row.stream("z")
     assert (len(row.text), row.text_at) == (TEXT_CHARS, 7)
     assert (len(row.streaming), row.streaming[-1]) == (STREAM_TAIL, "z")
-    row.think("y" * 10_000)
+    row.add_reasoning("y" * 10_000)
     assert (len(row.freeze().thinking), row.freeze().streaming) == (STREAM_TAIL, row.streaming)
-    row.hush()
+    row.clear_stream()
     assert row.streaming == row.thinking == ""
     row.set_failure(Failure("Loop", "Going round in circles"), 9)
     row.set_failure(None, 10)

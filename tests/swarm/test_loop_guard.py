@@ -37,7 +37,7 @@ def memory(*calls: PastCall, text: str = "") -> Memory:
 
 
 def found(*calls: PastCall, earlier: tuple[PastCall, ...] = ()) -> str:
-    return words(loop_guard.repetition((memory(*calls),), earlier, (), RULES))
+    return words(loop_guard.find_repetition((memory(*calls),), earlier, (), RULES))
 
 
 def words(repeated: loop_guard.Repetition | None) -> str:
@@ -51,7 +51,7 @@ class TestRepetition:
 
     def test_the_turn_before_counts_but_not_alone(self) -> None:
         assert found(past("act"), earlier=(past("act"), past("act")))
-        assert loop_guard.repetition((), (past("act"),) * 9, (), RULES) is None
+        assert loop_guard.find_repetition((), (past("act"),) * 9, (), RULES) is None
         assert found(past("look"), earlier=(past("act"),) * 5) == ""
 
     def test_the_same_call_with_other_results_is_a_loop_at_the_fifth(self) -> None:
@@ -77,8 +77,10 @@ class TestRepetition:
 
     def test_the_same_text_three_times_is_a_loop(self) -> None:
         said = (memory(past("act"), text=" I mine on. "),)
-        assert loop_guard.repetition(said, (), ("I mine on.",), RULES) is None
-        assert words(loop_guard.repetition(said, (), ("I mine on.", "I mine on."), RULES)) == "the same text 3 times"
+        assert loop_guard.find_repetition(said, (), ("I mine on.",), RULES) is None
+        assert (
+            words(loop_guard.find_repetition(said, (), ("I mine on.", "I mine on."), RULES)) == "the same text 3 times"
+        )
 
     def test_a_cut_off_text_is_not_counted_and_an_open_call_is_none(self) -> None:
         cut = replace(memory(text="I mine on."), partial=True)

@@ -26,9 +26,11 @@ def delivery(text: str, sender: Sender = Sender()) -> Delivery:
 
 def test_the_room_is_half_of_what_the_prompt_and_the_tools_leave() -> None:
     frozen = FrozenTurn(1, 1, 1, system="x" * 400, tools_tokens=900, max_tokens=3000)
-    assert prompt_budget.for_prompts(frozen) == 1000
-    assert prompt_budget.for_prompts(FrozenTurn(1, 1, 1, tools_tokens=900, max_tokens=3000, calibration=1.5)) == 550
-    assert prompt_budget.for_prompts(FrozenTurn(1, 1, 1, tools_tokens=9000, max_tokens=3000)) == 0
+    assert prompt_budget.room_for_prompts(frozen) == 1000
+    assert (
+        prompt_budget.room_for_prompts(FrozenTurn(1, 1, 1, tools_tokens=900, max_tokens=3000, calibration=1.5)) == 550
+    )
+    assert prompt_budget.room_for_prompts(FrozenTurn(1, 1, 1, tools_tokens=9000, max_tokens=3000)) == 0
 
 
 @pytest.mark.parametrize(
@@ -46,13 +48,13 @@ def test_the_room_is_half_of_what_the_prompt_and_the_tools_leave() -> None:
 )
 def test_the_first_that_fit_in_arrival_order(sizes: tuple[int, ...], limit: int, at_least: int, fit: int) -> None:
     waiting = tuple(delivery("x" * size) for size in sizes)
-    assert prompt_budget.those_that_fit(waiting, limit, at_least=at_least) == waiting[:fit]
+    assert prompt_budget.select_fitting(waiting, limit, at_least=at_least) == waiting[:fit]
 
 
 def test_what_the_turn_has_taken_and_who_speaks_take_room_too() -> None:
     waiting = (delivery("x" * 180, Sender(SenderKind.MYSIS, 2, "beta")),)
-    assert prompt_budget.those_that_fit(waiting, 100, ["y" * 80]) == waiting
-    assert prompt_budget.those_that_fit(waiting, 100, ["y" * 180]) == ()
+    assert prompt_budget.select_fitting(waiting, 100, ["y" * 80]) == waiting
+    assert prompt_budget.select_fitting(waiting, 100, ["y" * 180]) == ()
 
 
 async def prompts_by_turn(s: Swarm) -> list[list[str]]:

@@ -26,13 +26,13 @@ SILENT = Answer()
 START = 1_700_000_000_000_000
 
 
-async def alike(s: Swarm, name: str = "alpha") -> lf.Lasting:
+async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
     """What the life machine knows of a mysis, after asking that its row says the same."""
     life = s.commander._runner(name).life
     [row] = await s.rows("SELECT encouragement, wait, state FROM mysis WHERE name = ?", name)
     wait = json.loads(row["wait"]) if row["wait"] else {}
-    stored = lf.Lasting(row["encouragement"], wait.get("until"), wait.get("reason", ""))
-    assert stored == lf.lasting(life)
+    stored = lf.StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""))
+    assert stored == lf.stored_life(life)
     assert row["state"] == life.state
     return stored
 
@@ -52,23 +52,23 @@ def _has_had(runner: MysisRunner, turns: int) -> bool:
 async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(WAIT, SILENT, SILENT, SILENT, SILENT, Answer(text="here"))) as s:
         await s.commander.create("alpha", start=False)
-        assert await alike(s) == lf.Lasting()
+        assert await alike(s) == lf.StoredLife()
         await s.commander.send("alpha", "go")
         await s.settled()
-        assert await alike(s) == lf.Lasting(0, START + 60_000_000, "the ore is far")
+        assert await alike(s) == lf.StoredLife(0, START + 60_000_000, "the ore is far")
         s.clock.by(30)
         await nudged_in_vain(s, 1)
-        assert await alike(s) == lf.Lasting(1)
+        assert await alike(s) == lf.StoredLife(1)
         await nudged_in_vain(s, 1)
-        assert await alike(s) == lf.Lasting(2)
+        assert await alike(s) == lf.StoredLife(2)
         await s.commander.hold(True)
         await s.commander.send("alpha", "still there?")
         await s.until(lambda: s.commander._runner("alpha").life.pending)
-        assert await alike(s) == lf.Lasting(0)
+        assert await alike(s) == lf.StoredLife(0)
         await s.commander.hold(False)
         await s.settled()
         await s.commander.stop("alpha")
-        assert await alike(s) == lf.Lasting()
+        assert await alike(s) == lf.StoredLife()
 
 
 async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_pat
         clock.by(1)
         await s.until(lambda: s.provider.calls == 1)
         await s.settled()
-        assert await alike(s) == lf.Lasting()
+        assert await alike(s) == lf.StoredLife()
 
 
 async def nudged_at(s: Swarm, until: int) -> list[int]:
@@ -109,14 +109,14 @@ async def test_a_long_wait_outlasts_its_nudges_and_a_restart_between_them(tmp_pa
         await s.commander.send("alpha", "go")
         await s.settled()
         assert await nudged_at(s, 250) == [120, 240]
-        assert await alike(s) == lf.Lasting(0, START + 420_000_000, "the ore is far")
+        assert await alike(s) == lf.StoredLife(0, START + 420_000_000, "the ore is far")
         view = await s.commander.mysis("alpha")
         assert (view.activity, view.waiting_until) == (Activity.WAITING, START + 420_000_000)
     clock = HandClock(START + 260_000_000)
     async with swarm(tmp_path, script(Answer(text="still on my way")), clock=clock) as s:
         await s.commander.start_all()
         assert await nudged_at(s, 460) == [380, 420, 450]
-        assert await alike(s) == lf.Lasting()
+        assert await alike(s) == lf.StoredLife()
 
 
 async def test_a_nudged_turn_shows_no_wait_and_keeps_it_over_a_crash(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ async def test_a_nudged_turn_shows_no_wait_and_keeps_it_over_a_crash(tmp_path: P
         await s.commander.start_all()
         await s.settled()
         assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "answered"}] * 2
-        assert await alike(s) == lf.Lasting(0, START + 420_000_000, "the ore is far")
+        assert await alike(s) == lf.StoredLife(0, START + 420_000_000, "the ore is far")
 
 
 async def test_a_steer_into_a_nudged_turn_ends_the_wait(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ async def test_a_steer_into_a_nudged_turn_ends_the_wait(tmp_path: Path) -> None:
         block.release()
         await s.settled()
         assert s.sent()[-1][-1] == ("user", "come back")
-        assert await alike(s) == lf.Lasting()
+        assert await alike(s) == lf.StoredLife()
 
 
 async def test_nudges_in_vain_go_on_counting_after_a_restart_and_the_third_opens_the_breaker(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ async def test_nudges_in_vain_go_on_counting_after_a_restart_and_the_third_opens
         await s.commander.create("alpha")
         await nudged_in_vain(s, 2)
     async with swarm(tmp_path, script(SILENT)) as s:
-        assert await alike(s) == lf.Lasting(2)
+        assert await alike(s) == lf.StoredLife(2)
         await s.commander.start_all()
         await nudged_in_vain(s, 1)
         assert s.sent()[0][-1][1].startswith("URGENT")
@@ -171,7 +171,7 @@ async def test_a_start_by_a_person_begins_anew(tmp_path: Path) -> None:
         await nudged_in_vain(s, 2)
     async with swarm(tmp_path, script(SILENT)) as s:
         await s.commander.start("alpha")
-        assert await alike(s) == lf.Lasting()
+        assert await alike(s) == lf.StoredLife()
 
 
 async def test_the_nudges_of_the_last_hour_count_after_a_restart_until_a_person_stops_it(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ async def test_a_message_that_comes_while_the_breaker_opens_is_answered(
         await s.commander.create("alpha")
         await nudged_in_vain(s, 2)
         runner = s.commander._runner("alpha")
-        saying = message_ops.Saying("are you there?", COMMANDER, DeliveryMode.QUEUE)
+        saying = message_ops.OutgoingMessage("are you there?", COMMANDER, DeliveryMode.QUEUE)
         follow = runner.follow
         waiting: list[Delivery] = []
 
@@ -277,4 +277,4 @@ async def test_a_message_from_afar_that_comes_while_a_nudge_fails_sets_the_count
 
         monkeypatch.setattr(runner, "follow", late)
         await nudged_in_vain(s, 1)
-        assert await alike(s) == lf.Lasting(0)
+        assert await alike(s) == lf.StoredLife(0)

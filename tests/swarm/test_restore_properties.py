@@ -84,20 +84,20 @@ class World:
             run.give(self.answer(run))
         elif run.lifting:
             run.on_hold = False
-            run.give(t.Lifted(run.rows.now))
+            run.give(t.HoldLifted(run.rows.now))
         elif run.asked:
             answer = ApprovalAnswer.DENIED if self.denies else ApprovalAnswer.ONCE
             run.give(t.Approved(run.rows.now, run.asked[0], answer))
         elif run.running:
             # The first that was started ends first.
             call_id = run.running[0]
-            run.give(t.Finished(run.rows.now, call_id, ToolResult(self.results[call_id % len(self.results)])))
+            run.give(t.CallFinished(run.rows.now, call_id, ToolResult(self.results[call_id % len(self.results)])))
         else:
             assert run.sleeping is not None
             run.rows.now = max(run.rows.now, run.sleeping)
-            run.give(t.Now(run.rows.now, run.rows.now))
+            run.give(t.TimePassed(run.rows.now, run.rows.now))
 
-    def answer(self, run: Run) -> t.Input:
+    def answer(self, run: Run) -> t.TurnInput:
         at = run.rows.now
         if run.turn.iteration > len(self.script):
             return t.Answered(at, Answer(text="done"))
@@ -177,9 +177,9 @@ def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
     def remember(run: Run) -> None:
         cuts.append(Cut(run.rows.copy(), copy.copy(world), len(sent(run))))
 
-    def go(run: Run) -> t.Verdict:
+    def go(run: Run) -> t.BudgetVerdict:
         remember(run)
-        return t.Verdict(run.rows.now)
+        return t.BudgetVerdict(run.rows.now)
 
     rows = Rows()
     deliveries = () if nudged else (rows.arrive("old order"), rows.arrive("go", "[message from mysis alpha]"))
@@ -198,7 +198,7 @@ def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
 def goes_on_as(whole: list[tuple[RequestMessage, ...]], cut: Cut, turn_id: int) -> None:
     stood = {call.id: call.state for memory in cut.rows.of_turn(turn_id) for call in memory.calls}
     lost = {one: state for one, state in stood.items() if state in (CallState.PENDING, CallState.SENT)}
-    run = Run.restored(cut.rows, cut.rows.turns[turn_id], RULES, lambda r: t.Verdict(r.rows.now))
+    run = Run.restored(cut.rows, cut.rows.turns[turn_id], RULES, lambda r: t.BudgetVerdict(r.rows.now))
     cut.world.live(run)
     check_requests(run.planned, run.rows)
     for call_id, state in lost.items():
@@ -220,10 +220,10 @@ def shape(messages: Sequence[RequestMessage]) -> list[tuple[object, ...]]:
 def test_what_was_never_sent_and_what_was_on_the_wire_are_told_apart() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     run.give(answered(rows.now, "", prepared("act", '{"n": 1}'), prepared("act", '{"n": 2}')))
-    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     results = [(one.content, one.is_error) for one in again.planned[0].plan.messages if one.role is Role.TOOL]
     assert results == [
         ("unknown: Zoea stopped while this ran; check before repeating it", True),
@@ -234,46 +234,46 @@ def test_what_was_never_sent_and_what_was_on_the_wire_are_told_apart() -> None:
 def test_what_a_hold_kept_back_was_never_sent() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     run.on_hold = True
     run.give(answered(rows.now, "", prepared("look", '{"n": 1}'), prepared("act", '{"n": 2}')))
     assert (run.lifting, run.ran, [one.state for one in rows.calls.values()]) == (True, [], [CallState.PENDING] * 2)
-    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     assert [one.content for one in again.planned[0].plan.messages if one.role is Role.TOOL] == [NEVER_RAN, NEVER_RAN]
 
 
 def test_a_request_that_a_hold_kept_back_is_given_back_and_counts_as_no_attempt() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now, rest_until=r.rows.now + SECOND))
+    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now, rest_until=r.rows.now + SECOND))
     run.begin()
-    run.give(t.Now(rows.now + SECOND))
+    run.give(t.TimePassed(rows.now + SECOND))
     run.give(t.CallFailed(rows.now, Failure("ProviderError", "busy"), ErrorClass.TRANSIENT))
-    run.give(t.Now(run.turn.rest_until))
+    run.give(t.TimePassed(run.turn.rest_until))
     run.on_hold = True
-    run.give(t.Now(run.turn.rest_until))
+    run.give(t.TimePassed(run.turn.rest_until))
     assert run.lifting
     assert [(one.attempt, one.state, one.error_class) for one in rows.requests] == [
         (1, "released", ErrorClass.TRANSIENT),
         (2, "released", ErrorClass.CANCELLED),
     ]
-    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     assert again.turn.attempt == run.turn.attempt == 2
     run.on_hold = False
-    run.give(t.Lifted(rows.now))
+    run.give(t.HoldLifted(rows.now))
     assert (run.turn.phase, rows.requests[-1].attempt, rows.requests[-1].state) == ("resting", 2, "reserved")
 
 
 def test_an_approval_that_nobody_answered_is_asked_again() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     [tool] = ASKING
     run.give(answered(rows.now, "", prepared(tool, "{}")))
     assert run.asked == [1]
-    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     assert again.asked == [1]
     assert again.planned == []
 
@@ -286,12 +286,12 @@ def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() 
         rows,
         row,
         RULES,
-        lambda r: t.Verdict(r.rows.now),
+        lambda r: t.BudgetVerdict(r.rows.now),
         at_each_store=lambda r: cuts.append(r.rows.copy()),
     )
     run.begin()
     run.give(t.CallFailed(rows.now, Failure("ProviderError", "too long"), ErrorClass.CONTEXT_LENGTH))
-    again = Run.restored(cuts[-1], row, RULES, lambda r: t.Verdict(r.rows.now))
+    again = Run.restored(cuts[-1], row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     assert again.planned[0].frozen.max_tokens == run.planned[-1].frozen.max_tokens == 750
 
 
@@ -299,22 +299,22 @@ def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() 
 def test_retries_go_on_counting_where_they_were(attempts: int) -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     for _ in range(attempts):
         run.give(t.CallFailed(rows.now, Failure("ProviderError", "busy"), ErrorClass.TRANSIENT))
-        run.give(t.Now(rows.now, rows.now))
-    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+        run.give(t.TimePassed(rows.now, rows.now))
+    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     assert again.turn.attempt == run.turn.attempt == attempts + 1
 
 
 def test_an_empty_answer_is_retried_once_however_often_zoea_restarts() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     run.give(t.Answered(rows.now, Answer()))
-    again = Run.restored(rows, row, RULES, lambda r: t.Verdict(r.rows.now))
+    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     again.give(t.Answered(rows.now, Answer()))
     assert again.end is not None
     assert [one.content for one in again.rows.of_turn(row.id)] == ["go", "(no response)"]
@@ -323,13 +323,13 @@ def test_an_empty_answer_is_retried_once_however_often_zoea_restarts() -> None:
 def test_a_cut_off_answer_behind_the_loop_warning_does_not_end_the_turn() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     for number in (1, 2, 3):
         run.give(answered(rows.now, "", prepared("act", "{}")))
-        run.give(t.Finished(rows.now, number, ToolResult("same")))
-    run.give(t.Cancelled(rows.now, Outcome.CRASHED, Answer(text="I was just about to")))
-    again = Run.restored(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+        run.give(t.CallFinished(rows.now, number, ToolResult("same")))
+    run.give(t.TurnCancelled(rows.now, Outcome.CRASHED, Answer(text="I was just about to")))
+    again = Run.restored(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
     assert again.end is None
     assert "You are repeating yourself" in again.planned[0].plan.messages[-1].content
 
@@ -341,20 +341,20 @@ def in_circles(calls: str) -> list[Run]:
     rules = TurnRules(max_iterations=99)
     cuts: list[Rows] = []
     run = Run.opened(
-        rows, row, rules, lambda r: t.Verdict(r.rows.now), at_each_store=lambda r: cuts.append(r.rows.copy())
+        rows, row, rules, lambda r: t.BudgetVerdict(r.rows.now), at_each_store=lambda r: cuts.append(r.rows.copy())
     )
 
     def go_on(run: Run) -> Run:
         while run.end is None and (made := len(run.rows.calls)) < len(calls):
             run.give(answered(rows.now, "", prepared("act", json.dumps({"text": calls[made]}))))
-            run.give(t.Finished(rows.now, run.running[0], ToolResult("same")))
+            run.give(t.CallFinished(rows.now, run.running[0], ToolResult("same")))
         return run
 
     run.begin()
     go_on(run)
     standing = [cut for cut in cuts if cut.turns[row.id].outcome is None]
     ran = [cut for cut in standing if not any(call.state.is_open for call in cut.calls.values())]
-    return [run, *(go_on(Run.restored(cut, row, rules, lambda r: t.Verdict(r.rows.now))) for cut in ran)]
+    return [run, *(go_on(Run.restored(cut, row, rules, lambda r: t.BudgetVerdict(r.rows.now))) for cut in ran)]
 
 
 @pytest.mark.parametrize(
@@ -393,14 +393,14 @@ def test_a_note_that_was_stored_is_not_written_twice() -> None:
         rows,
         row,
         TurnRules(),
-        lambda r: t.Verdict(r.rows.now),
+        lambda r: t.BudgetVerdict(r.rows.now),
         at_each_store=lambda r: cuts.append(r.rows.copy()),
     )
     run.begin()
     for number in (1, 2, 3):
         run.give(answered(rows.now, "", prepared("act", "{}")))
-        run.give(t.Finished(rows.now, number, ToolResult("same")))
+        run.give(t.CallFinished(rows.now, number, ToolResult("same")))
     assert [note.kind for note in row.notes] == ["loop"]
-    again = Run.restored(cuts[-1], row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    again = Run.restored(cuts[-1], row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
     assert len(again.row.notes) == 1
     assert again.planned[0].plan.messages == run.planned[-1].plan.messages

@@ -18,7 +18,7 @@ from zoea.model.values import COMMANDER
 from zoea.settings import Settings
 from zoea.swarm.persistence import message_ops, mysis_ops
 from zoea.swarm.runner import MysisRunner
-from zoea.swarm.turn.turn_types import End
+from zoea.swarm.turn.turn_types import TurnEnd
 
 
 class Moody(ScriptedProvider):
@@ -110,11 +110,11 @@ async def test_a_steer_that_comes_in_the_moment_a_turn_opens_joins_its_first_req
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.until(lambda: provider.asked)
-        saying = message_ops.Saying("hurry", COMMANDER, DeliveryMode.STEER)
+        saying = message_ops.OutgoingMessage("hurry", COMMANDER, DeliveryMode.STEER)
         [delivery] = (await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries
         runner, drive = s.commander._runner("alpha"), MysisRunner._drive
 
-        async def late(runner: MysisRunner, *opened: Any) -> End:
+        async def late(runner: MysisRunner, *opened: Any) -> TurnEnd:
             # The turn is stored, its driver not there yet, and nothing hears of the message before that is.
             runner.arrived(delivery)
             runner.steer(delivery)

@@ -77,26 +77,26 @@ class Outside:
         self.rows = Rows()
         self.planned: list[Planned] = []
         self.row: TurnRow | None = None
-        self.calls: list[t.Prepared] = []
+        self.calls: list[t.PreparedCall] = []
         self.lifts = 0
 
-    def verdict(self, run: Run) -> t.Verdict:
+    def verdict(self, run: Run) -> t.BudgetVerdict:
         at = run.rows.now
         match self.data.draw(
             st.sampled_from(("go",) * 12 + ("rest", "held", "asked", "refused", "stopped")), "verdict"
         ):
             case "rest":
-                return t.Verdict(at, rest_until=at + self.data.draw(st.sampled_from((0, 50_000, 5 * SECOND))))
+                return t.BudgetVerdict(at, rest_until=at + self.data.draw(st.sampled_from((0, 50_000, 5 * SECOND))))
             case "held":
-                return t.Verdict(at, held=True)
+                return t.BudgetVerdict(at, held=True)
             case "asked":
-                return t.Verdict(at, asked=True)
+                return t.BudgetVerdict(at, asked=True)
             case "refused":
-                return t.Verdict(at, refused="Task budget exceeded: 2/1 tokens")
+                return t.BudgetVerdict(at, refused="Task budget exceeded: 2/1 tokens")
             case "stopped":
-                return t.Verdict(at, refused="Mysis budget exceeded: 2/1 tokens", stops=True)
+                return t.BudgetVerdict(at, refused="Mysis budget exceeded: 2/1 tokens", stops=True)
             case _:
-                return t.Verdict(at)
+                return t.BudgetVerdict(at)
 
     def live(self, turns: int) -> None:
         """Some turns, each opened, resumed or nudged as the life machine would."""
@@ -148,7 +148,7 @@ class Outside:
             case "now":
                 self.rows.now += self.data.draw(ODD_TIMES)
                 progress = self.rows.now - self.data.draw(st.sampled_from((0, SECOND, SECOND, 6 * 60 * SECOND)))
-                run.give(t.Now(self.rows.now, progress))
+                run.give(t.TimePassed(self.rows.now, progress))
             case "again":
                 self._again(run)
             case "answer":
@@ -158,7 +158,7 @@ class Outside:
             case "keep back":
                 # The hold may be gone again by the time that it is told.
                 run.on_hold = self.data.draw(st.booleans(), "still on")
-                run.give(t.KeptBack(self.rows.now))
+                run.give(t.CallWithheld(self.rows.now))
             case "result":
                 run.give(self._result(run, self.data.draw(st.sampled_from(run.running), "which")))
             case "approve":
@@ -170,10 +170,10 @@ class Outside:
             case "lift":
                 # It may be on again by the time that it is told.
                 run.on_hold = self.data.draw(st.sampled_from((False, False, True)), "on again")
-                run.give(t.Lifted(self.rows.now))
+                run.give(t.HoldLifted(self.rows.now))
             case "wake":
                 self.rows.now = max(self.rows.now, run.sleeping or 0)
-                run.give(t.Now(self.rows.now, self.rows.now))
+                run.give(t.TimePassed(self.rows.now, self.rows.now))
             case _:
                 self._cancel(run)
 
@@ -208,14 +208,14 @@ class Outside:
             partial=self.data.draw(st.sampled_from((None, Answer(text="half an ans")))),
         )
 
-    def _result(self, run: Run, call_id: int) -> t.Finished:
+    def _result(self, run: Run, call_id: int) -> t.CallFinished:
         self.rows.now += SECOND
         result = ToolResult(
             self.data.draw(RESULTS, "result") if self.data.draw(st.booleans(), "telling") else "ok",
             is_error=self.data.draw(st.sampled_from((False, False, False, True))),
             is_unknown=self.data.draw(st.sampled_from((False, False, False, True))),
         )
-        return t.Finished(self.rows.now, call_id, result)
+        return t.CallFinished(self.rows.now, call_id, result)
 
     def _cancel(self, run: Run, outcome: Outcome | None = None) -> None:
         """What the driver gives when all in flight was cancelled: some results had come, maybe twice."""
@@ -227,7 +227,7 @@ class Outside:
         was_calling = run.calling
         partial = Answer(text="I was about to") if run.calling and self.data.draw(st.booleans()) else None
         unsent = partial is None and self.data.draw(st.booleans(), "unsent")
-        run.give(t.Cancelled(self.rows.now, outcome, partial, finished, unsent=unsent))
+        run.give(t.TurnCancelled(self.rows.now, outcome, partial, finished, unsent=unsent))
         if unsent and was_calling:
             assert (self.rows.requests[-1].state, self.rows.requests[-1].error_class) == ("released", "cancelled")
         assert run.end is not None
@@ -235,7 +235,7 @@ class Outside:
     def _after(self, run: Run) -> None:
         end = run.end
         assert end is not None
-        for late in (t.Now(self.rows.now), t.Steered(self.rows.now, (1,)), self._answer(), self._failure()):
+        for late in (t.TimePassed(self.rows.now), t.Steered(self.rows.now, (1,)), self._answer(), self._failure()):
             turn, effects = step(run.turn, late)
             assert (turn, effects) == (run.turn, ())
         row = run.row
@@ -274,14 +274,14 @@ def test_a_turn_never_asks_its_model_more_often_than_its_limits_allow(
 def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
-    run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     run.give(answered(rows.now, "", prepared("look", "{}"), prepared("get_map", "{}"), prepared("act", "{}")))
     assert run.running == [1, 2]
-    run.give(t.Finished(rows.now, 2, ToolResult("second")))
-    run.give(t.Finished(rows.now, 1, ToolResult("first")))
+    run.give(t.CallFinished(rows.now, 2, ToolResult("second")))
+    run.give(t.CallFinished(rows.now, 1, ToolResult("first")))
     assert run.running == [3]
-    run.give(t.Cancelled(rows.now, Outcome.CANCELLED))
+    run.give(t.TurnCancelled(rows.now, Outcome.CANCELLED))
     results = [(one.content, one.seq) for one in rows.of_turn(row.id) if one.role == "tool"]
     assert results == [("first", 3), ("second", 4), ("cancelled", 5)]
     assert rows.calls[3].state is CallState.CANCELLED
@@ -290,18 +290,18 @@ def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> N
 def test_a_hold_that_is_on_again_before_it_is_told_keeps_back_what_it_kept_back() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
-    run = Run.opened(rows, row, TurnRules(), lambda r: t.Verdict(r.rows.now))
+    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
     run.on_hold = True
     run.begin()
     for _ in range(2):
-        run.give(t.Lifted(rows.now))
+        run.give(t.HoldLifted(rows.now))
         assert (run.lifting, run.planned, rows.requests) == (True, [], [])
     run.on_hold = False
-    run.give(t.Lifted(rows.now))
+    run.give(t.HoldLifted(rows.now))
     run.on_hold = True
     run.give(answered(rows.now, "", prepared("act", "{}")))
-    run.give(t.Lifted(rows.now))
+    run.give(t.HoldLifted(rows.now))
     assert (run.lifting, run.ran, rows.calls[1].state) == (True, [], CallState.PENDING)
     run.on_hold = False
-    run.give(t.Lifted(rows.now))
+    run.give(t.HoldLifted(rows.now))
     assert (run.lifting, run.ran) == (False, [1])

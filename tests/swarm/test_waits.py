@@ -31,19 +31,19 @@ def result(content: Any, *, at: int = T, is_error: bool = False, tool: str = "")
     )
 
 
-def asked(*memories: Memory, at: int = T, tick: int = 0) -> waits.Waiting | None:
+def asked(*memories: Memory, at: int = T, tick: int = 0) -> waits.Wait | None:
     return waits.asked(memories, RULES, at, tick)
 
 
 class TestByTool:
     def test_seconds_from_now(self) -> None:
-        assert asked(answer(wait_call(seconds=50, reason="the kiln cools"))) == waits.Waiting(
+        assert asked(answer(wait_call(seconds=50, reason="the kiln cools"))) == waits.Wait(
             T + 50 * SECOND, "the kiln cools"
         )
 
     def test_never_more_than_an_hour(self) -> None:
         found = asked(answer(wait_call(seconds=1e300)))
-        assert found == waits.Waiting(T + 3600 * SECOND, "it asked to wait")
+        assert found == waits.Wait(T + 3600 * SECOND, "it asked to wait")
 
     def test_until_a_tick_by_the_last_one_seen(self) -> None:
         found = asked(answer(wait_call(until_tick=106)), result({"current_tick": 100}))
@@ -82,11 +82,11 @@ class TestByTool:
 class TestByResults:
     def test_an_absolute_tick_ahead_counts_from_the_result(self) -> None:
         found = asked(result({"arrival_tick": 106, "current_tick": 100}), answer(text="on my way"), at=T + 5 * SECOND)
-        assert found == waits.Waiting(T + 60 * SECOND, "arrival_tick 106")
+        assert found == waits.Wait(T + 60 * SECOND, "arrival_tick 106")
 
     def test_a_number_of_ticks_counts_from_the_result(self) -> None:
         found = asked(result({"cooldown_ticks": 3}), answer(text="I rest"), tick=2 * SECOND)
-        assert found == waits.Waiting(T + 6 * SECOND, "cooldown_ticks 3")
+        assert found == waits.Wait(T + 6 * SECOND, "cooldown_ticks 3")
 
     def test_the_newest_result_that_speaks_of_time_decides(self) -> None:
         travel = result({"arrival_tick": 106, "current_tick": 100})
@@ -97,7 +97,7 @@ class TestByResults:
         travel = result({"arrival_tick": 106, "current_tick": 100}, tool="get_status")
         look = result({"lanes": [], "current_tick": 102}, tool="get_system", at=T + 3 * SECOND)
         found = asked(travel, look, answer(text="on my way"), at=T + 5 * SECOND)
-        assert found == waits.Waiting(T + 43 * SECOND, "arrival_tick 106")
+        assert found == waits.Wait(T + 43 * SECOND, "arrival_tick 106")
         rest = result({"cooldown_ticks": 3}, tool="mine")
         assert asked(rest, look, answer(text="I rest"), at=T + 5 * SECOND) is not None
 

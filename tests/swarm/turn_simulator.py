@@ -190,41 +190,41 @@ class Rows:
             assert row.state == "reserved", "a request is settled once"
             row.state, row.error_class = state, error_class
 
-    def carry_out(self, turn_id: int, op: t.TurnOp) -> t.Stored:
+    def carry_out(self, turn_id: int, op: t.TurnOp) -> t.OpStored:
         """One op, all of it; see `turn_ops.carry_out`."""
         row = self.turns[turn_id]
         match op:
             case t.StoreAnswer():
                 return self._answer(row, op)
             case t.StoreResult():
-                return t.Stored(self.now, *self._results(row, (op,)))
+                return t.OpStored(self.now, *self._results(row, (op,)))
             case t.MarkSent():
                 for call_id in op.call_ids:
                     self.calls[call_id] = replace(self.calls[call_id], state=CallState.SENT)
-                return t.Stored(self.now, calls=tuple(self.calls[one] for one in op.call_ids))
+                return t.OpStored(self.now, calls=tuple(self.calls[one] for one in op.call_ids))
             case t.TakeSteers():
-                return t.Stored(self.now, self._take(row, op.delivery_ids, op.seq))
+                return t.OpStored(self.now, self._take(row, op.delivery_ids, op.seq))
             case t.StoreNote():
                 note = Note(op.after_seq, op.kind, op.content)
                 assert (note.after_seq, note.kind) not in {(one.after_seq, one.kind) for one in row.notes}, "its key"
                 row.notes.append(note)
-                return t.Stored(self.now, notes=(note,))
-            case t.Settle():
+                return t.OpStored(self.now, notes=(note,))
+            case t.SettleRequest():
                 self._settle(op.request_id, "settled")
                 self.requests[op.request_id - 1].was_empty = True
-                return t.Stored(self.now)
+                return t.OpStored(self.now)
             case t.FailRequest():
                 self._settle(op.request_id, "released", op.error_class)
-                return t.Stored(self.now)
-            case t.Close() | t.BreakOff():
+                return t.OpStored(self.now)
+            case t.CloseTurn() | t.BreakOffTurn():
                 return self._leave(row, op)
-            case t.Resume():
+            case t.ResumeTurn():
                 row.broke_off = None
-                return t.Stored(self.now, *self._results(row, op.results))
+                return t.OpStored(self.now, *self._results(row, op.results))
             case _:
                 assert_never(op)
 
-    def _answer(self, row: TurnRow, op: t.StoreAnswer) -> t.Stored:
+    def _answer(self, row: TurnRow, op: t.StoreAnswer) -> t.OpStored:
         answer = self._insert(row, op.seq, Role.ASSISTANT, Source.LLM, op.answer.text, reasoning=op.answer.reasoning)
         stored = []
         for position, prepared in enumerate(op.calls):
@@ -250,7 +250,7 @@ class Rows:
         self.requests[op.request_id - 1].gave_answer = True
         if op.outcome is not None:
             row.outcome = op.outcome
-        return t.Stored(self.now, (self.memory(answer.id), *stored))
+        return t.OpStored(self.now, (self.memory(answer.id), *stored))
 
     def _results(self, row: TurnRow, ops: tuple[t.StoreResult, ...]) -> tuple[tuple[Memory, ...], tuple[ToolCall, ...]]:
         memories, calls = [], []
@@ -266,7 +266,7 @@ class Rows:
             calls.append(self.calls[call.id])
         return tuple(memories), tuple(calls)
 
-    def _leave(self, row: TurnRow, op: t.Close | t.BreakOff) -> t.Stored:
+    def _leave(self, row: TurnRow, op: t.CloseTurn | t.BreakOffTurn) -> t.OpStored:
         is_released = op.unsent or op.error_class is not None
         error_class = ErrorClass.CANCELLED if op.unsent else op.error_class
         self._settle(op.request_id, "released" if is_released else "estimated", error_class)
@@ -275,11 +275,11 @@ class Rows:
             kept = self._insert(row, op.seq, Role.ASSISTANT, Source.LLM, op.partial.text, partial=True)
             partial = (kept,)
         memories, calls = self._results(row, op.results)
-        if isinstance(op, t.Close):
+        if isinstance(op, t.CloseTurn):
             row.outcome = op.outcome
         else:
             row.broke_off = op.outcome
-        return t.Stored(self.now, (*memories, *partial), calls)
+        return t.OpStored(self.now, (*memories, *partial), calls)
 
     def answers(self, frozen: FrozenTurn) -> dict[Need, NeedAnswer]:
         """What the store answers to the needs of a turn."""
@@ -329,8 +329,8 @@ class Run:
     rows: Rows
     row: TurnRow
     rules: TurnRules
-    turn: t.Turn
-    verdict: Callable[[Run], t.Verdict]
+    turn: t.TurnState
+    verdict: Callable[[Run], t.BudgetVerdict]
     at_each_store: Callable[[Run], None] = lambda _: None
     planned: list[Planned] = field(default_factory=list)
     calling: bool = False
@@ -342,14 +342,14 @@ class Run:
     on_hold: bool = False
     lifting: bool = False
     lifts: int = 0
-    end: t.End | None = None
+    end: t.TurnEnd | None = None
     ran: list[int] = field(default_factory=list)
 
     @classmethod
     def opened(
-        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.Verdict], **more: object
+        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.BudgetVerdict], **more: object
     ) -> Run:
-        turn = t.Turn(
+        turn = t.TurnState(
             turn_id=row.id,
             rules=rules,
             rules_wait=WaitRules(),
@@ -365,7 +365,7 @@ class Run:
 
     @classmethod
     def restored(
-        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.Verdict], **more: object
+        cls, rows: Rows, row: TurnRow, rules: TurnRules, verdict: Callable[[Run], t.BudgetVerdict], **more: object
     ) -> Run:
         """Go on from the rows alone, as after a crash."""
         rows = rows.copy()
@@ -398,53 +398,53 @@ class Run:
         found = self.calling or self.running or self.asked or self.questioned or self.lifting
         return bool(found) or self.sleeping is not None
 
-    def give(self, given: t.Input) -> tuple[t.Effect, ...]:
+    def give(self, given: t.TurnInput) -> tuple[t.TurnEffect, ...]:
         """Feed an input and carry out all that follows from it at once."""
         match given:
-            case t.Answered() | t.CallFailed() | t.KeptBack():
+            case t.Answered() | t.CallFailed() | t.CallWithheld():
                 self.calling = False
-            case t.Finished() if given.call_id in self.running:
+            case t.CallFinished() if given.call_id in self.running:
                 self.running.remove(given.call_id)
             case t.Approved() if given.call_id in self.asked:
                 self.asked.remove(given.call_id)
-            case t.Cancelled():
+            case t.TurnCancelled():
                 self.calling, self.running, self.asked, self.sleeping = False, [], [], None
                 self.questioned = self.lifting = False
-            case t.Lifted():
+            case t.HoldLifted():
                 self.lifting = False
                 self.lifts += 1
-            case t.Now():
+            case t.TimePassed():
                 self.questioned = False
                 if self.sleeping is not None and given.at >= self.sleeping:
                     self.sleeping = None
             case _:
                 pass
         if self.turn.held != self.on_hold:
-            self.turn, effects = step(self.turn, t.Hold(self.rows.now, self.on_hold))
+            self.turn, effects = step(self.turn, t.HoldChanged(self.rows.now, self.on_hold))
             assert effects == ()
         self.turn, effects = step(self.turn, given)
         self._carry(effects)
         return effects
 
-    def _carry(self, effects: tuple[t.Effect, ...]) -> None:
+    def _carry(self, effects: tuple[t.TurnEffect, ...]) -> None:
         waiting = deque(effects)
         while waiting:
             effect = waiting.popleft()
             assert self.end is None, "nothing is emitted after End"
-            assert not (isinstance(effect, t.Store) and waiting), "a Store is the last effect of a step"
+            assert not (isinstance(effect, t.StoreOp) and waiting), "a Store is the last effect of a step"
             answer = self._carry_out(effect)
             if answer is not None:
                 self.turn, more = step(self.turn, answer)
                 waiting.extend(more)
-        assert self.lifting or self.turn.phase is not t.Phase.HELD, "what is kept back by a hold goes on after it"
+        assert self.lifting or self.turn.phase is not t.TurnPhase.HELD, "what is kept back by a hold goes on after it"
         assert self.end is not None or self.waits or self.aborting, "it ends, or waits for something outside"
 
-    def _carry_out(self, effect: t.Effect) -> t.Input | None:
+    def _carry_out(self, effect: t.TurnEffect) -> t.TurnInput | None:
         assert not (self.on_hold and isinstance(effect, t.Reserve | t.Call | t.Run)), "on hold nothing begins"
         match effect:
             case t.Fetch():
                 return self._fetch()
-            case t.Plan():
+            case t.PlanRequest():
                 return self._plan(effect.shrink)
             case t.Reserve():
                 given = self.verdict(self)
@@ -466,7 +466,7 @@ class Run:
                 assert self.rows.calls[effect.call_id].state is CallState.APPROVAL
                 assert effect.call_id not in self.asked
                 self.asked.append(effect.call_id)
-            case t.Store():
+            case t.StoreOp():
                 stored = self.rows.carry_out(self.row.id, effect.op)
                 assert not (self.on_hold and isinstance(effect.op, t.MarkSent)), "on hold nothing is sent"
                 self.at_each_store(self)
@@ -477,7 +477,7 @@ class Run:
                 self.lifting = True
             case t.Abort():
                 self.aborting = effect.outcome
-            case t.End():
+            case t.TurnEnd():
                 self.end = effect
             case _:
                 assert_never(effect)
@@ -487,12 +487,12 @@ class Run:
         together = [self.rows.calls[one].name for one in (*self.running, *call_ids)]
         assert len(together) == 1 or all(name in READ_ONLY for name in together), "only read-only calls overlap"
 
-    def _fetch(self) -> t.Opened:
+    def _fetch(self) -> t.TurnOpened:
         before = self.row.frozen.before
         previous = self.rows.of_turn(self.rows.memories[before].turn_id) if before else ()
-        return t.Opened(self.rows.now, loop_guard.calls_of(previous)[-10:], loop_guard.texts_of(previous)[-10:])
+        return t.TurnOpened(self.rows.now, loop_guard.calls_of(previous)[-10:], loop_guard.texts_of(previous)[-10:])
 
-    def _plan(self, shrink: float) -> t.Input:
+    def _plan(self, shrink: float) -> t.TurnInput:
         frozen = self.row.frozen if shrink == 1.0 else self.row.frozen.tightened(shrink)
         answers = self.rows.answers(frozen)
         record = answers[TurnSoFar(frozen.turn_id)]
@@ -507,9 +507,9 @@ class Run:
         return t.Planned(self.rows.now)
 
 
-def prepared(name: str, arguments: str, *, known: bool = True, broken: str = "") -> t.Prepared:
+def prepared(name: str, arguments: str, *, known: bool = True, broken: str = "") -> t.PreparedCall:
     """A call as the driver prepares it."""
-    return t.Prepared(
+    return t.PreparedCall(
         name,
         arguments,
         fingerprint=fingerprint.of_call(name, arguments),
@@ -520,6 +520,6 @@ def prepared(name: str, arguments: str, *, known: bool = True, broken: str = "")
     )
 
 
-def answered(at: int, text: str, *calls: t.Prepared, reasoning: str = "") -> t.Answered:
+def answered(at: int, text: str, *calls: t.PreparedCall, reasoning: str = "") -> t.Answered:
     asked = tuple(AnswerCall(one.name, one.arguments, broken=one.broken) for one in calls)
     return t.Answered(at, Answer(text=text, reasoning=reasoning, calls=asked), calls)

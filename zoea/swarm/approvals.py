@@ -25,14 +25,14 @@ _Key = tuple[str, int]
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _OpenQuestion:
     mysis_id: int
     post: Post
     timer: Timer | None = None
     wants_words: bool = False
 
 
-class ApprovalDesk:
+class ApprovalQueue:
     """Asks and answers. Grants outlive the question: for a session, or for all myses of a template.
 
     `touched` is told of a mysis, by id, how many questions of it wait, and how many of those want words.
@@ -42,7 +42,7 @@ class ApprovalDesk:
         self._store = store
         self._clock = clock
         self._touched = touched
-        self._waiting: dict[_Key, _Waiting] = {}
+        self._waiting: dict[_Key, _OpenQuestion] = {}
         self._session_grants: set[tuple[int, str, str, str]] = set()
         self._template_grants: set[tuple[str, str, str, str]] = set()
 
@@ -58,7 +58,7 @@ class ApprovalDesk:
 
     def may_exceed(self, mysis_id: int, scope: str) -> bool:
         """True where a person let this mysis go beyond that budget until it stops."""
-        return (mysis_id, *approval_ops.for_budget(scope)) in self._session_grants
+        return (mysis_id, *approval_ops.budget_grant_key(scope)) in self._session_grants
 
     def session_ended(self, mysis_id: int) -> None:
         """It was stopped: what a person allowed it until then is asked about again."""
@@ -78,7 +78,7 @@ class ApprovalDesk:
     async def _ask(self, key: _Key, mysis_id: int, post: Post) -> None:
         self._take(key)
         # Waiting before reading: an answer that comes meanwhile is posted, an earlier one stands in the row.
-        waiting = self._waiting[key] = _Waiting(mysis_id, post)
+        waiting = self._waiting[key] = _OpenQuestion(mysis_id, post)
         self._count(mysis_id)
         column, row_id = key
         found = await self._store.read(
@@ -103,7 +103,7 @@ class ApprovalDesk:
         for call_id in call_ids:
             self._take(("tool_call_id", call_id))
 
-    def _take(self, key: _Key) -> _Waiting | None:
+    def _take(self, key: _Key) -> _OpenQuestion | None:
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
             if waiting.timer is not None:
@@ -147,7 +147,7 @@ class ApprovalDesk:
         covered = await self._store.write(write)
         if covered is None:
             raise UsageError(f"approval {approval_id} was answered already")
-        grant = approval_ops.granted_by(row)
+        grant = approval_ops.grant_key(row)
         if answer is ApprovalAnswer.SESSION:
             self._session_grants.add((row["mysis_id"], *grant))
         elif answer is ApprovalAnswer.TEMPLATE:

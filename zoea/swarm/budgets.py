@@ -11,7 +11,7 @@ WARN_AT = 0.80
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BudgetLimit:
     """The tokens of one scope (`turn`, `mysis`, `swarm`), None for no bound, and what happens at the bound.
 
     `enforcement` is `soft` (go on, slower), `hard` (refuse) or `approve` (ask the

@@ -34,18 +34,18 @@ from zoea.settings import Settings, Template, Templates
 from zoea.store import Store, WriterConnection
 from zoea.swarm import configuration
 from zoea.swarm import life as lf
-from zoea.swarm.approvals import ApprovalDesk
+from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.builtin_backend import SwarmBackend
 from zoea.swarm.event_hub import EventHub
 from zoea.swarm.hold_switch import HoldSwitch
 from zoea.swarm.live_view import LiveView
-from zoea.swarm.mysis_reference import meant
+from zoea.swarm.mysis_reference import resolve_reference
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops
-from zoea.swarm.resolved_template import Character, Providers, character, stored_character
+from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import DISK_FULL, Services
-from zoea.swarm.turn.turn_failures import failure_of
+from zoea.swarm.turn.turn_failures import failure_from
 from zoea.swarm.turn.turn_gate import TurnGate
 
 _log = logging.getLogger(__name__)
@@ -78,11 +78,11 @@ class Commander:
         self._runners: dict[int, MysisRunner] = {}
         self._leaving: set[int] = set()  # being deleted: nobody may command them any more
         self._bodies: dict[bytes, str] = {}
-        self._characters: dict[bytes, Character] = {}
+        self._resolved_templates: dict[bytes, ResolvedTemplate] = {}
         self._hold = HoldSwitch()
         self._view = LiveView(self._summary)
         self._hub = EventHub(store)
-        self._approvals = ApprovalDesk(store, clock, self._show_approvals)
+        self._approvals = ApprovalQueue(store, clock, self._show_approvals)
         self._left_running: frozenset[int] = frozenset()
         self._started_at = clock.now()
         self._today = spend_ops.Today()
@@ -97,10 +97,10 @@ class Commander:
             hold=self._hold,
             view=self._view,
             approvals=self._approvals,
-            hold_swarm=self._hold_for,
-            tell_hold=self._hold_changed,
+            hold_swarm=self._hold_swarm,
+            announce_hold=self._announce_hold,
         )
-        self.builtin_backend = SwarmBackend(store, self._view, self._say_for_mysis)
+        self.builtin_backend = SwarmBackend(store, self._view, self._send_from_mysis)
 
     @classmethod
     async def open(
@@ -126,8 +126,8 @@ class Commander:
 
         def recover(conn: WriterConnection) -> frozenset[int]:
             spend_ops.recover(conn, metered)
-            if killed := mysis_ops.settle_after_start(conn):
-                mysis_ops.keep_left_running(conn, killed)
+            if killed := mysis_ops.recover_states(conn):
+                mysis_ops.store_left_running(conn, killed)
             return mysis_ops.left_running(conn)
 
         self._left_running = await self._store.write(recover)
@@ -140,35 +140,37 @@ class Commander:
             self._hold.set_swarm(value["on"] and value["reason"] != DISK_FULL, value["reason"])
         for row in await self._store.read("SELECT hash, body FROM template"):
             self._bodies[row["hash"]] = row["body"]
-        for one in await load_mysis.all_kept(self._store, self._clock.now()):
-            damage = self._character(one.mysis.template_hash).damage
+        for one in await load_mysis.load_all(self._store, self._clock.now()):
+            damage = self._resolved_template(one.mysis.template_hash).damage
             if damage is not None and one.mysis.state is MysisState.IDLE:
-                fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_of(damage))
+                fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_from(damage))
                 one = replace(one, mysis=await self._store.write(fail))
-            self._revive(one)
+            self._start_runner(one)
         for row in await self._store.read(row_values.LAST_SAID):
             live = self._view.row(row["mysis_id"])
             if live.mysis.failure is None:
                 live.say(row["content"], row["created_at"])
             live.progress_at = row["created_at"]
 
-    def _revive(self, found: load_mysis.Kept) -> MysisRunner:
+    def _start_runner(self, found: load_mysis.StoredMysis) -> MysisRunner:
         mysis, now = found.mysis, self._clock.now()
         if mysis.held:
             self._hold.set_mysis(mysis.id, True)
-        known = self._character(mysis.template_hash)
-        life = load_mysis.life_of(found, known, now=now, held=self._hold.holds(mysis.id))
-        self._view.add(load_mysis.live_row(found))
+        known = self._resolved_template(mysis.template_hash)
+        life = load_mysis.build_life(found, known, now=now, held=self._hold.holds(mysis.id))
+        self._view.add(load_mysis.build_live_row(found))
         runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], known, life)
         self._runners[mysis.id] = runner
         if mysis.retry_at is not None:
             runner.tell(lf.Now(now))
         return runner
 
-    def _character(self, template_hash: bytes) -> Character:
-        if template_hash not in self._characters:
-            self._characters[template_hash] = stored_character(self._bodies[template_hash], self._settings)
-        return self._characters[template_hash]
+    def _resolved_template(self, template_hash: bytes) -> ResolvedTemplate:
+        if template_hash not in self._resolved_templates:
+            self._resolved_templates[template_hash] = resolve_stored_template(
+                self._bodies[template_hash], self._settings
+            )
+        return self._resolved_templates[template_hash]
 
     # Myses.
 
@@ -187,8 +189,8 @@ class Commander:
         found = self._templates.get(template or self._settings.swarm.default_template)
         chosen = self._settings.provider_name(provider or found.provider)
         self._providers.get(chosen)
-        self._characters[found.hash] = character(found.text, self._settings)
-        new = mysis_ops.NewMysis(
+        self._resolved_templates[found.hash] = resolve_template(found.text, self._settings)
+        new = mysis_ops.MysisSpec(
             uid=self._ids.uid(),
             name=mysis_ops.check_name(name) if name.strip() else "",
             template_name=found.name,
@@ -200,17 +202,17 @@ class Commander:
         )
         mysis = await self._command(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
         self._bodies[found.hash] = found.text
-        runner = self._revive(await load_mysis.kept(self._store, mysis, self._clock.now()))
+        runner = self._start_runner(await load_mysis.load_one(self._store, mysis, self._clock.now()))
         if start:
             await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
 
-    def _create_op(self, conn: WriterConnection, new: mysis_ops.NewMysis, template: Template, inherit: bool) -> Mysis:
+    def _create_op(self, conn: WriterConnection, new: mysis_ops.MysisSpec, template: Template, inherit: bool) -> Mysis:
         mysis = mysis_ops.create(conn, new, self._settings.swarm.max_myses)
         if template.opening.strip():
             text = message_ops.checked(template.opening, self._settings.budget.token_budget_per_agent)
-            saying = message_ops.Saying(text, COMMANDER, DeliveryMode.QUEUE)
-            message_ops.send(conn, mysis.id, saying, self._settings.swarm.max_hops, 0)
+            outgoing = message_ops.OutgoingMessage(text, COMMANDER, DeliveryMode.QUEUE)
+            message_ops.send(conn, mysis.id, outgoing, self._settings.swarm.max_hops, 0)
         hours = self._settings.swarm.inherit_broadcast_hours
         if inherit and hours:
             message_ops.inherit(conn, mysis.id, conn.now() - int(hours * HOUR))
@@ -266,7 +268,7 @@ class Commander:
             try:
                 await self._command(lambda conn: mysis_ops.archive(conn, mysis_id))
             except ZoeaError:
-                await self._bring_back(runner.mysis)
+                await self._reload(runner.mysis)
                 raise
             del self._runners[mysis_id]
             self._view.remove(mysis_id)
@@ -277,17 +279,17 @@ class Commander:
         return last
 
     async def undelete(self, mysis_id: int) -> MysisView:
-        await self._bring_back(
-            await self._command(lambda conn: mysis_ops.bring_back(conn, mysis_id, self._settings.swarm.max_myses))
+        await self._reload(
+            await self._command(lambda conn: mysis_ops.undelete(conn, mysis_id, self._settings.swarm.max_myses))
         )
         return self._view.row(mysis_id).freeze()
 
-    async def _bring_back(self, mysis: Mysis) -> None:
+    async def _reload(self, mysis: Mysis) -> None:
         """Give a mysis a life again, as the store knows it."""
         if mysis.template_hash not in self._bodies:
             found = await self._store.read("SELECT body FROM template WHERE hash = ?", (mysis.template_hash,))
             self._bodies[mysis.template_hash] = found[0]["body"]
-        self._revive(await load_mysis.kept(self._store, mysis, self._clock.now()))
+        self._start_runner(await load_mysis.load_one(self._store, mysis, self._clock.now()))
 
     async def dismiss(self, ref: str) -> MysisView:
         runner = self._runner(ref)
@@ -311,7 +313,7 @@ class Commander:
     ) -> MysisView:
         runner = self._runner(ref)
         mysis, mysis_id, before = runner.mysis, runner.mysis.id, self._row(runner)
-        wish = configuration.Wish(template, provider, model, tags, settings)
+        wish = configuration.MysisChange(template, provider, model, tags, settings)
         body = self._bodies[mysis.template_hash]
         change = configuration.checked(mysis, body, wish, self._settings, self._templates, self._providers)
         self._leaving.add(mysis_id)  # between two lives: what it is changes for good, then it lives again
@@ -320,7 +322,7 @@ class Commander:
             try:
                 mysis = await self._command(lambda conn: configuration.store(conn, mysis_id, change))
             finally:
-                await self._bring_back(mysis)
+                await self._reload(mysis)
         finally:
             self._leaving.discard(mysis_id)
             self._view.touch(mysis_id)
@@ -339,9 +341,9 @@ class Commander:
         idempotency_key: str = "",
     ) -> Receipt:
         runner = self._runner(ref)
-        room = self._character(runner.mysis.template_hash).settings.budget.token_budget_per_agent
-        saying = message_ops.Saying(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
-        return await self._say(saying, runner.mysis.id)
+        room = self._resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
+        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
+        return await self._say(outgoing, runner.mysis.id)
 
     async def broadcast(
         self,
@@ -357,29 +359,31 @@ class Commander:
         names = tuple(self._runner(name).mysis.name for name in to.names)
         audience = Recipients(names, to.tag, to.state)
         room = self._settings.budget.token_budget_per_agent
-        saying = message_ops.Saying(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
-        return await self._say(saying, None, audience)
+        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
+        return await self._say(outgoing, None, audience)
 
-    async def _say_for_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
+    async def _send_from_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
         assert sender.id is not None
-        allowed = self._character(self._runners[sender.id].mysis.template_hash).template.send
+        allowed = self._resolved_template(self._runners[sender.id].mysis.template_hash).template.send
         room = self._settings.budget.token_budget_per_agent
-        saying = message_ops.Saying(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
+        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
         if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
             per_hour = self._settings.swarm.messages_per_hour
-            said = await self._command(lambda conn: message_ops.tell_commander(conn, saying, per_hour))
+            said = await self._command(lambda conn: message_ops.tell_commander(conn, outgoing, per_hour))
             return said.receipt
         if allowed != "swarm":
             raise UsageError("your template does not let you write to other myses")
-        return await self._say(saying, None if to is None else self._runner(to).mysis.id)
+        return await self._say(outgoing, None if to is None else self._runner(to).mysis.id)
 
-    async def _say(self, saying: message_ops.Saying, mysis_id: int | None, to: Recipients = Recipients()) -> Receipt:
+    async def _say(
+        self, outgoing: message_ops.OutgoingMessage, mysis_id: int | None, to: Recipients = Recipients()
+    ) -> Receipt:
         swarm = self._settings.swarm
 
-        def op(conn: WriterConnection) -> message_ops.Said:
+        def op(conn: WriterConnection) -> message_ops.SendResult:
             if mysis_id is not None:
-                return message_ops.send(conn, mysis_id, saying, swarm.max_hops, swarm.messages_per_hour)
-            return message_ops.broadcast(conn, saying, to, swarm.max_hops, swarm.broadcasts_per_hour)
+                return message_ops.send(conn, mysis_id, outgoing, swarm.max_hops, swarm.messages_per_hour)
+            return message_ops.broadcast(conn, outgoing, to, swarm.max_hops, swarm.broadcasts_per_hour)
 
         said = await self._command(op)
         for delivery in said.deliveries:
@@ -395,7 +399,7 @@ class Commander:
         mysis_id = await self._command(lambda conn: message_ops.withdraw(conn, delivery_id))
         runner = self._runners.get(mysis_id)
         if runner is not None:
-            await self._tell([runner], lambda _: lf.Gone(frozenset({delivery_id})))
+            await self._tell([runner], lambda _: lf.DeliveriesGone(frozenset({delivery_id})))
 
     async def receipt(self, message_id: int) -> Receipt:
         found = await self._store.read(message_ops.RECEIPT, (message_id,))
@@ -416,28 +420,28 @@ class Commander:
             mysis = await self._command(op)
             self._hold.set_mysis(runner.mysis.id, on)
             runner.refresh(mysis)
-            await self._tell_hold([runner])
+            await self._feed_hold([runner])
             return
         why = reason or "you put the swarm on hold"
         await self._command(lambda conn: mysis_ops.hold(conn, None, on, why, by_person=True))
         self._hold.set_swarm(on, why)
-        await self._tell_hold(list(self._runners.values()))
+        await self._feed_hold(list(self._runners.values()))
 
-    async def _hold_for(self, reason: str) -> None:
+    async def _hold_swarm(self, reason: str) -> None:
         """A hard budget of the swarm is spent: hold, with the reason, until a person lifts it."""
         if self._hold.swarm:
             return
         await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason, by_person=False))
         self._hold.set_swarm(True, reason)
-        self._hold_changed()
+        self._announce_hold()
 
-    def _hold_changed(self) -> None:
+    def _announce_hold(self) -> None:
         now = self._clock.now()
         for runner in self._runners.values():
             runner.tell(lf.Hold(now, self._hold.holds(runner.mysis.id)))
         self._view.touch()
 
-    async def _tell_hold(self, runners: list[MysisRunner]) -> None:
+    async def _feed_hold(self, runners: list[MysisRunner]) -> None:
         now = self._clock.now()
         await self._tell(runners, lambda mysis_id: lf.Hold(now, self._hold.holds(mysis_id)))
         self._view.touch()
@@ -449,7 +453,7 @@ class Commander:
         try:
             await self._approvals.answer(approval_id, answer, sentence, "commander")
         except StoreFull as error:
-            self._services.disk_trouble(error)
+            self._services.hold_for_disk(error)
             raise
 
     async def grants(self) -> tuple[GrantView, ...]:
@@ -459,7 +463,7 @@ class Commander:
         try:
             return await self._approvals.revoke(grant_id)
         except StoreFull as error:
-            self._services.disk_trouble(error)
+            self._services.hold_for_disk(error)
             raise
 
     def _show_approvals(self, mysis_id: int, waiting: int, questions: int) -> None:
@@ -513,7 +517,7 @@ class Commander:
             for task in late:
                 task.cancel()
         try:
-            await self._store.write(lambda conn: mysis_ops.keep_left_running(conn, mysis_ops.settle_after_start(conn)))
+            await self._store.write(lambda conn: mysis_ops.store_left_running(conn, mysis_ops.recover_states(conn)))
         except StoreFull as error:
             # The next start does the same; nothing acknowledged is lost.
             _log.error("%s: %s", error.title, error.what)
@@ -521,9 +525,11 @@ class Commander:
     # Shared.
 
     def _runner(self, ref: str) -> MysisRunner:
-        return meant(ref, [runner for runner in self._runners.values() if runner.mysis.id not in self._leaving])
+        return resolve_reference(
+            ref, [runner for runner in self._runners.values() if runner.mysis.id not in self._leaving]
+        )
 
-    async def _tell(self, runners: list[MysisRunner], given: Callable[[int], lf.Input]) -> None:
+    async def _tell(self, runners: list[MysisRunner], given: Callable[[int], lf.LifeInput]) -> None:
         """Tell several at once. One that is being deleted meanwhile refuses, which is not the others' concern."""
         told = [runner.tell(given(runner.mysis.id)) for runner in runners]
         await self._carried_out(asyncio.gather(*told, return_exceptions=True))
@@ -555,7 +561,7 @@ class Commander:
         try:
             return await self._store.write(op)
         except StoreFull as error:
-            self._services.disk_trouble(error)
+            self._services.hold_for_disk(error)
             raise
 
     async def _read_spend(self) -> None:

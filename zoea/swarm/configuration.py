@@ -17,11 +17,11 @@ from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.settings.template import change_settings
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import mysis_ops
-from zoea.swarm.resolved_template import Providers, character
+from zoea.swarm.resolved_template import Providers, resolve_template
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MysisChange:
     """What shall be otherwise; empty and None are left as they are.
 
     `settings` are of the sections that a template may set, by dotted key; None as a
@@ -36,7 +36,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CheckedChange:
     """A wish that was checked: everything as it will be stored."""
 
     template: Template
@@ -46,15 +46,15 @@ class Change:
 
 
 def checked(
-    mysis: Mysis, body: str, wish: Wish, settings: Settings, templates: Templates, providers: Providers
-) -> Change:
+    mysis: Mysis, body: str, wish: MysisChange, settings: Settings, templates: Templates, providers: Providers
+) -> CheckedChange:
     """Raises StateRefused while it runs, TemplateError, and ProviderError where there is no such provider."""
     if mysis.state is MysisState.RUNNING:
         raise StateRefused(f"{mysis.name} is running", hint="stop it first; what it is changes between two runs")
     template = templates.get(wish.template) if wish.template else parse_template(body)
     if wish.settings:
         template = change_settings(template, wish.settings)
-    character(template.text, settings)
+    resolve_template(template.text, settings)
     asked = wish.provider or (template.provider if wish.template else "")
     provider = settings.provider_name(asked) if asked else mysis.provider
     providers.get(provider)
@@ -62,13 +62,13 @@ def checked(
     model = wish.model or (template.model if wish.template else "")
     if not model:
         model = mysis.model if provider == mysis.provider else (own.model if own is not None else "")
-    return Change(template, provider, model, mysis.tags if wish.tags is None else wish.tags)
+    return CheckedChange(template, provider, model, mysis.tags if wish.tags is None else wish.tags)
 
 
-def store(conn: WriterConnection, mysis_id: int, change: Change) -> Mysis:
+def store(conn: WriterConnection, mysis_id: int, change: CheckedChange) -> Mysis:
     """The rows of a mysis as the change says."""
     template = change.template
-    mysis_ops.keep_template(conn, template.hash, template.name, template.text)
+    mysis_ops.store_template(conn, template.hash, template.name, template.text)
     conn.execute(
         "UPDATE mysis SET template_hash = ?, provider = ?, model = ? WHERE id = ?",
         (template.hash, change.provider, change.model, mysis_id),

@@ -24,7 +24,7 @@ class EventHub:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._subscribers: set[_Subscriber] = set()
+        self._subscribers: set[_EventQueue] = set()
         self.last_id = 0
 
     def publish(self, events: list[Event]) -> None:
@@ -35,7 +35,7 @@ class EventHub:
 
     async def listen(self, after: int) -> AsyncIterator[Event | Lagged]:
         """Stored events after the given id, then new ones as they are committed."""
-        subscriber = _Subscriber()
+        subscriber = _EventQueue()
         self._subscribers.add(subscriber)
         try:
             last = after
@@ -67,7 +67,7 @@ def event_of(row: sqlite3.Row) -> Event:
     return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
 
 
-class _Subscriber:
+class _EventQueue:
     def __init__(self) -> None:
         self._queue: deque[Event | Lagged] = deque()
         self._woken = asyncio.Event()

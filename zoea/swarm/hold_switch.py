@@ -37,7 +37,7 @@ class HoldSwitch:
         self._wake()
 
     @contextmanager
-    def telling(self, mysis_id: int, tell: Callable[[], None]) -> Iterator[None]:
+    def on_hold(self, mysis_id: int, tell: Callable[[], None]) -> Iterator[None]:
         """Within the block, `tell` is called at once when a hold on this mysis comes on."""
         block = object()
         self._told[block] = (mysis_id, tell)

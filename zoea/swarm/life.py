@@ -59,7 +59,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class DeliveriesGone:
     """Deliveries that are pending no more: withdrawn, or `joined`: a steer took them into the open turn."""
 
     delivery_ids: frozenset[int]
@@ -67,7 +67,7 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class PromptsLeft:
     """Prompts that the turn which opened had no room for: they wait for the next one, before all others."""
 
     prompts: tuple[Pending, ...]
@@ -102,7 +102,7 @@ class Now:
     at: int
 
 
-Input = Start | Stop | Hold | Arrived | Gone | Left | TurnEnded | Now
+LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | Now
 
 
 # What goes out.
@@ -140,7 +140,7 @@ class Cancel:
     outcome: Outcome
 
 
-Effect = SetState | OpenTurn | WakeAt | Cancel
+LifeEffect = SetState | OpenTurn | WakeAt | Cancel
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
+class StoredLife:
     """What outlives the process beside the state: how often it was nudged in vain, and what it waits for."""
 
     encouragement: int = 0
@@ -176,26 +176,26 @@ class Lasting:
     wait_reason: str = ""
 
 
-def lasting(life: Life) -> Lasting:
+def stored_life(life: Life) -> StoredLife:
     """What of this life is stored beside its state."""
-    return Lasting(life.encouragement, life.wait_until, life.wait_reason)
+    return StoredLife(life.encouragement, life.wait_until, life.wait_reason)
 
 
-def waits(life: Life) -> bool:
+def is_waiting(life: Life) -> bool:
     """True where nothing goes on but a wait: not in a turn that a nudge opened meanwhile."""
     return life.state is MysisState.RUNNING and not life.open_turn and life.wait_until is not None
 
 
-def foresee(life: Life, given: TurnEnded) -> tuple[SetState | None, Lasting]:
+def step_to_store(life: Life, given: TurnEnded) -> tuple[SetState | None, StoredLife]:
     """What the end of a turn makes of the mysis if nothing comes before it: stored in the op that ends the turn."""
     life, effects = step(life, given)
     state = next((effect for effect in effects if isinstance(effect, SetState)), None)
     nudge = next((effect.nudge_level for effect in effects if isinstance(effect, OpenTurn)), 0)
     # A nudge that is due at once counts when it is sent, in the op that opens its turn.
-    return state, replace(lasting(life), encouragement=nudge - 1) if nudge else lasting(life)
+    return state, replace(stored_life(life), encouragement=nudge - 1) if nudge else stored_life(life)
 
 
-def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
+def step(life: Life, given: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
     """One step. Effects are to be carried out in order, each finished before the next."""
     match given:
         case Start():
@@ -206,11 +206,11 @@ def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
             return _hold(life, given)
         case Arrived():
             return _arrived(life, given)
-        case Gone():
+        case DeliveriesGone():
             kept = tuple(p for p in life.pending if p.delivery_id not in given.delivery_ids)
             life = replace(life, pending=kept)
             return _without_wait(life) if given.joined else life, ()
-        case Left():
+        case PromptsLeft():
             return replace(life, pending=(*given.prompts, *life.pending)), ()
         case TurnEnded():
             return _turn_ended(life, given)
@@ -220,7 +220,7 @@ def step(life: Life, given: Input) -> tuple[Life, tuple[Effect, ...]]:
             assert_never(given)
 
 
-def _start(life: Life, given: Start) -> tuple[Life, tuple[Effect, ...]]:
+def _start(life: Life, given: Start) -> tuple[Life, tuple[LifeEffect, ...]]:
     if life.state is MysisState.RUNNING:
         return life, ()
     anew = _running(life, given.at)
@@ -240,11 +240,11 @@ def _running(life: Life, at: int) -> Life:
     )
 
 
-def _stop(life: Life, given: Stop) -> tuple[Life, tuple[Effect, ...]]:
+def _stop(life: Life, given: Stop) -> tuple[Life, tuple[LifeEffect, ...]]:
     if life.state is MysisState.STOPPED:
         return life, ()
     # What is in flight ends first: that needs no store, which may have to wait for its disk.
-    cancel: tuple[Effect, ...] = (Cancel(Outcome.CANCELLED),) if life.open_turn else ()
+    cancel: tuple[LifeEffect, ...] = (Cancel(Outcome.CANCELLED),) if life.open_turn else ()
     life = replace(
         _without_wait(life),
         state=MysisState.STOPPED,
@@ -265,7 +265,7 @@ def _without_ended_wait(life: Life, at: int) -> Life:
     return _without_wait(life) if life.wait_until is not None and life.wait_until <= at else life
 
 
-def _hold(life: Life, given: Hold) -> tuple[Life, tuple[Effect, ...]]:
+def _hold(life: Life, given: Hold) -> tuple[Life, tuple[LifeEffect, ...]]:
     if given.on:
         if life.held_since is not None:
             return life, ()
@@ -283,7 +283,7 @@ def _hold(life: Life, given: Hold) -> tuple[Life, tuple[Effect, ...]]:
     return _then(life, given.at, ())
 
 
-def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[Effect, ...]]:
+def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
     life = replace(life, pending=(*life.pending, given.pending), encouragement=0)
     if not wakes(life, given.pending):
         return life, ()
@@ -291,7 +291,7 @@ def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[Effect, ...]]:
         if given.pending.mode is DeliveryMode.INTERRUPT:
             return life, (Cancel(Outcome.INTERRUPTED),)
         return life, ()
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[LifeEffect, ...] = ()
     if life.state is MysisState.IDLE:
         life = _running(life, given.at)
         effects = (SetState(MysisState.RUNNING),)
@@ -303,7 +303,7 @@ def wakes(life: Life, pending: Pending) -> bool:
     return pending.hop < life.rules.max_hops
 
 
-def _now(life: Life, at: int) -> tuple[Life, tuple[Effect, ...]]:
+def _now(life: Life, at: int) -> tuple[Life, tuple[LifeEffect, ...]]:
     if life.held_since is not None:
         return life, ()
     if life.state in (MysisState.ERRORED, MysisState.IDLE) and life.retry_at is not None:
@@ -318,7 +318,7 @@ def _now(life: Life, at: int) -> tuple[Life, tuple[Effect, ...]]:
     return _then(life, at, ())
 
 
-def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]:
+def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, ...]]:
     leaves_open = given.outcome.leaves_open and not given.final
     life = replace(
         life,
@@ -349,7 +349,7 @@ def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]
     return _then(life, given.at, ())
 
 
-def _breaker(life: Life) -> tuple[Life, tuple[Effect, ...]]:
+def _breaker(life: Life) -> tuple[Life, tuple[LifeEffect, ...]]:
     failure = Failure(
         "Breaker",
         BREAKER_OPEN,
@@ -361,7 +361,7 @@ def _breaker(life: Life) -> tuple[Life, tuple[Effect, ...]]:
     return life, (SetState(MysisState.IDLE, BREAKER_OPEN, failure), WakeAt(None))
 
 
-def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]:
+def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, ...]]:
     delays = life.rules.recovery_delays
     transient = given.outcome is not Outcome.FAILED or given.error_class is ErrorClass.TRANSIENT
     retry_at = None
@@ -375,7 +375,7 @@ def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[Effect, ...]]:
     return life, (SetState(MysisState.ERRORED, reason, given.failure, retry_at, count), WakeAt(wake))
 
 
-def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:
+def _then(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
     """What a mysis does next of itself, after `effects`."""
     if life.held_since is not None or life.open_turn:
         return life, effects
@@ -383,7 +383,7 @@ def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple
         return life, (*effects, WakeAt(life.retry_at))
     if life.broken_off:
         life = replace(life, open_turn=True, broken_off=False)
-        cut: tuple[Effect, ...] = ()
+        cut: tuple[LifeEffect, ...] = ()
         if any(p.mode is DeliveryMode.INTERRUPT and wakes(life, p) for p in life.pending):
             # It was to be interrupted, and a restart does not change that: what it left gets its results, and it ends.
             cut = (Cancel(Outcome.INTERRUPTED),)
@@ -398,7 +398,7 @@ def _then(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple
     return _nudge(life, at, effects)
 
 
-def _open(life: Life, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:
+def _open(life: Life, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
     opened = OpenTurn(prompts=life.pending)
     life = replace(_without_wait(life), open_turn=True, pending=(), encouragement=0)
     return life, (*effects, WakeAt(None), opened)
@@ -412,7 +412,7 @@ def nudge_due(life: Life) -> int:
     return min(max(life.wait_until, life.quiet_since), life.quiet_since + life.rules.wait_interval)
 
 
-def _nudge(life: Life, at: int, effects: tuple[Effect, ...]) -> tuple[Life, tuple[Effect, ...]]:
+def _nudge(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
     due = nudge_due(life)
     if at < due:
         return life, (*effects, WakeAt(due))

@@ -57,10 +57,10 @@ class LiveMysis:
     def stream(self, text: str) -> None:
         self.streaming = (self.streaming + text)[-STREAM_TAIL:]
 
-    def think(self, reasoning: str) -> None:
+    def add_reasoning(self, reasoning: str) -> None:
         self.thinking = (self.thinking + reasoning)[-STREAM_TAIL:]
 
-    def hush(self) -> None:
+    def clear_stream(self) -> None:
         """Nothing is being written any more."""
         self.streaming = self.thinking = ""
 
@@ -128,7 +128,7 @@ class LiveView:
     def __init__(self, summary: Callable[[tuple[MysisView, ...], int], SwarmView]) -> None:
         self._summary = summary
         self._rows: dict[int, LiveMysis] = {}
-        self._subscribers: set[_Subscriber] = set()
+        self._subscribers: set[_ViewSubscriber] = set()
         self.version = 1
 
     def rows(self) -> list[LiveMysis]:
@@ -160,7 +160,7 @@ class LiveView:
 
     async def changes(self) -> AsyncIterator[SwarmView]:
         """The whole view, then what changed since, at most every 50 ms."""
-        subscriber = _Subscriber()
+        subscriber = _ViewSubscriber()
         self._subscribers.add(subscriber)
         try:
             yield self.whole()
@@ -176,7 +176,7 @@ class LiveView:
             self._subscribers.discard(subscriber)
 
 
-class _Subscriber:
+class _ViewSubscriber:
     def __init__(self) -> None:
         self.dirty: set[int] = set()
         self.woken = asyncio.Event()

@@ -10,7 +10,7 @@ from zoea.swarm.runner import MysisRunner
 _NAMED = 20
 
 
-def meant(ref: str, here: Sequence[MysisRunner]) -> MysisRunner:
+def resolve_reference(ref: str, here: Sequence[MysisRunner]) -> MysisRunner:
     """The one of these that is meant. Raises MysisMissing with the names there are."""
     ref = ref.strip()
     if ref.startswith("#") and ref[1:].isdecimal():

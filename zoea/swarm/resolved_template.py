@@ -37,7 +37,7 @@ class Providers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class MysisProfile:
     """What a mysis is while it runs. `window` is the model's, or the setting's where nobody knows it."""
 
     mysis_id: int
@@ -60,7 +60,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class Character:
+class ResolvedTemplate:
     """A template read back from its stored text, and the settings as they are under it; parsed once per mysis.
 
     Where that could not be done, `damage` says why, and the rest is what settings say alone.
@@ -71,22 +71,22 @@ class Character:
     damage: TemplateError | None = None
 
 
-def stored_character(body: str, settings: Settings) -> Character:
+def resolve_stored_template(body: str, settings: Settings) -> ResolvedTemplate:
     """Never raises: one that cannot be read must not keep the others from living (I10)."""
     try:
-        return character(body, settings)
+        return resolve_template(body, settings)
     except TemplateError as error:
         hint = "create it anew from its template, or set back the settings that no longer agree with it"
-        return Character(Template(), settings, TemplateError(error.what, hint=hint))
+        return ResolvedTemplate(Template(), settings, TemplateError(error.what, hint=hint))
 
 
-def character(body: str, settings: Settings) -> Character:
+def resolve_template(body: str, settings: Settings) -> ResolvedTemplate:
     """Raises TemplateError where the text is no template."""
     template = parse_template(body)
-    return Character(template, effective_settings(settings, template))
+    return ResolvedTemplate(template, effective_settings(settings, template))
 
 
-async def make_agent(mysis: Mysis, known: Character, providers: Providers) -> Agent:
+async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Providers) -> MysisProfile:
     """Raises ProviderError where its provider or model is missing."""
     own = known.settings
     provider = providers.get(mysis.provider)
@@ -94,7 +94,7 @@ async def make_agent(mysis: Mysis, known: Character, providers: Providers) -> Ag
     window = _window(info, own)
     # A small model must keep room to be asked: its answer takes at most half of the window.
     output = min(own.budget.max_output_tokens, info.max_output or own.budget.max_output_tokens, max(64, window // 2))
-    return Agent(
+    return MysisProfile(
         mysis_id=mysis.id,
         name=mysis.name,
         template=known.template,
@@ -112,17 +112,17 @@ def _window(info: ModelInfo, settings: Settings) -> int:
 
 
 def freezer(
-    agent: Agent, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str
+    profile: MysisProfile, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """What freezes a turn once its id, number, the memory before it and the calibration are known."""
-    settings = agent.settings
+    settings = profile.settings
     frozen = FrozenTurn(
-        mysis_id=agent.mysis_id,
+        mysis_id=profile.mysis_id,
         turn_id=0,
         turn_number=0,
         strategy=settings.context.strategy,
-        system=agent.template.prompt,
-        template_hash=agent.template.hash.hex(),
+        system=profile.template.prompt,
+        template_hash=profile.template.hash.hex(),
         opened_by=OpenedBy.NUDGE if nudged else OpenedBy.PROMPT,
         nudge_level=nudge_level,
         nudge_text=nudge_text(nudge_level, catalogue) if nudged else "",
@@ -130,8 +130,8 @@ def freezer(
         keep_answer=settings.context.keep_answer,
         situation=situation,
         max_tokens=settings.budget.token_budget_per_agent,
-        max_output_tokens=agent.max_output_tokens,
-        context_window=agent.window,
+        max_output_tokens=profile.max_output_tokens,
+        context_window=profile.window,
         tools_tokens=-(-_tools_chars(catalogue) // estimate.CHARS_PER_TOKEN),
         snapshot_tools=settings.context.snapshot_tools,
         keep_tools=settings.context.keep_tools,

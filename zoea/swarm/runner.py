@@ -23,48 +23,48 @@ from zoea.swarm import life as lf
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.persistence.restore import restore
-from zoea.swarm.resolved_template import MISSING_WINDOW, Agent, Character, freezer, make_agent
+from zoea.swarm.resolved_template import MISSING_WINDOW, MysisProfile, ResolvedTemplate, build_profile, freezer
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.driver import OpenedTurn, TurnDriver, first_rank, limits_of, prepare_requests
+from zoea.swarm.turn.driver import DrivenTurn, TurnDriver, first_rank, limits_of, prepare_requests
 from zoea.swarm.turn.machine import step as turn_step
 from zoea.swarm.turn.request_preparation import ReservedRequest
-from zoea.swarm.turn.turn_failures import broke_off, end_of, failure_of, nothing_to_do
+from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
 
 _log = logging.getLogger(__name__)
 STOP_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    given: lf.Input
+class _QueuedInput:
+    given: lf.LifeInput
     done: asyncio.Future[None] | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Foreseen:
+class _StoredEnd:
     """What is stored with the end of a turn, before the life machine hears of that end; `mysis` is the row then."""
 
-    end: t.End
+    end: t.TurnEnd
     given: lf.TurnEnded
     state: lf.SetState | None
-    lasting: lf.Lasting
+    stored_life: lf.StoredLife
     mysis: Mysis | None = None
 
 
 class MysisRunner:
     """Feeds inputs to `life.step`, one at a time, and carries out its effects in order."""
 
-    def __init__(self, services: Services, mysis: Mysis, body: str, known: Character, life: lf.Life) -> None:
+    def __init__(self, services: Services, mysis: Mysis, body: str, known: ResolvedTemplate, life: lf.Life) -> None:
         self.mysis = mysis
         self.life = life
         self._services = services
         self._live: LiveMysis = services.view.row(mysis.id)
         self._body = body
         self._known = known
-        self._inbox: asyncio.Queue[_Told] = asyncio.Queue()
-        self._arriving: dict[int, lf.Pending] = {}  # in `_inbox`: stored, but its life has not heard of them yet
+        self._inbox: asyncio.Queue[_QueuedInput] = asyncio.Queue()
+        self._unheard: dict[int, lf.Pending] = {}  # in `_inbox`: stored, but its life has not heard of them yet
         self._timer: Timer | None = None
         self._session: ToolSession | None = None
         self._session_id: int | None = None
@@ -73,33 +73,33 @@ class MysisRunner:
         self._tick_length = 0
         self._busy = False
         self._closed = False
-        self._current: _Told | None = None
+        self._current: _QueuedInput | None = None
         # Nobody can tell whether a turn exists while the op that opens it is on its way: a cancel waits for its end.
         self._is_opening = False
         self._is_resuming = False
         self._late_cancel: Outcome | None = None
         self._opened_by = lf.OpenTurn()
-        self._foreseen: _Foreseen | None = None
+        self._stored_end: _StoredEnd | None = None
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
     # What the commander asks of it.
 
-    def tell(self, given: lf.Input) -> asyncio.Future[None]:
+    def tell(self, given: lf.LifeInput) -> asyncio.Future[None]:
         """Feed an input; the future is done once all it leads to is carried out (a turn: begun)."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closed:
             done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
             done.exception()  # whoever does not wait for it is not warned of it either
         else:
-            self._inbox.put_nowait(_Told(given, done))
+            self._inbox.put_nowait(_QueuedInput(given, done))
         return done
 
     def arrived(self, delivery: Delivery) -> None:
         """A message was stored for it."""
         pending = pending_of(delivery)
         self._live.say(delivery.content, delivery.created_at)
-        self._arriving[delivery.id] = pending
-        self._inbox.put_nowait(_Told(lf.Arrived(self._now(), pending), None))
+        self._unheard[delivery.id] = pending
+        self._inbox.put_nowait(_QueuedInput(lf.Arrived(self._now(), pending), None))
 
     async def stopped(self) -> None:
         """Return once no turn is in flight any more."""
@@ -134,10 +134,10 @@ class MysisRunner:
             for task in late:
                 task.cancel()
                 await asyncio.wait({task}, timeout=1)
-        self._refuse_rest()
+        self._refuse_queued()
         await self._close_session()
 
-    def _refuse_rest(self) -> None:
+    def _refuse_queued(self) -> None:
         """Whoever waits for what will not be carried out any more hears so."""
         waiting = [] if self._current is None else [self._current]
         while not self._inbox.empty():
@@ -158,7 +158,7 @@ class MysisRunner:
             try:
                 self.life, effects = lf.step(self.life, told.given)
                 if isinstance(told.given, lf.Arrived):
-                    self._arriving.pop(told.given.pending.delivery_id, None)
+                    self._unheard.pop(told.given.pending.delivery_id, None)
                 self._live.pending = len(self.life.pending)
                 if isinstance(told.given, lf.TurnEnded):
                     effects = await self._after_turn(told.given, effects)
@@ -174,7 +174,7 @@ class MysisRunner:
 
     async def _give_up(self, error: Exception) -> None:
         _log.exception("mysis #%d failed", self.mysis.id, exc_info=error)
-        failure = failure_of(error)
+        failure = failure_from(error)
         self.life = replace(self.life, state=MysisState.ERRORED, open_turn=self.has_turn)
         self._live.mysis = replace(self.mysis, state=MysisState.ERRORED, failure=failure, state_reason=failure.title)
         try:
@@ -182,7 +182,7 @@ class MysisRunner:
         except ZoeaError as second:
             _log.error("its state could not be stored: %s", second.what)
 
-    async def _carry_out(self, effect: lf.Effect) -> None:
+    async def _carry_out(self, effect: lf.LifeEffect) -> None:
         match effect:
             case lf.SetState():
                 await self._set_state(effect)
@@ -190,11 +190,11 @@ class MysisRunner:
                 self._late_cancel = None
                 self._is_resuming = effect.resume
                 self._opened_by = effect
-                self._foreseen = None
+                self._stored_end = None
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
             case lf.WakeAt():
                 self._clear_timer()
-                waits = lf.waits(self.life)
+                waits = lf.is_waiting(self.life)
                 self._live.waiting_until = self.life.wait_until if waits else None
                 self._live.waiting_for = self.life.wait_reason if waits else ""
                 if effect.at is not None:
@@ -211,7 +211,7 @@ class MysisRunner:
 
     def _wake(self) -> None:
         self._timer = None
-        self._inbox.put_nowait(_Told(lf.Now(self._now()), None))
+        self._inbox.put_nowait(_QueuedInput(lf.Now(self._now()), None))
 
     def _clear_timer(self) -> None:
         if self._timer is not None:
@@ -220,10 +220,10 @@ class MysisRunner:
 
     async def _set_state(self, effect: lf.SetState) -> None:
         def op(conn: WriterConnection) -> tuple[int, Mysis]:
-            session = mysis_ops.set_state(conn, self.mysis.id, effect, lasting)
+            session = mysis_ops.set_state(conn, self.mysis.id, effect, stored_life)
             return session, mysis_ops.find(conn, self.mysis.id)
 
-        lasting, before = lf.lasting(self.life), self.mysis.state
+        stored_life, before = lf.stored_life(self.life), self.mysis.state
         session_id, mysis = await self._services.write(op)
         self._session_id = session_id or self._session_id
         self.refresh(mysis)
@@ -247,22 +247,22 @@ class MysisRunner:
 
     # The end of a turn: what it makes of the mysis is stored with it, so that no crash comes between.
 
-    def foresee(self, end: t.End) -> Callable[[WriterConnection], Mysis] | None:
+    def foresee(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
         if self._closed:
             return None  # it goes on later; a start of Zoea finds the turn broken off
         given = self._turn_ended(end, self._opened_by)
-        state, lasting = lf.foresee(self.life, given)
-        self._foreseen = _Foreseen(end, given, state, lasting)
-        return lambda conn: mysis_ops.after_turn(conn, self.mysis.id, state, lasting)
+        state, stored_life = lf.step_to_store(self.life, given)
+        self._stored_end = _StoredEnd(end, given, state, stored_life)
+        return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, state, stored_life)
 
     def follow(self, mysis: Mysis) -> None:
         # Shown once the life machine has heard it too: a person commands what is shown.
-        if self._foreseen is not None:
-            self._foreseen = replace(self._foreseen, mysis=mysis)
+        if self._stored_end is not None:
+            self._stored_end = replace(self._stored_end, mysis=mysis)
 
-    async def _after_turn(self, given: lf.TurnEnded, effects: tuple[lf.Effect, ...]) -> tuple[lf.Effect, ...]:
+    async def _after_turn(self, given: lf.TurnEnded, effects: tuple[lf.LifeEffect, ...]) -> tuple[lf.LifeEffect, ...]:
         """The effects of a turn's end without what is stored already, and with what came between put right."""
-        foreseen, self._foreseen = self._foreseen, None
+        foreseen, self._stored_end = self._stored_end, None
         if self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
             await self._close_session()
         if foreseen is None or foreseen.mysis is None or foreseen.given is not given:
@@ -277,15 +277,15 @@ class MysisRunner:
         if self.life.state is MysisState.RUNNING:
             if foreseen.mysis.state is not MysisState.RUNNING:
                 return (lf.SetState(MysisState.RUNNING), *effects)
-            lasting = lf.lasting(self.life)
-            if lasting != foreseen.lasting:
-                await self._services.write(lambda conn: mysis_ops.keep_lasting(conn, self.mysis.id, lasting))
+            stored_life = lf.stored_life(self.life)
+            if stored_life != foreseen.stored_life:
+                await self._services.write(lambda conn: mysis_ops.store_life(conn, self.mysis.id, stored_life))
         return effects
 
     # Turns.
 
     async def _run(self, effect: lf.OpenTurn) -> None:
-        end: t.End
+        end: t.TurnEnd
         returned: tuple[lf.Pending, ...] = ()
         try:
             end = await self._run_turn(effect)
@@ -297,20 +297,20 @@ class MysisRunner:
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             if not isinstance(error, ZoeaError):
                 _log.exception("a turn of mysis #%d could not be opened", self.mysis.id)
-            end, returned = end_of(error), self._untaken(effect)
+            end, returned = end_from(error), self._untaken(effect)
         self._driver = None
         self._is_opening = False
         self._late_cancel = None
         self._tick_length = end.tick_length or self._tick_length
-        stored = self._foreseen
+        stored = self._stored_end
         ended = stored.given if stored and stored.end is end else self._turn_ended(end, effect, returned)
-        self._inbox.put_nowait(_Told(ended, None))
+        self._inbox.put_nowait(_QueuedInput(ended, None))
 
     def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
         """The prompts of a turn that never came to be; once there is a driver, the turn has them."""
         return () if self._driver is not None else effect.prompts
 
-    def _turn_ended(self, end: t.End, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = ()) -> lf.TurnEnded:
+    def _turn_ended(self, end: t.TurnEnd, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = ()) -> lf.TurnEnded:
         return lf.TurnEnded(
             at=self._now(),
             outcome=end.outcome,
@@ -326,73 +326,77 @@ class MysisRunner:
             returned=returned,
         )
 
-    async def _run_turn(self, effect: lf.OpenTurn) -> t.End:
+    async def _run_turn(self, effect: lf.OpenTurn) -> t.TurnEnd:
         services = self._services
         if self._known.damage is not None:
             raise self._known.damage
-        agent = await make_agent(self.mysis, self._known, services.providers)
-        if not agent.window_known:
-            _log.info(MISSING_WINDOW.format(model=agent.model, window=agent.window))
+        profile = await build_profile(self.mysis, self._known, services.providers)
+        if not profile.window_known:
+            _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
         if self._session is None:
             self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
         catalogue = await self._session.catalogue()
         if effect.resume:
-            return await self._resume(agent, self._session, catalogue)
-        return await self._open(agent, self._session, catalogue, effect)
+            return await self._resume(profile, self._session, catalogue)
+        return await self._open(profile, self._session, catalogue, effect)
 
-    async def _open(self, agent: Agent, session: ToolSession, catalogue: Catalogue, effect: lf.OpenTurn) -> t.End:
+    async def _open(
+        self, profile: MysisProfile, session: ToolSession, catalogue: Catalogue, effect: lf.OpenTurn
+    ) -> t.TurnEnd:
         services = self._services
         opening = tuple(prompt.delivery_id for prompt in effect.prompts)
-        situation = await situation_text(services, agent, opening)
+        situation = await situation_text(services, profile, opening)
         freeze = freezer(
-            agent,
+            profile,
             catalogue,
             nudge_level=effect.nudge_level,
             nudged=not effect.prompts,
             situation=situation,
         )
-        lasting = replace(lf.lasting(self.life), encouragement=effect.nudge_level)
+        stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
         # With a steer or a hold the first request waits for the machine to hear of it.
         limits = None
         if not self._waiting_steers() and not services.hold.holds(self.mysis.id):
-            limits = limits_of(services, agent, 0)
+            limits = limits_of(services, profile, 0)
 
-        def op(conn: WriterConnection) -> tuple[turn_ops.TurnOpened | None, ReservedRequest | None]:
+        def op(conn: WriterConnection) -> tuple[turn_ops.OpenedTurn | None, ReservedRequest | None]:
             opened = turn_ops.open_turn(
                 conn,
                 mysis_id=self.mysis.id,
                 session_id=self._session_id,
                 delivery_ids=opening,
                 nudge_level=effect.nudge_level,
-                lasting=lasting,
+                stored_life=stored_life,
                 freeze=lambda turn_id, number, before: freeze(
-                    turn_id, number, before, spend_ops.calibration(conn, agent.provider.name, agent.model)
+                    turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)
                 ),
             )
             if opened is None or limits is None:
                 return opened, None
-            requests = prepare_requests(services, agent, catalogue, opened.number, opened.frozen, opened.before)
-            begins = t.Opened(opened.opened_at, opened.before.calls, opened.before.texts)
-            return opened, requests.prepare(conn, limits, self._new_turn(agent, catalogue, opened, effect), begins)
+            requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
+            begins = t.TurnOpened(opened.opened_at, opened.before.calls, opened.before.texts)
+            return opened, requests.prepare(conn, limits, self._new_turn(profile, catalogue, opened, effect), begins)
 
         self._is_opening = True
         by_person = any(prompt.from_person for prompt in effect.prompts)
         async with services.gate.place(first_rank(by_person, is_new=True)):
             opened, first = await services.write(op)
         if opened is None:
-            return nothing_to_do(Failure("Withdrawn", "withdrawn"))
+            return end_of_nothing(Failure("Withdrawn", "withdrawn"))
         if opened.left:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
-            self._inbox.put_nowait(_Told(lf.Left(left), None))
-        about = OpenedTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
-        turn = self._new_turn(agent, catalogue, opened, effect)
-        return await self._drive(agent, session, catalogue, about, turn, ())
+            self._inbox.put_nowait(_QueuedInput(lf.PromptsLeft(left), None))
+        about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
+        turn = self._new_turn(profile, catalogue, opened, effect)
+        return await self._drive(profile, session, catalogue, about, turn, ())
 
-    def _new_turn(self, agent: Agent, catalogue: Catalogue, opened: turn_ops.TurnOpened, effect: lf.OpenTurn) -> t.Turn:
-        return t.Turn(
+    def _new_turn(
+        self, profile: MysisProfile, catalogue: Catalogue, opened: turn_ops.OpenedTurn, effect: lf.OpenTurn
+    ) -> t.TurnState:
+        return t.TurnState(
             turn_id=opened.turn_id,
-            rules=agent.turn_rules,
-            rules_wait=agent.wait_rules,
+            rules=profile.turn_rules,
+            rules_wait=profile.wait_rules,
             nudged=not effect.prompts,
             at=opened.opened_at,
             memories=opened.memories,
@@ -400,16 +404,16 @@ class MysisRunner:
             tick_length=self._tick_length,
         )
 
-    async def _resume(self, agent: Agent, session: ToolSession, catalogue: Catalogue) -> t.End:
+    async def _resume(self, profile: MysisProfile, session: ToolSession, catalogue: Catalogue) -> t.TurnEnd:
         stored = await turn_records.open_turn(self._services.store, self.mysis.id)
         if stored is None:
-            return nothing_to_do(Failure("Resume", "nothing to resume"))
+            return end_of_nothing(Failure("Resume", "nothing to resume"))
         turn, effects = restore(
             turn_id=stored.turn_id,
             memories=stored.memories,
             notes=stored.notes,
-            rules=agent.turn_rules,
-            rules_wait=agent.wait_rules,
+            rules=profile.turn_rules,
+            rules_wait=profile.wait_rules,
             read_only=turn_records.read_only_names(catalogue),
             nudged=stored.nudged,
             at=self._now(),
@@ -417,21 +421,21 @@ class MysisRunner:
             failures=stored.failures,
             requests=stored.requests,
         )
-        frozen = FrozenTurn.from_json(stored.frozen, system=agent.template.prompt)
-        about = OpenedTurn(
+        frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
+        about = DrivenTurn(
             stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
         )
-        return await self._drive(agent, session, catalogue, about, turn, effects)
+        return await self._drive(profile, session, catalogue, about, turn, effects)
 
     async def _drive(
         self,
-        agent: Agent,
+        profile: MysisProfile,
         session: ToolSession,
         catalogue: Catalogue,
-        about: OpenedTurn,
-        turn: t.Turn,
-        effects: tuple[t.Effect, ...],
-    ) -> t.End:
+        about: DrivenTurn,
+        turn: t.TurnState,
+        effects: tuple[t.TurnEffect, ...],
+    ) -> t.TurnEnd:
         self._live.turn_number = about.number
         if steers := self._waiting_steers():
             # Known to the turn before its first effect: they join the next request.
@@ -439,7 +443,7 @@ class MysisRunner:
             turn, _ = turn_step(turn, given)
             if about.first is not None:
                 about = replace(about, first=replace(about.first, turn=turn_step(about.first.turn, given)[0]))
-        self._driver = TurnDriver(self._services, agent, session, catalogue, about, self)
+        self._driver = TurnDriver(self._services, profile, session, catalogue, about, self)
         if self._late_cancel is not None:
             self._driver.cancel(self._late_cancel)
             self._late_cancel = None
@@ -447,7 +451,7 @@ class MysisRunner:
 
     def _waiting_steers(self) -> tuple[int, ...]:
         """Deliveries that are to join the turn before its next request."""
-        waiting = (*self.life.pending, *self._arriving.values())
+        waiting = (*self.life.pending, *self._unheard.values())
         return tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.wakes(self.life, p))
 
     def steer(self, delivery: Delivery) -> None:
@@ -456,7 +460,7 @@ class MysisRunner:
             self._driver.post(t.Steered(self._now(), (delivery.id,)))
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
-        self._inbox.put_nowait(_Told(lf.Gone(frozenset(delivery_ids), joined=True), None))
+        self._inbox.put_nowait(_QueuedInput(lf.DeliveriesGone(frozenset(delivery_ids), joined=True), None))
 
     async def _close_session(self) -> None:
         session, self._session = self._session, None

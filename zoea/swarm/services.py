@@ -12,7 +12,7 @@ from zoea.model.errors import StoreClosed, StoreError, StoreFull
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection
-from zoea.swarm.approvals import ApprovalDesk
+from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.hold_switch import HoldSwitch
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.resolved_template import Providers
@@ -30,7 +30,7 @@ DISK_FULL = "disk full or failing: nothing can be stored"
 class Services:
     """Shared parts.
 
-    `hold_swarm` puts everything on hold with a reason, durably; `tell_hold` makes
+    `hold_swarm` puts everything on hold with a reason, durably; `announce_hold` makes
     every mysis hear that the hold changed, so that its clocks stand still.
     """
 
@@ -43,9 +43,9 @@ class Services:
     gate: TurnGate
     hold: HoldSwitch
     view: LiveView
-    approvals: ApprovalDesk
+    approvals: ApprovalQueue
     hold_swarm: Callable[[str], Awaitable[None]]
-    tell_hold: Callable[[], None]
+    announce_hold: Callable[[], None]
     known_catalogues: set[str] = field(default_factory=set)
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     _trial: asyncio.Task[None] | None = None
@@ -66,19 +66,19 @@ class Services:
             except StoreFull as error:
                 if self._closing:
                     raise
-                trial = self.disk_trouble(error)
+                trial = self.hold_for_disk(error)
                 await asyncio.wait({trial})
                 if self._closing:
                     raise
 
-    def disk_trouble(self, error: StoreFull) -> asyncio.Task[None]:
+    def hold_for_disk(self, error: StoreFull) -> asyncio.Task[None]:
         """Hold the swarm until a trial write succeeds. Whoever comes meanwhile waits for the same trial."""
         if self._trial is None or self._trial.done():
             _log.error("%s: %s", error.title, error.what)
             self._trial = asyncio.create_task(self._try_again(self.hold.swarm, self.hold.reason), name="disk trial")
             self.full.set()
             self.hold.set_swarm(True, DISK_FULL)
-            self.tell_hold()
+            self.announce_hold()
         return self._trial
 
     async def _try_again(self, was_held: bool, reason: str) -> None:
@@ -96,7 +96,7 @@ class Services:
         self.full.clear()
         if self.hold.reason == DISK_FULL:
             self.hold.set_swarm(was_held, reason)
-            self.tell_hold()
+            self.announce_hold()
 
     async def close(self) -> None:
         """Nothing waits for the disk any more: what could not be stored by now fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from zoea.swarm.resolved_template import Agent
+from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
 
 # Told is what a turn took, and what is about to open this one: the newest of all decides.
@@ -28,26 +28,26 @@ _LOOK_BACK = 500
 _SNAPSHOT_CHARS = 2000
 
 
-async def situation_text(services: Services, agent: Agent, opening: tuple[int, ...]) -> str:
+async def situation_text(services: Services, profile: MysisProfile, opening: tuple[int, ...]) -> str:
     """The parts that the template names, each on lines of its own; empty where it names none.
 
     Args:
         opening: The deliveries that the turn is about to be opened with.
     """
     parts = []
-    for part in agent.template.situation:
+    for part in profile.template.situation:
         match part:
             case "time":
                 now = datetime.fromtimestamp(services.clock.now() / 1_000_000, UTC)
                 parts.append(f"Time: {now:%Y-%m-%d %H:%M} UTC")
             case "swarm":
-                others = [row.mysis for row in services.view.rows() if row.mysis.id != agent.mysis_id]
+                others = [row.mysis for row in services.view.rows() if row.mysis.id != profile.mysis_id]
                 names = ", ".join(f"{mysis.name} ({mysis.state})" for mysis in others[:50])
                 parts.append(f"Other myses: {names or 'none'}")
             case "broadcast":
-                parts.append(await _latest_broadcast(services, agent.mysis_id, opening))
+                parts.append(await _latest_broadcast(services, profile.mysis_id, opening))
             case "snapshot":
-                parts.append(await _snapshots(services, agent))
+                parts.append(await _snapshots(services, profile))
     return "\n".join(part for part in parts if part)
 
 
@@ -59,13 +59,13 @@ async def _latest_broadcast(services: Services, mysis_id: int, opening: tuple[in
     return f"Latest broadcast of the commander: {found[0]['content']}"
 
 
-async def _snapshots(services: Services, agent: Agent) -> str:
+async def _snapshots(services: Services, profile: MysisProfile) -> str:
     """The newest result of each snapshot tool, with its age."""
-    newest = await services.store.read("SELECT max(id) AS id FROM memory WHERE mysis_id = ?", (agent.mysis_id,))
+    newest = await services.store.read("SELECT max(id) AS id FROM memory WHERE mysis_id = ?", (profile.mysis_id,))
     since = (newest[0]["id"] or 0) - _LOOK_BACK
     lines: dict[str, str] = {}
-    for pattern in agent.settings.context.snapshot_tools:
-        for row in await services.store.read(_SNAPSHOT, (agent.mysis_id, pattern, since)):
+    for pattern in profile.settings.context.snapshot_tools:
+        for row in await services.store.read(_SNAPSHOT, (profile.mysis_id, pattern, since)):
             age = max(0, services.clock.now() - row["created_at"]) // 1_000_000
             if len(row["content"]) <= _SNAPSHOT_CHARS:
                 lines.setdefault(row["name"], f"{row['name']} ({age} s ago): {row['content']}")

@@ -147,7 +147,7 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sent
         return False
     conn.emit("approval.answered", asked["mysis_id"], approval=asked["id"], answer=str(how))
     if how in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
-        upstream, tool, schema_hash = granted_by(asked)
+        upstream, tool, schema_hash = grant_key(asked)
         mysis_id = asked["mysis_id"] if how is ApprovalAnswer.SESSION else None
         conn.execute(
             "INSERT INTO grant_(template, mysis_id, upstream, tool, schema_hash, created_at) VALUES (?,?,?,?,?,?)",
@@ -167,7 +167,7 @@ def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnsw
         for row in waiting
         if row[of_whom] == asked[of_whom]
         and row["kind"] == asked["kind"]
-        and granted_by(row) == granted_by(asked)
+        and grant_key(row) == grant_key(asked)
         and answer(conn, row, ApprovalAnswer.ONCE, "", by)
     ]
 
@@ -211,13 +211,13 @@ def revoke_of_all(conn: WriterConnection) -> None:
     conn.execute("UPDATE grant_ SET revoked_at = ? WHERE mysis_id IS NOT NULL AND revoked_at IS NULL", (conn.now(),))
 
 
-def granted_by(asked: sqlite3.Row) -> tuple[str, str, str]:
+def grant_key(asked: sqlite3.Row) -> tuple[str, str, str]:
     """What a grant that answers a row of `OPEN` is bound to: upstream, tool and schema, or the budget's scope."""
     if asked["kind"] == "budget":
-        return for_budget(json.loads(asked["arguments"])["budget"])
+        return budget_grant_key(json.loads(asked["arguments"])["budget"])
     return asked["upstream"], asked["tool"], asked["schema_hash"]
 
 
-def for_budget(scope: str) -> tuple[str, str, str]:
+def budget_grant_key(scope: str) -> tuple[str, str, str]:
     """The same for a budget; no tool can be named so."""
     return "", f"budget:{scope}", ""

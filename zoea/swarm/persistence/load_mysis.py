@@ -10,13 +10,13 @@ from zoea.store import Store
 from zoea.swarm import life as lf
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import row_values, turn_records
-from zoea.swarm.resolved_template import Character, life_rules
+from zoea.swarm.resolved_template import ResolvedTemplate, life_rules
 from zoea.swarm.rules import HOUR
 from zoea.swarm.runner import pending_of
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredMysis:
     """One mysis: its counters, its inbox, whether a turn of it stands broken off, its nudges of the last hour."""
 
     mysis: Mysis
@@ -26,7 +26,7 @@ class Kept:
     nudged_at: tuple[int, ...] = ()
 
 
-async def all_kept(store: Store, now: int) -> list[Kept]:
+async def load_all(store: Store, now: int) -> list[StoredMysis]:
     """Every living mysis, in the order they were made; a few reads, however many there are."""
     open_turns = {row[0] for row in await store.read("SELECT mysis_id FROM turn WHERE outcome IS NULL")}
     inbox: dict[int, list[Delivery]] = {}
@@ -36,7 +36,7 @@ async def all_kept(store: Store, now: int) -> list[Kept]:
     tallies = {row["mysis_id"]: row for row in await store.read("SELECT * FROM tally")}
     nudged = await turn_records.nudges(store, now - HOUR)
     return [
-        Kept(
+        StoredMysis(
             mysis=row_values.mysis(row),
             tally=tallies[row["id"]],
             inbox=tuple(inbox.get(row["id"], ())),
@@ -47,16 +47,16 @@ async def all_kept(store: Store, now: int) -> list[Kept]:
     ]
 
 
-async def kept(store: Store, mysis: Mysis, now: int) -> Kept:
+async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
     """One mysis that did not live until now: new, undeleted or changed."""
     tally = await store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
     turns = await store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
     inbox = await turn_records.pending(store, mysis.id)
     nudged = await turn_records.nudges(store, now - HOUR, mysis.id)
-    return Kept(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()))
+    return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()))
 
 
-def life_of(found: Kept, known: Character, *, now: int, held: bool) -> lf.Life:
+def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: bool) -> lf.Life:
     """Where its life machine stood, as far as it outlives a process; clocks begin anew."""
     mysis = found.mysis
     return lf.Life(
@@ -75,7 +75,7 @@ def life_of(found: Kept, known: Character, *, now: int, held: bool) -> lf.Life:
     )
 
 
-def live_row(found: Kept) -> LiveMysis:
+def build_live_row(found: StoredMysis) -> LiveMysis:
     """Its row as fronts see it, before anything happens."""
     mysis = found.mysis
     live = LiveMysis(mysis, text_at=mysis.state_at)

@@ -14,12 +14,12 @@ from zoea.model.values import Delivery, Memory, ToolCall
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.swarm.turn import fingerprint
-from zoea.swarm.turn.turn_types import Prepared, StoreResult
+from zoea.swarm.turn.turn_types import PreparedCall, StoreResult
 from zoea.text import clean, estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class TurnInfo:
     """What every op of one turn needs to know: whose it is, and what its spending counts for."""
 
     mysis_id: int
@@ -96,7 +96,7 @@ def take(
 
 
 def insert_answer(
-    conn: WriterConnection, keeper: Keeper, turn_id: int, seq: int, answer: Answer, request_id: int, *, partial: bool
+    conn: WriterConnection, info: TurnInfo, turn_id: int, seq: int, answer: Answer, request_id: int, *, partial: bool
 ) -> Memory:
     """Store what the model said, cleaned; its calls are rows of their own."""
     now = conn.now()
@@ -106,7 +106,7 @@ def insert_answer(
         "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, reasoning, native, partial, tokens,"
         " request_id, created_at) VALUES (?,?,?,'assistant','llm',?,?,?,?,?,?,?)",
         (
-            keeper.mysis_id,
+            info.mysis_id,
             turn_id,
             seq,
             text,
@@ -120,9 +120,9 @@ def insert_answer(
     )
     return Memory(
         id=memory_id,
-        mysis_id=keeper.mysis_id,
+        mysis_id=info.mysis_id,
         turn_id=turn_id,
-        turn_number=keeper.turn_number,
+        turn_number=info.turn_number,
         seq=seq,
         role=Role.ASSISTANT,
         source=Source.LLM,
@@ -136,7 +136,7 @@ def insert_answer(
 
 
 def insert_call(
-    conn: WriterConnection, keeper: Keeper, memory_id: int, position: int, prepared: Prepared, *, sent: bool
+    conn: WriterConnection, info: TurnInfo, memory_id: int, position: int, prepared: PreparedCall, *, sent: bool
 ) -> ToolCall:
     """Store a call of an answer; one that asks first is asked about in the same op."""
     now = conn.now()
@@ -162,7 +162,7 @@ def insert_call(
         ),
     )
     if state is CallState.APPROVAL:
-        approval_ops.ask_for_call(conn, keeper.mysis_id, call_id, prepared.schema_hash, keeper.approval_expiry)
+        approval_ops.ask_for_call(conn, info.mysis_id, call_id, prepared.schema_hash, info.approval_expiry)
     return ToolCall(
         id=call_id,
         position=position,
@@ -176,7 +176,7 @@ def insert_call(
     )
 
 
-def store_result(conn: WriterConnection, keeper: Keeper, op: StoreResult) -> tuple[Memory, ToolCall]:
+def store_result(conn: WriterConnection, info: TurnInfo, op: StoreResult) -> tuple[Memory, ToolCall]:
     """Store what a call gave, in the place that was reserved for it, and end the call."""
     now = conn.now()
     content = clean(op.result.content)
@@ -184,28 +184,28 @@ def store_result(conn: WriterConnection, keeper: Keeper, op: StoreResult) -> tup
     memory_id = conn.insert(
         "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
         " VALUES (?,?,?,'tool','tool',?,?,?)",
-        (keeper.mysis_id, op.turn_id, op.seq, content, tokens, now),
+        (info.mysis_id, op.turn_id, op.seq, content, tokens, now),
     )
     for position, blob in enumerate(op.result.blobs):
         conn.execute(
             "INSERT INTO memory_blob(memory_id, position, blob_id, media_type, note) VALUES (?,?,?,?,?)",
             (memory_id, position, put_blob(conn, blob.data), blob.media_type, clean(blob.note)),
         )
-    digest = fingerprint.of_result(content, keeper.volatile)
+    digest = fingerprint.of_result(content, info.volatile)
     row = conn.execute(
         "UPDATE tool_call SET state = ?, result_memory_id = ?, result_fingerprint = ?, ended_at = ?"
         " WHERE id = ? RETURNING *",
         (op.state, memory_id, digest, now, op.call_id),
     ).fetchone()
     if op.state is not CallState.DONE:
-        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (keeper.mysis_id,))
+        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (info.mysis_id,))
         if op.state in (CallState.CANCELLED, CallState.DENIED):
             approval_ops.expire_of_call(conn, op.call_id)
     memory = Memory(
         id=memory_id,
-        mysis_id=keeper.mysis_id,
+        mysis_id=info.mysis_id,
         turn_id=op.turn_id,
-        turn_number=keeper.turn_number,
+        turn_number=info.turn_number,
         seq=op.seq,
         role=Role.TOOL,
         source=Source.TOOL,

@@ -23,7 +23,7 @@ TO_COMMANDER = "commander"
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
+class OutgoingMessage:
     """What is to be said, by whom, and how it joins a running turn."""
 
     text: str
@@ -34,7 +34,7 @@ class Saying:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SendResult:
     """The receipt, and the deliveries that the myses' lives must hear of."""
 
     receipt: Receipt
@@ -59,9 +59,9 @@ def checked(text: str, room: int) -> str:
     return text
 
 
-def send(conn: WriterConnection, mysis_id: int, saying: Saying, max_hops: int, per_hour: int) -> Said:
+def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_hops: int, per_hour: int) -> SendResult:
     """Store a direct message and its delivery. Raises StateRefused, RateExceeded."""
-    known = _known(conn, saying.idempotency_key)
+    known = _known(conn, outgoing.idempotency_key)
     if known is not None:
         return known
     row = conn.execute("SELECT name, state, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
@@ -69,43 +69,45 @@ def send(conn: WriterConnection, mysis_id: int, saying: Saying, max_hops: int, p
     if row["deleted_at"] is not None or not state.accepts_messages:
         word = "deleted" if row["deleted_at"] is not None else str(state)
         raise StateRefused(f"mysis {word} - press 'r' to relaunch", hint=f"relaunch {row['name']} first")
-    _check_rate(conn, saying, MessageKind.DIRECT, per_hour)
-    message_id = _store(conn, MessageKind.DIRECT, saying, None)
-    delivery = _deliver(conn, message_id, mysis_id, saying, MessageKind.DIRECT)
-    status = _status(state, saying.hop, max_hops)
-    return Said(Receipt(message_id, (ReceiptLine(row["name"], status, delivery_id=delivery.id),)), (delivery,))
+    _check_rate(conn, outgoing, MessageKind.DIRECT, per_hour)
+    message_id = _store(conn, MessageKind.DIRECT, outgoing, None)
+    delivery = _deliver(conn, message_id, mysis_id, outgoing, MessageKind.DIRECT)
+    status = _status(state, outgoing.hop, max_hops)
+    return SendResult(Receipt(message_id, (ReceiptLine(row["name"], status, delivery_id=delivery.id),)), (delivery,))
 
 
-def tell_commander(conn: WriterConnection, saying: Saying, per_hour: int) -> Said:
+def tell_commander(conn: WriterConnection, outgoing: OutgoingMessage, per_hour: int) -> SendResult:
     """Store what a mysis says to the commander: nobody's inbox, but every front shows it. Raises RateExceeded."""
-    _check_rate(conn, saying, MessageKind.DIRECT, per_hour)
-    message_id = _store(conn, MessageKind.DIRECT, saying, json.dumps({"to": TO_COMMANDER}))
-    return Said(Receipt(message_id, (ReceiptLine(TO_COMMANDER, "delivered"),)), ())
+    _check_rate(conn, outgoing, MessageKind.DIRECT, per_hour)
+    message_id = _store(conn, MessageKind.DIRECT, outgoing, json.dumps({"to": TO_COMMANDER}))
+    return SendResult(Receipt(message_id, (ReceiptLine(TO_COMMANDER, "delivered"),)), ())
 
 
-def broadcast(conn: WriterConnection, saying: Saying, to: Recipients, max_hops: int, per_hour: int) -> Said:
+def broadcast(
+    conn: WriterConnection, outgoing: OutgoingMessage, to: Recipients, max_hops: int, per_hour: int
+) -> SendResult:
     """Store a broadcast once and deliver it to each who can hear it. Raises NoRecipients, RateExceeded."""
-    known = _known(conn, saying.idempotency_key)
+    known = _known(conn, outgoing.idempotency_key)
     if known is not None:
         return known
-    _check_rate(conn, saying, MessageKind.BROADCAST, per_hour)
-    found = _audience(conn, saying.sender, to)
+    _check_rate(conn, outgoing, MessageKind.BROADCAST, per_hour)
+    found = _audience(conn, outgoing.sender, to)
     if not any(MysisState(row["state"]).accepts_messages for row in found):
         raise NoRecipients(NOBODY, hint="start or relaunch a mysis first")
     recipients = None if to.is_everybody else {"names": to.names, "tag": to.tag, "state": to.state}
-    message_id = _store(conn, MessageKind.BROADCAST, saying, json.dumps(recipients) if recipients else None)
+    message_id = _store(conn, MessageKind.BROADCAST, outgoing, json.dumps(recipients) if recipients else None)
     lines: list[ReceiptLine] = []
     deliveries: list[Delivery] = []
     for row in found:
         state = MysisState(row["state"])
         if not state.accepts_messages:
-            _skip(conn, message_id, row["id"], saying, str(state))
+            _skip(conn, message_id, row["id"], outgoing, str(state))
             lines.append(ReceiptLine(row["name"], "skipped", str(state)))
             continue
-        delivery = _deliver(conn, message_id, row["id"], saying, MessageKind.BROADCAST)
+        delivery = _deliver(conn, message_id, row["id"], outgoing, MessageKind.BROADCAST)
         deliveries.append(delivery)
-        lines.append(ReceiptLine(row["name"], _status(state, saying.hop, max_hops), delivery_id=delivery.id))
-    return Said(Receipt(message_id, tuple(lines)), tuple(deliveries))
+        lines.append(ReceiptLine(row["name"], _status(state, outgoing.hop, max_hops), delivery_id=delivery.id))
+    return SendResult(Receipt(message_id, tuple(lines)), tuple(deliveries))
 
 
 def _audience(conn: WriterConnection, sender: Sender, to: Recipients) -> list[sqlite3.Row]:
@@ -132,8 +134,8 @@ def _status(state: MysisState, hop: int, max_hops: int) -> str:
     return "started" if state is MysisState.IDLE else "delivered"
 
 
-def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_hour: int) -> None:
-    if saying.sender.kind is not SenderKind.MYSIS:
+def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: MessageKind, per_hour: int) -> None:
+    if outgoing.sender.kind is not SenderKind.MYSIS:
         return
     what = "messages" if kind is MessageKind.DIRECT else "broadcasts"
     if per_hour <= 0:
@@ -143,7 +145,7 @@ def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_h
         row[0]
         for row in conn.execute(
             "SELECT created_at FROM message WHERE sender_id = ? AND created_at > ? AND kind = ? ORDER BY created_at",
-            (saying.sender.id, since, kind),
+            (outgoing.sender.id, since, kind),
         )
     ]
     if len(times) >= per_hour:
@@ -154,31 +156,33 @@ def _check_rate(conn: WriterConnection, saying: Saying, kind: MessageKind, per_h
         )
 
 
-def _store(conn: WriterConnection, kind: MessageKind, saying: Saying, recipients: str | None) -> int:
+def _store(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingMessage, recipients: str | None) -> int:
     message_id = conn.insert(
         "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, hop, idempotency_key,"
         " recipients_filter, created_at) VALUES (?,?,?,?,?,?,?,?,?)",
         (
             kind,
-            saying.sender.kind,
-            saying.sender.id,
-            saying.sender.name,
-            saying.text,
-            saying.hop,
-            saying.idempotency_key or None,
+            outgoing.sender.kind,
+            outgoing.sender.id,
+            outgoing.sender.name,
+            outgoing.text,
+            outgoing.hop,
+            outgoing.idempotency_key or None,
             recipients,
             conn.now(),
         ),
     )
-    conn.emit("message.sent", saying.sender.id, message=message_id, said=str(kind), hop=saying.hop)
+    conn.emit("message.sent", outgoing.sender.id, message=message_id, said=str(kind), hop=outgoing.hop)
     return message_id
 
 
-def _deliver(conn: WriterConnection, message_id: int, mysis_id: int, saying: Saying, kind: MessageKind) -> Delivery:
+def _deliver(
+    conn: WriterConnection, message_id: int, mysis_id: int, outgoing: OutgoingMessage, kind: MessageKind
+) -> Delivery:
     now = conn.now()
     delivery_id = conn.insert(
         "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?,?,?,'pending',?)",
-        (message_id, mysis_id, saying.mode, now),
+        (message_id, mysis_id, outgoing.mode, now),
     )
     # A stored prompt sets back how often it was nudged in vain.
     conn.execute("UPDATE mysis SET encouragement = 0 WHERE id = ? AND encouragement <> 0", (mysis_id,))
@@ -187,27 +191,27 @@ def _deliver(conn: WriterConnection, message_id: int, mysis_id: int, saying: Say
         message_id=message_id,
         mysis_id=mysis_id,
         kind=kind,
-        sender=saying.sender,
-        content=saying.text,
-        mode=saying.mode,
-        hop=saying.hop,
+        sender=outgoing.sender,
+        content=outgoing.text,
+        mode=outgoing.mode,
+        hop=outgoing.hop,
         created_at=now,
     )
 
 
-def _skip(conn: WriterConnection, message_id: int, mysis_id: int, saying: Saying, reason: str) -> None:
+def _skip(conn: WriterConnection, message_id: int, mysis_id: int, outgoing: OutgoingMessage, reason: str) -> None:
     conn.execute(
         "INSERT INTO delivery(message_id, mysis_id, mode, state, reason, created_at) VALUES (?,?,?,'skipped',?,?)",
-        (message_id, mysis_id, saying.mode, reason, conn.now()),
+        (message_id, mysis_id, outgoing.mode, reason, conn.now()),
     )
 
 
-def _known(conn: WriterConnection, key: str) -> Said | None:
+def _known(conn: WriterConnection, key: str) -> SendResult | None:
     """The receipt of a message that was stored under this key before: sent again, it is not said again."""
     if not key:
         return None
     row = conn.execute("SELECT id FROM message WHERE idempotency_key = ?", (key,)).fetchone()
-    return Said(receipt(conn, row["id"]), ()) if row else None
+    return SendResult(receipt(conn, row["id"]), ()) if row else None
 
 
 def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | None:
@@ -219,8 +223,8 @@ def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | Non
     ).fetchone()
     if row is None:
         return None
-    saying = Saying(row["content"], Sender(), DeliveryMode.QUEUE, row["hop"])
-    return _deliver(conn, row["id"], mysis_id, saying, MessageKind.BROADCAST)
+    outgoing = OutgoingMessage(row["content"], Sender(), DeliveryMode.QUEUE, row["hop"])
+    return _deliver(conn, row["id"], mysis_id, outgoing, MessageKind.BROADCAST)
 
 
 def withdraw(conn: WriterConnection, delivery_id: int) -> int:

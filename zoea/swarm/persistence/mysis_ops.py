@@ -46,7 +46,7 @@ _GREEK = [
 
 
 @dataclass(frozen=True, slots=True)
-class NewMysis:
+class MysisSpec:
     """What a new mysis is made of. An empty name is chosen in the op."""
 
     uid: str
@@ -72,13 +72,13 @@ def check_name(name: str) -> str:
     return name
 
 
-def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
+def create(conn: WriterConnection, new: MysisSpec, max_myses: int) -> Mysis:
     """Raises SwarmFull, NameRefused."""
     taken = _living_names(conn, max_myses)
     name = new.name or _free_name(taken)
     _check_free(name, taken)
     now = conn.now()
-    keep_template(conn, new.template_hash, new.template_name, new.template_body)
+    store_template(conn, new.template_hash, new.template_name, new.template_body)
     mysis_id = conn.insert(
         "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
         " VALUES (?,?,?,?,?,'idle',?,?)",
@@ -90,7 +90,7 @@ def create(conn: WriterConnection, new: NewMysis, max_myses: int) -> Mysis:
     return find(conn, mysis_id)
 
 
-def keep_template(conn: WriterConnection, template_hash: bytes, name: str, body: str) -> None:
+def store_template(conn: WriterConnection, template_hash: bytes, name: str, body: str) -> None:
     """Store what a mysis is made from, once however many are."""
     conn.execute(
         "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
@@ -138,14 +138,16 @@ def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
     return row_values.mysis(row)
 
 
-def keep_lasting(conn: WriterConnection, mysis_id: int, lasting: lf.Lasting) -> None:
+def store_life(conn: WriterConnection, mysis_id: int, stored_life: lf.StoredLife) -> None:
     """Persist how often a mysis was nudged in vain, and what it waits for."""
     wait = None
-    if lasting.wait_until is not None:
-        wait = json.dumps({"until": lasting.wait_until, "reason": clean(lasting.wait_reason)}, ensure_ascii=False)
+    if stored_life.wait_until is not None:
+        wait = json.dumps(
+            {"until": stored_life.wait_until, "reason": clean(stored_life.wait_reason)}, ensure_ascii=False
+        )
     conn.execute(
         "UPDATE mysis SET encouragement = ?1, wait = ?2 WHERE id = ?3 AND (encouragement <> ?1 OR wait IS NOT ?2)",
-        (lasting.encouragement, wait, mysis_id),
+        (stored_life.encouragement, wait, mysis_id),
     )
 
 
@@ -154,18 +156,18 @@ def end_wait(conn: WriterConnection, mysis_id: int) -> None:
     conn.execute("UPDATE mysis SET wait = NULL WHERE id = ? AND wait IS NOT NULL", (mysis_id,))
 
 
-def after_turn(conn: WriterConnection, mysis_id: int, to: lf.SetState | None, lasting: lf.Lasting) -> Mysis:
+def store_turn_end(conn: WriterConnection, mysis_id: int, to: lf.SetState | None, stored_life: lf.StoredLife) -> Mysis:
     """In the op that ends a turn: what its end makes of the mysis, unless that was stopped meanwhile."""
     row = conn.execute("SELECT state FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     if row["state"] == MysisState.RUNNING:
         if to is None:
-            keep_lasting(conn, mysis_id, lasting)
+            store_life(conn, mysis_id, stored_life)
         else:
-            set_state(conn, mysis_id, to, lasting)
+            set_state(conn, mysis_id, to, stored_life)
     return find(conn, mysis_id)
 
 
-def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, lasting: lf.Lasting) -> int:
+def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, stored_life: lf.StoredLife) -> int:
     """Persist a state. A start clears the last error; sessions begin and end with `running`.
 
     Returns the id of the session that is open afterwards, 0 if none is.
@@ -185,7 +187,7 @@ def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, lasting: l
         "UPDATE mysis SET state = ?, state_reason = ?, state_at = ?, retry_at = ?, retry_count = ? WHERE id = ?",
         (state, to.reason, now, to.retry_at, to.retry_count, mysis_id),
     )
-    keep_lasting(conn, mysis_id, lasting)
+    store_life(conn, mysis_id, stored_life)
     session_id = 0
     if state is MysisState.RUNNING:
         if row["state"] != MysisState.RUNNING:
@@ -213,7 +215,7 @@ def archive(conn: WriterConnection, mysis_id: int) -> None:
     conn.emit("mysis.deleted", mysis_id)
 
 
-def bring_back(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
+def undelete(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
     """Undo `archive`. Raises MysisMissing, SwarmFull, and NameRefused where its name was given away."""
     row = conn.execute("SELECT name, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     if row is None or row["deleted_at"] is None:
@@ -227,7 +229,7 @@ def bring_back(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
 
 def fail(conn: WriterConnection, mysis_id: int, failure: Failure) -> Mysis:
     """Make a mysis errored that cannot be brought to life."""
-    set_state(conn, mysis_id, lf.SetState(MysisState.ERRORED, failure.title, failure), lf.Lasting())
+    set_state(conn, mysis_id, lf.SetState(MysisState.ERRORED, failure.title, failure), lf.StoredLife())
     return find(conn, mysis_id)
 
 
@@ -247,12 +249,12 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *,
             "UPDATE mysis SET held = ?, held_reason = ? WHERE id = ?", (int(on), reason if on else "", mysis_id)
         )
     else:
-        _remember(conn, "hold", {"on": on, "reason": reason if on else ""})
+        _store_setting(conn, "hold", {"on": on, "reason": reason if on else ""})
     why = {"reason": reason} if on and not by_person else {}
     conn.emit("hold.set" if on else "hold.lifted", mysis_id, **why)
 
 
-def settle_after_start(conn: WriterConnection) -> tuple[int, ...]:
+def recover_states(conn: WriterConnection) -> tuple[int, ...]:
     """After a start: what was running is idle, and turns that were open broke off.
 
     Returns who ran, or only rested until it might be nudged again.
@@ -274,9 +276,9 @@ def settle_after_start(conn: WriterConnection) -> tuple[int, ...]:
     return (*running, *resting)
 
 
-def keep_left_running(conn: WriterConnection, mysis_ids: tuple[int, ...]) -> None:
+def store_left_running(conn: WriterConnection, mysis_ids: tuple[int, ...]) -> None:
     """Who ran when the swarm was closed: a successor goes on with these."""
-    _remember(conn, "left_running", mysis_ids)
+    _store_setting(conn, "left_running", mysis_ids)
 
 
 def left_running(conn: sqlite3.Connection) -> frozenset[int]:
@@ -285,7 +287,7 @@ def left_running(conn: sqlite3.Connection) -> frozenset[int]:
     return frozenset(json.loads(row["value"])) if row else frozenset()
 
 
-def _remember(conn: WriterConnection, key: str, value: object) -> None:
+def _store_setting(conn: WriterConnection, key: str, value: object) -> None:
     """Something that the swarm itself keeps, whoever owns it next."""
     conn.execute(
         "INSERT INTO setting(key, value, updated_at) VALUES (?, ?, ?)"

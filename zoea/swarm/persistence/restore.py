@@ -12,7 +12,7 @@ from zoea.model.request import ToolResult
 from zoea.model.values import Memory
 from zoea.swarm.rules import TurnRules, WaitRules
 from zoea.swarm.turn.machine import CONTEXT_RETRY
-from zoea.swarm.turn.turn_types import Effect, Next, PastRequest, Resume, Store, StoreResult, Turn
+from zoea.swarm.turn.turn_types import NextStep, PastRequest, ResumeTurn, StoreOp, StoreResult, TurnEffect, TurnState
 
 NEVER_RAN = "cancelled: Zoea stopped before this ran"
 MAY_HAVE_RUN = "unknown: Zoea stopped while this ran; check before repeating it"
@@ -31,7 +31,7 @@ def restore(
     tick_length: int = 0,
     failures: frozenset[ErrorClass] = frozenset(),
     requests: tuple[PastRequest, ...] = (),
-) -> tuple[Turn, tuple[Effect, ...]]:
+) -> tuple[TurnState, tuple[TurnEffect, ...]]:
     """The machine as it stood after the last acknowledged row, and what it does first.
 
     Args:
@@ -53,7 +53,7 @@ def restore(
         if call.state.is_open and call.state is not CallState.APPROVAL
         for sent in (call.state is CallState.SENT,)
     )
-    turn = Turn(
+    turn = TurnState(
         turn_id=turn_id,
         rules=rules,
         rules_wait=rules_wait,
@@ -63,13 +63,13 @@ def restore(
         notes=notes,
         read_only=read_only,
         responded=any(memory.role is Role.ASSISTANT and not memory.partial for memory in memories),
-        next=Next.FETCH,
+        next=NextStep.FETCH,
         shrink=CONTEXT_RETRY if ErrorClass.CONTEXT_LENGTH in failures else 1.0,
         empty_retried=any(request.was_empty for request in requests),
         attempt=_attempt(requests, rules),
         tick_length=tick_length,
     )
-    return turn, (Store(Resume(turn_id, results)),)
+    return turn, (StoreOp(ResumeTurn(turn_id, results)),)
 
 
 def _attempt(requests: tuple[PastRequest, ...], rules: TurnRules) -> int:

@@ -18,7 +18,7 @@ from zoea.model.enums import ErrorClass, Finish, RequestState
 from zoea.model.request import ToolSpec
 from zoea.model.values import Usage
 from zoea.store import WriterConnection
-from zoea.swarm.budgets import WARN_AT, Bound, backpressure
+from zoea.swarm.budgets import WARN_AT, BudgetLimit, backpressure
 from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget
 
 KEPT_PLANS = 200
@@ -26,7 +26,7 @@ _CALIBRATION_WEIGHT = 0.2
 _compressor = zstandard.ZstdCompressor(level=1)
 
 
-class Payer(Protocol):
+class RequestOwner(Protocol):
     """Whose request it is, and whether its tokens count for the swarm's budget."""
 
     @property
@@ -50,10 +50,10 @@ class Limits:
     `answer_within` is how long the commander has to answer, µs.
     """
 
-    turn: Bound
+    turn: BudgetLimit
     turn_used: int
-    mysis: Bound
-    swarm: Bound
+    mysis: BudgetLimit
+    swarm: BudgetLimit
     answer_within: int
 
 
@@ -86,11 +86,11 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _BudgetState:
     """How much a scope has used, and how much of it is used or reserved."""
 
     scope: str
-    bound: Bound
+    bound: BudgetLimit
     used: int
     committed: int
     is_warned: bool
@@ -102,10 +102,10 @@ def day_of(at: int) -> str:
     return datetime.fromtimestamp(at / 1_000_000).astimezone().date().isoformat()
 
 
-def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservation) -> Reserved:
+def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Reservation) -> Reserved:
     """Write the request row and reserve its tokens in every scope, or in none."""
     rest = 0
-    for one in _standings(conn, payer, limits):
+    for one in _budget_states(conn, owner, limits):
         limit, tokens = one.bound.limit or 0, one.committed + ask.tokens
         if one.bound.enforcement == "soft":
             rest = max(rest, backpressure(one.used, limit))
@@ -113,17 +113,17 @@ def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservati
             found = BudgetAnswer(denied=True)
             if one.bound.enforcement == "approve":
                 found = ask_for_budget(
-                    conn, payer.mysis_id, ask.turn_id, one.scope, tokens, limit, limits.answer_within
+                    conn, owner.mysis_id, ask.turn_id, one.scope, tokens, limit, limits.answer_within
                 )
             if found.denied:
-                request_id = _insert(conn, payer, ask, refused=True)
-                conn.emit("budget.refused", payer.mysis_id, scope=one.scope, used=one.committed, limit=limit)
+                request_id = _insert(conn, owner, ask, refused=True)
+                conn.emit("budget.refused", owner.mysis_id, scope=one.scope, used=one.committed, limit=limit)
                 return Reserved(request_id, scope=one.scope, tokens=tokens, limit=limit)
             if not found.allowed:
                 return Reserved(0, scope=one.scope, tokens=tokens, limit=limit, is_asked=True)
-        _warn(conn, payer, one)
-    request_id = _insert(conn, payer, ask, refused=False)
-    for scope, scope_id, day in _scopes(payer, conn.now()):
+        _warn(conn, owner, one)
+    request_id = _insert(conn, owner, ask, refused=False)
+    for scope, scope_id, day in _scopes(owner, conn.now()):
         conn.execute(
             "INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES (?,?,?,?)"
             " ON CONFLICT(scope, scope_id, day)"
@@ -134,22 +134,22 @@ def reserve(conn: WriterConnection, payer: Payer, limits: Limits, ask: Reservati
     conn.execute(
         "UPDATE request SET plan = NULL WHERE error_class IS NULL AND id ="
         " (SELECT id FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
-        (payer.mysis_id, KEPT_PLANS),
+        (owner.mysis_id, KEPT_PLANS),
     )
     return Reserved(request_id, rest)
 
 
-def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: bool) -> int:
+def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, refused: bool) -> int:
     request_id = conn.insert(
         "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
         " estimated_tokens, state, reserved_tokens, created_at, ended_at) VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?)",
         (
-            payer.mysis_id,
+            owner.mysis_id,
             ask.turn_id,
             ask.iteration,
             ask.attempt,
-            payer.provider,
-            payer.model,
+            owner.provider,
+            owner.model,
             _compressor.compress(ask.plan),
             ask.catalogue_hash,
             ask.estimated_tokens,
@@ -159,24 +159,24 @@ def _insert(conn: WriterConnection, payer: Payer, ask: Reservation, *, refused: 
             conn.now() if refused else None,
         ),
     )
-    conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (payer.mysis_id,))
+    conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (owner.mysis_id,))
     return request_id
 
 
-def _scopes(payer: Payer, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
+def _scopes(owner: RequestOwner, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
     """The rows of `spend` that a request reserved at that time counts in."""
-    own = ("mysis", payer.mysis_id, "")
-    return (own, ("swarm", 0, day_of(reserved_at))) if payer.metered else (own,)
+    own = ("mysis", owner.mysis_id, "")
+    return (own, ("swarm", 0, day_of(reserved_at))) if owner.metered else (own,)
 
 
-def _standings(conn: WriterConnection, payer: Payer, limits: Limits) -> list[_Standing]:
+def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) -> list[_BudgetState]:
     """Every scope that has a bound, the narrowest first."""
     bounds = {"mysis": limits.mysis, "swarm": limits.swarm}
     found = []
     if limits.turn.limit is not None:
         # A turn has one request at a time, so nothing else of it is reserved.
-        found.append(_Standing("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
-    for key in _scopes(payer, conn.now()):
+        found.append(_BudgetState("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
+    for key in _scopes(owner, conn.now()):
         bound = bounds[key[0]]
         if bound.limit is None:
             continue
@@ -185,11 +185,11 @@ def _standings(conn: WriterConnection, payer: Payer, limits: Limits) -> list[_St
             key,
         ).fetchone()
         used, reserved, warned = (row[0], row[1], row[2] is not None) if row else (0, 0, False)
-        found.append(_Standing(key[0], bound, used, used + reserved, warned, key))
+        found.append(_BudgetState(key[0], bound, used, used + reserved, warned, key))
     return found
 
 
-def _warn(conn: WriterConnection, payer: Payer, one: _Standing) -> None:
+def _warn(conn: WriterConnection, owner: RequestOwner, one: _BudgetState) -> None:
     """One event where a mysis or the day has used 80 %; a turn's is written where its usage is settled."""
     limit = one.bound.limit or 0
     if one.is_warned or one.used < WARN_AT * limit:
@@ -198,10 +198,10 @@ def _warn(conn: WriterConnection, payer: Payer, one: _Standing) -> None:
         "UPDATE spend SET warned_at = ? WHERE scope = ? AND scope_id = ? AND day = ?", (conn.now(), *one.key)
     ).rowcount
     if changed:
-        conn.emit("budget.warning", payer.mysis_id, scope=one.scope, used=one.used, limit=limit)
+        conn.emit("budget.warning", owner.mysis_id, scope=one.scope, used=one.used, limit=limit)
 
 
-def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, *, finish: Finish) -> None:
+def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, *, finish: Finish) -> None:
     """Replace a reservation by what was really used; what was not reported is taken as estimated.
 
     Idempotent: a request that is settled already stays as it is.
@@ -226,19 +226,19 @@ def settle(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, 
             usage.reasoning_tokens,
             usage.cost_micros,
             finish,
-            payer.first_token_us,
+            owner.first_token_us,
             now - row["created_at"],
             now,
             request_id,
         ),
     )
-    _release(conn, payer, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
+    _release(conn, owner, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
     # Only a real model's count says how far estimates are off.
-    if payer.metered and usage.input_tokens and row["estimated_tokens"]:
-        _calibrate(conn, payer, usage.input_tokens / row["estimated_tokens"])
+    if owner.metered and usage.input_tokens and row["estimated_tokens"]:
+        _calibrate(conn, owner, usage.input_tokens / row["estimated_tokens"])
 
 
-def fail(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
+def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
     """A call that failed gives its reservation back, but for what the provider says it used."""
     row = conn.execute(
         "SELECT reserved_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'", (request_id,)
@@ -253,21 +253,21 @@ def fail(conn: WriterConnection, payer: Payer, request_id: int, usage: Usage, er
             error_class,
             usage.input_tokens,
             usage.output_tokens,
-            payer.first_token_us,
+            owner.first_token_us,
             now - row["created_at"],
             now,
             request_id,
         ),
     )
     if error_class is not ErrorClass.CANCELLED:
-        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (payer.mysis_id,))
-    _release(conn, payer, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
+        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (owner.mysis_id,))
+    _release(conn, owner, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
 
 
 def _release(
-    conn: WriterConnection, payer: Payer, reserved: int, reserved_at: int, used: int, cost: int | None
+    conn: WriterConnection, owner: RequestOwner, reserved: int, reserved_at: int, used: int, cost: int | None
 ) -> None:
-    for scope, scope_id, day in _scopes(payer, reserved_at):
+    for scope, scope_id, day in _scopes(owner, reserved_at):
         conn.execute(
             "UPDATE spend SET reserved_tokens = max(0, reserved_tokens - ?), used_tokens = used_tokens + ?,"
             " used_micros = used_micros + ?, unpriced = unpriced + ? WHERE scope = ? AND scope_id = ? AND day = ?",
@@ -276,18 +276,18 @@ def _release(
     conn.execute(
         "UPDATE tally SET tokens = tokens + ?, cost_micros = CASE WHEN ? IS NULL THEN cost_micros"
         " ELSE coalesce(cost_micros, 0) + ? END WHERE mysis_id = ?",
-        (used, cost, cost, payer.mysis_id),
+        (used, cost, cost, owner.mysis_id),
     )
 
 
-def _calibrate(conn: WriterConnection, payer: Payer, ratio: float) -> None:
+def _calibrate(conn: WriterConnection, owner: RequestOwner, ratio: float) -> None:
     """How far estimates are off for a model, as a moving mean of reported over estimated."""
     ratio = min(3.0, max(0.3, ratio))
     conn.execute(
         "INSERT INTO calibration(provider, model, ratio, samples, updated_at) VALUES (?,?,?,1,?)"
         " ON CONFLICT(provider, model) DO UPDATE SET ratio = ratio + ? * (excluded.ratio - ratio),"
         " samples = samples + 1, updated_at = excluded.updated_at",
-        (payer.provider, payer.model, ratio, conn.now(), _CALIBRATION_WEIGHT),
+        (owner.provider, owner.model, ratio, conn.now(), _CALIBRATION_WEIGHT),
     )
 
 
@@ -317,13 +317,13 @@ def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
     """
     rows = conn.execute("SELECT * FROM request WHERE state = 'reserved'").fetchall()
     for row in rows:
-        payer = _Dead(row["mysis_id"], row["provider"], row["model"], metered.get(row["provider"], True))
-        settle(conn, payer, row["id"], Usage(), finish=Finish.UNKNOWN)
+        owner = _PastOwner(row["mysis_id"], row["provider"], row["model"], metered.get(row["provider"], True))
+        settle(conn, owner, row["id"], Usage(), finish=Finish.UNKNOWN)
     return len(rows)
 
 
 @dataclass(frozen=True, slots=True)
-class _Dead:
+class _PastOwner:
     mysis_id: int
     provider: str
     model: str

@@ -19,14 +19,14 @@ from zoea.swarm import life as lf
 from zoea.swarm.persistence import approval_ops, memory_ops, mysis_ops, row_values, spend_ops, turn_records
 from zoea.swarm.turn import prompt_budget
 from zoea.swarm.turn.turn_types import (
-    BreakOff,
-    Close,
+    BreakOffTurn,
+    CloseTurn,
     FailRequest,
     MarkSent,
-    Resume,
-    Settle,
+    OpStored,
+    ResumeTurn,
+    SettleRequest,
     StoreAnswer,
-    Stored,
     StoreNote,
     StoreResult,
     TakeSteers,
@@ -38,7 +38,7 @@ _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools
 
 
 @dataclass(frozen=True, slots=True)
-class TurnOpened:
+class OpenedTurn:
     """A turn as it now stands in the store; `left` are pending deliveries that it had no room for.
 
     `before` is what its first plan needs from before it.
@@ -51,7 +51,7 @@ class TurnOpened:
     frozen: FrozenTurn
     memories: tuple[Memory, ...]
     left: tuple[int, ...]
-    before: turn_records.Before
+    before: turn_records.BeforeTurn
 
 
 def open_turn(
@@ -61,18 +61,18 @@ def open_turn(
     session_id: int | None,
     delivery_ids: tuple[int, ...],
     nudge_level: int,
-    lasting: lf.Lasting,
+    stored_life: lf.StoredLife,
     freeze: Callable[[int, int, int], FrozenTurn],
-) -> TurnOpened | None:
+) -> OpenedTurn | None:
     """Write the turn row and make memories of the prompts that are still pending, as many as there is room for.
 
-    `lasting` is kept with the turn: a prompt ends what was waited for, a nudge counts
+    `stored_life` is kept with the turn: a prompt ends what was waited for, a nudge counts
     from the moment its turn is there. `freeze(turn_id, number, before)` gives what is frozen, where `before` is the
     newest memory id of this mysis before the turn. None where nothing is left to
     open it with: every prompt was withdrawn meanwhile.
     """
     waiting = memory_ops.pending(conn, mysis_id, delivery_ids)
-    mysis_ops.keep_lasting(conn, mysis_id, lasting)
+    mysis_ops.store_life(conn, mysis_id, stored_life)
     if not waiting and not nudge_level:
         return None
     now = conn.now()
@@ -85,65 +85,65 @@ def open_turn(
         (mysis_id, session_id, number, opened_by, 0 if waiting else nudge_level, now),
     )
     frozen = freeze(turn_id, number, before)
-    deliveries = prompt_budget.those_that_fit(waiting, prompt_budget.for_prompts(frozen), at_least=1)
+    deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(frozen), at_least=1)
     hop = max((delivery.hop for delivery in deliveries), default=0)
     conn.execute("UPDATE turn SET frozen = ?, hop = ? WHERE id = ?", (frozen.to_json(), hop, turn_id))
     memories = memory_ops.take(conn, mysis_id, turn_id, number, deliveries, 1)
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
-    known = turn_records.before_opened(conn, mysis_id, needs(frozen))
-    return TurnOpened(turn_id, number, hop, now, frozen, memories, left, known)
+    known = turn_records.read_before_opened(conn, mysis_id, needs(frozen))
+    return OpenedTurn(turn_id, number, hop, now, frozen, memories, left, known)
 
 
-def carry_out(conn: WriterConnection, keeper: memory_ops.Keeper, op: TurnOp) -> Stored:
+def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> OpStored:
     """Carry out one op of the turn machine; what it stored comes back with its ids."""
     match op:
         case StoreAnswer():
-            return _store_answer(conn, keeper, op)
+            return _store_answer(conn, info, op)
         case StoreResult():
-            memory, call = memory_ops.store_result(conn, keeper, op)
-            return Stored(conn.now(), memories=(memory,), calls=(call,))
+            memory, call = memory_ops.store_result(conn, info, op)
+            return OpStored(conn.now(), memories=(memory,), calls=(call,))
         case MarkSent():
-            return Stored(conn.now(), calls=memory_ops.mark_sent(conn, op.call_ids))
+            return OpStored(conn.now(), calls=memory_ops.mark_sent(conn, op.call_ids))
         case TakeSteers():
             texts = conn.execute("SELECT content FROM memory WHERE turn_id = ? AND role = 'user'", (op.turn_id,))
-            deliveries = prompt_budget.those_that_fit(
-                memory_ops.pending(conn, keeper.mysis_id, op.delivery_ids),
-                keeper.prompt_room,
+            deliveries = prompt_budget.select_fitting(
+                memory_ops.pending(conn, info.mysis_id, op.delivery_ids),
+                info.prompt_room,
                 (row[0] for row in texts),
             )
-            memories = memory_ops.take(conn, keeper.mysis_id, op.turn_id, keeper.turn_number, deliveries, op.seq)
+            memories = memory_ops.take(conn, info.mysis_id, op.turn_id, info.turn_number, deliveries, op.seq)
             if deliveries:
-                mysis_ops.end_wait(conn, keeper.mysis_id)
+                mysis_ops.end_wait(conn, info.mysis_id)
                 hop = max(delivery.hop for delivery in deliveries)
                 conn.execute("UPDATE turn SET hop = max(hop, ?) WHERE id = ?", (hop, op.turn_id))
-            return Stored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
+            return OpStored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
         case StoreNote():
             conn.execute(
                 "INSERT OR IGNORE INTO turn_note(turn_id, after_seq, kind, content) VALUES (?,?,?,?)",
                 (op.turn_id, op.after_seq, op.kind, op.content),
             )
-            conn.emit("turn.note", keeper.mysis_id, turn=op.turn_id, note=op.kind)
-            return Stored(conn.now(), notes=(Note(op.after_seq, op.kind, op.content),))
-        case Settle():
-            spend_ops.settle(conn, keeper, op.request_id, op.usage, finish=op.finish)
-            return Stored(conn.now())
+            conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=op.kind)
+            return OpStored(conn.now(), notes=(Note(op.after_seq, op.kind, op.content),))
+        case SettleRequest():
+            spend_ops.settle(conn, info, op.request_id, op.usage, finish=op.finish)
+            return OpStored(conn.now())
         case FailRequest():
-            spend_ops.fail(conn, keeper, op.request_id, op.usage, op.error_class)
-            return Stored(conn.now())
-        case Close() | BreakOff():
-            return _leave(conn, keeper, op)
-        case Resume():
-            return _resume(conn, keeper, op)
+            spend_ops.fail(conn, info, op.request_id, op.usage, op.error_class)
+            return OpStored(conn.now())
+        case CloseTurn() | BreakOffTurn():
+            return _leave(conn, info, op)
+        case ResumeTurn():
+            return _resume(conn, info, op)
 
 
-def _store_answer(conn: WriterConnection, keeper: memory_ops.Keeper, op: StoreAnswer) -> Stored:
-    answer = memory_ops.insert_answer(conn, keeper, op.turn_id, op.seq, op.answer, op.request_id, partial=False)
+def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAnswer) -> OpStored:
+    answer = memory_ops.insert_answer(conn, info, op.turn_id, op.seq, op.answer, op.request_id, partial=False)
     stored: list[Memory] = []
     calls: list[ToolCall] = []
     for position, prepared in enumerate(op.calls):
-        call = memory_ops.insert_call(conn, keeper, answer.id, position, prepared, sent=position in op.start)
+        call = memory_ops.insert_call(conn, info, answer.id, position, prepared, sent=position in op.start)
         if not prepared.known or prepared.broken:
             why = _UNKNOWN_TOOL.format(name=prepared.name)
             if prepared.known:
@@ -151,49 +151,45 @@ def _store_answer(conn: WriterConnection, keeper: memory_ops.Keeper, op: StoreAn
             result = StoreResult(
                 op.turn_id, call.id, op.seq + 1 + position, ToolResult(why, is_error=True), CallState.ERROR
             )
-            answered, call = memory_ops.store_result(conn, keeper, result)
+            answered, call = memory_ops.store_result(conn, info, result)
             stored.append(answered)
         calls.append(call)
-    spend_ops.settle(conn, keeper, op.request_id, op.answer.usage, finish=op.answer.finish)
+    spend_ops.settle(conn, info, op.request_id, op.answer.usage, finish=op.answer.finish)
     if op.calls:
-        conn.execute(
-            "UPDATE tally SET tool_calls = tool_calls + ? WHERE mysis_id = ?", (len(op.calls), keeper.mysis_id)
-        )
+        conn.execute("UPDATE tally SET tool_calls = tool_calls + ? WHERE mysis_id = ?", (len(op.calls), info.mysis_id))
     if op.outcome is not None:
-        _end(conn, keeper, op.turn_id, op.outcome, None)
-    return Stored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored))
+        _end(conn, info, op.turn_id, op.outcome, None)
+    return OpStored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored))
 
 
-def _leave(conn: WriterConnection, keeper: memory_ops.Keeper, op: Close | BreakOff) -> Stored:
+def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | BreakOffTurn) -> OpStored:
     """End a turn before its answer, or let it stand open; what was streamed stays readable."""
     partial: tuple[Memory, ...] = ()
     if op.unsent:
-        spend_ops.fail(conn, keeper, op.request_id, Usage(), ErrorClass.CANCELLED)
+        spend_ops.fail(conn, info, op.request_id, Usage(), ErrorClass.CANCELLED)
     elif op.request_id and op.error_class is not None:
-        spend_ops.fail(conn, keeper, op.request_id, op.usage, op.error_class)
+        spend_ops.fail(conn, info, op.request_id, op.usage, op.error_class)
     elif op.request_id:
-        spend_ops.settle(
-            conn, keeper, op.request_id, op.partial.usage if op.partial else Usage(), finish=Finish.UNKNOWN
-        )
+        spend_ops.settle(conn, info, op.request_id, op.partial.usage if op.partial else Usage(), finish=Finish.UNKNOWN)
     if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
         # Calls that were only half written are no calls; their text is what remains.
-        partial = (memory_ops.insert_answer(conn, keeper, op.turn_id, op.seq, op.partial, op.request_id, partial=True),)
-    pairs = [memory_ops.store_result(conn, keeper, result) for result in op.results]
-    if isinstance(op, Close):
-        _end(conn, keeper, op.turn_id, op.outcome, row_values.failure_text(op.failure))
+        partial = (memory_ops.insert_answer(conn, info, op.turn_id, op.seq, op.partial, op.request_id, partial=True),)
+    pairs = [memory_ops.store_result(conn, info, result) for result in op.results]
+    if isinstance(op, CloseTurn):
+        _end(conn, info, op.turn_id, op.outcome, row_values.failure_text(op.failure))
     else:
         conn.execute(
             "UPDATE turn SET broke_off = ?, failure = ? WHERE id = ?",
             (op.outcome, row_values.failure_text(op.failure), op.turn_id),
         )
-        conn.emit("turn.broke_off", keeper.mysis_id, turn=op.turn_id, why=str(op.outcome))
-    return Stored(
+        conn.emit("turn.broke_off", info.mysis_id, turn=op.turn_id, why=str(op.outcome))
+    return OpStored(
         conn.now(), memories=(*(memory for memory, _ in pairs), *partial), calls=tuple(call for _, call in pairs)
     )
 
 
 def _end(
-    conn: WriterConnection, keeper: memory_ops.Keeper, turn_id: int, outcome: Outcome, failure: str | None
+    conn: WriterConnection, info: memory_ops.TurnInfo, turn_id: int, outcome: Outcome, failure: str | None
 ) -> None:
     now = conn.now()
     conn.execute(
@@ -202,16 +198,16 @@ def _end(
     )
     approval_ops.expire_of_turn(conn, turn_id)
     if outcome in (Outcome.FAILED, Outcome.TIMEOUT):
-        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (keeper.mysis_id,))
-    conn.emit("turn.ended", keeper.mysis_id, turn=turn_id, outcome=str(outcome))
+        conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (info.mysis_id,))
+    conn.emit("turn.ended", info.mysis_id, turn=turn_id, outcome=str(outcome))
 
 
-def _resume(conn: WriterConnection, keeper: memory_ops.Keeper, op: Resume) -> Stored:
-    pairs = [memory_ops.store_result(conn, keeper, result) for result in op.results]
+def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: ResumeTurn) -> OpStored:
+    pairs = [memory_ops.store_result(conn, info, result) for result in op.results]
     conn.execute("UPDATE turn SET attempt = attempt + 1, broke_off = NULL, failure = NULL WHERE id = ?", (op.turn_id,))
-    approval_ops.ask_again(conn, op.turn_id, keeper.approval_expiry)
-    conn.emit("turn.resumed", keeper.mysis_id, turn=op.turn_id)
-    return Stored(conn.now(), memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
+    approval_ops.ask_again(conn, op.turn_id, info.approval_expiry)
+    conn.emit("turn.resumed", info.mysis_id, turn=op.turn_id)
+    return OpStored(conn.now(), memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
 
 
 def plan_text(encoded: dict[str, object]) -> bytes:

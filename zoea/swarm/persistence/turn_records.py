@@ -49,7 +49,7 @@ _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class BeforeTurn:
     """What came before a turn: answers to its needs, and the turn before for the loop guard."""
 
     answers: dict[Need, NeedAnswer]
@@ -57,19 +57,19 @@ class Before:
     texts: tuple[str, ...]
 
 
-async def before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> Before:
+async def read_before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
     """Answer every need from before the turn, in one read; `TurnSoFar` is the machine's own."""
-    asked = _asked(mysis_id, wanted)
+    asked = _query_values(mysis_id, wanted)
     return _before(wanted, await store.read(_BEFORE, asked) if asked else ())
 
 
-def before_opened(conn: WriterConnection, mysis_id: int, wanted: tuple[Need, ...]) -> Before:
+def read_before_opened(conn: WriterConnection, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
     """The same within the op that opens the turn, which saves the first plan a way to a reader and back."""
-    asked = _asked(mysis_id, wanted)
+    asked = _query_values(mysis_id, wanted)
     return _before(wanted, conn.execute(_BEFORE, asked) if asked else ())
 
 
-def _asked(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
+def _query_values(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
     """The query's parameters; none where there is nothing before the turn."""
     before = max((need.before for need in wanted if not isinstance(need, TurnSoFar)), default=0)
     if not before:
@@ -82,7 +82,7 @@ def _asked(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
     }
 
 
-def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> Before:
+def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> BeforeTurn:
     by_need: dict[str, list[Memory]] = {}
     for row in found:
         by_need.setdefault(row["need"], []).append(row_values.memory(row))
@@ -100,7 +100,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> Before:
                 continue
             case _:
                 assert_never(need)
-    return Before(answers, loop_guard.calls_of(tuple(previous)), loop_guard.texts_of(tuple(previous)))
+    return BeforeTurn(answers, loop_guard.calls_of(tuple(previous)), loop_guard.texts_of(tuple(previous)))
 
 
 @dataclass(frozen=True, slots=True)

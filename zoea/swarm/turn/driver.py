@@ -24,15 +24,15 @@ from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops, turn_records
-from zoea.swarm.resolved_template import Agent
+from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import MINUTE, SECOND
 from zoea.swarm.services import Services
 from zoea.swarm.turn import fingerprint, prompt_budget
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import find_call, is_last_result, slice_calls, step
-from zoea.swarm.turn.model_call import KeptBack, ModelCall
+from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.request_preparation import RequestPreparation, ReservedRequest
-from zoea.swarm.turn.turn_failures import end_of, failure_of
+from zoea.swarm.turn.turn_failures import end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
 from zoea.text.call_text import format_call
 
@@ -43,7 +43,7 @@ APPROVAL_US = 30 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedTurn:
+class DrivenTurn:
     """The turn that a driver carries out, as it is stored.
 
     Attributes:
@@ -57,45 +57,45 @@ class OpenedTurn:
     frozen: FrozenTurn
     used_tokens: int
     by_person: bool
-    before: turn_records.Before | None = None
+    before: turn_records.BeforeTurn | None = None
     first: ReservedRequest | None = None
 
 
 def prepare_requests(
     services: Services,
-    agent: Agent,
+    profile: MysisProfile,
     catalogue: Catalogue,
     number: int,
     frozen: FrozenTurn,
-    before: turn_records.Before | None,
+    before: turn_records.BeforeTurn | None,
 ) -> RequestPreparation:
     """Bind what all requests of a turn share. Without `before` the answers are read later."""
-    keeper = memory_ops.Keeper(
-        mysis_id=agent.mysis_id,
+    info = memory_ops.TurnInfo(
+        mysis_id=profile.mysis_id,
         turn_number=number,
-        provider=agent.provider.name,
-        model=agent.model,
-        metered=agent.provider.metered,
-        volatile=agent.settings.loop.volatile,
+        provider=profile.provider.name,
+        model=profile.model,
+        metered=profile.provider.metered,
+        volatile=profile.settings.loop.volatile,
         approval_expiry=APPROVAL_US,
-        prompt_room=prompt_budget.for_prompts(frozen),
+        prompt_room=prompt_budget.room_for_prompts(frozen),
     )
     return RequestPreparation(
-        keeper=keeper,
+        info=info,
         frozen=frozen,
         answers={} if before is None else before.answers,
         catalogue=catalogue,
-        max_output_tokens=agent.max_output_tokens,
+        max_output_tokens=profile.max_output_tokens,
         known_catalogues=services.known_catalogues,
     )
 
 
-def limits_of(services: Services, agent: Agent, turn_used: int) -> spend_ops.Limits:
+def limits_of(services: Services, profile: MysisProfile, turn_used: int) -> spend_ops.Limits:
     """The template's budgets for the turn and the mysis, the workspace's for the day."""
-    own, swarm = agent.settings.budget, services.settings.budget
+    own, swarm = profile.settings.budget, services.settings.budget
 
-    def bound(scope: str, limit: int | None, enforcement: str) -> budgets.Bound:
-        return budgets.Bound(limit, enforcement, services.approvals.may_exceed(agent.mysis_id, scope))
+    def bound(scope: str, limit: int | None, enforcement: str) -> budgets.BudgetLimit:
+        return budgets.BudgetLimit(limit, enforcement, services.approvals.may_exceed(profile.mysis_id, scope))
 
     return spend_ops.Limits(
         turn=bound("turn", own.token_budget_per_task, own.enforcement),
@@ -113,14 +113,14 @@ def first_rank(by_person: bool, *, is_new: bool) -> Rank:
     return Rank.OTHER
 
 
-class Owner(Protocol):
+class TurnOwner(Protocol):
     """The mysis whose turn it is, as a turn speaks to it."""
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
         """These deliveries joined the turn."""
         ...
 
-    def foresee(self, end: t.End) -> Callable[[WriterConnection], Mysis] | None:
+    def foresee(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
         """What this end makes of the mysis, as part of the op that ends the turn; None where nothing is to follow."""
         ...
 
@@ -135,21 +135,21 @@ class TurnDriver:
     def __init__(
         self,
         services: Services,
-        agent: Agent,
+        profile: MysisProfile,
         session: ToolSession,
         catalogue: Catalogue,
-        opened: OpenedTurn,
-        owner: Owner,
+        opened: DrivenTurn,
+        owner: TurnOwner,
     ) -> None:
         self._services = services
-        self._agent = agent
+        self._profile = profile
         self._session = session
         self._catalogue = catalogue
         self._specs = {tool.name: tool for tool in catalogue.tools}
         self._opened = opened
         self._owner = owner
-        self._live: LiveMysis = services.view.row(agent.mysis_id)
-        self._inputs: asyncio.Queue[t.Input] = asyncio.Queue()
+        self._live: LiveMysis = services.view.row(profile.mysis_id)
+        self._inputs: asyncio.Queue[t.TurnInput] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel: Outcome | None = None
         self._cancelled = False
@@ -158,18 +158,18 @@ class TurnDriver:
         self._plan: RequestPlan | None = None
         self._estimated = 0
         self._used = self._live.turn_tokens = opened.used_tokens
-        self._live.turn_limit = agent.settings.budget.token_budget_per_task or 0
+        self._live.turn_limit = profile.settings.budget.token_budget_per_task or 0
         self._model: ModelCall | None = None
         self._progress_at = services.clock.now()
         self._awaits_lift = False
-        self._end: t.End | None = None
-        self._turn: t.Turn
-        self._requests = prepare_requests(services, agent, catalogue, opened.number, opened.frozen, opened.before)
+        self._end: t.TurnEnd | None = None
+        self._turn: t.TurnState
+        self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
         self._prepared_next: ReservedRequest | None = None
 
     # What others ask of it.
 
-    async def run(self, turn: t.Turn, effects: tuple[t.Effect, ...]) -> t.End:
+    async def run(self, turn: t.TurnState, effects: tuple[t.TurnEffect, ...]) -> t.TurnEnd:
         """Carry the turn to its end. Cancelling this task leaves the turn open in the store."""
         self._turn = turn
         watch = asyncio.create_task(self._watch())
@@ -181,8 +181,8 @@ class TurnDriver:
                     await self._carry(deque(self._step(given)))
             return self._end
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
-            _log.exception("the turn of mysis #%d failed", self._agent.mysis_id)
-            return await self._leave_open(end_of(error))
+            _log.exception("the turn of mysis #%d failed", self._profile.mysis_id)
+            return await self._leave_open(end_from(error))
         finally:
             watch.cancel()
             await self._stop_tasks()
@@ -191,7 +191,7 @@ class TurnDriver:
             # The two know each other: all that a turn held would otherwise wait for the collector of cycles.
             self._model = None
 
-    async def _begin(self, effects: tuple[t.Effect, ...]) -> None:
+    async def _begin(self, effects: tuple[t.TurnEffect, ...]) -> None:
         """Carry out the first effects of a restored turn, or begin a new one."""
         before, first = self._opened.before, self._opened.first
         if first is not None:
@@ -201,25 +201,25 @@ class TurnDriver:
             return
         async with self._services.gate.place(first_rank(self._opened.by_person, is_new=before is not None)):
             if before is not None:
-                effects = self._step(t.Opened(self._now(), before.calls, before.texts))
+                effects = self._step(t.TurnOpened(self._now(), before.calls, before.texts))
             await self._carry(deque(effects))
 
-    async def _leave_open(self, end: t.End) -> t.End:
+    async def _leave_open(self, end: t.TurnEnd) -> t.TurnEnd:
         """A bug is the mysis's own error; its turn stands still in the store as after a crash, nothing reserved."""
         await self._stop_tasks()
-        if self._turn.phase in (t.Phase.ENDING, t.Phase.ENDED):
+        if self._turn.phase in (t.TurnPhase.ENDING, t.TurnPhase.ENDED):
             return end
-        partial = self._model.partial() if self._model is not None and self._turn.phase is t.Phase.CALLING else None
+        partial = self._model.partial() if self._model is not None and self._turn.phase is t.TurnPhase.CALLING else None
         try:
-            _, effects = step(self._turn, t.Cancelled(self._now(), Outcome.CRASHED, partial))
+            _, effects = step(self._turn, t.TurnCancelled(self._now(), Outcome.CRASHED, partial))
             for effect in effects:
-                if isinstance(effect, t.Store) and isinstance(effect.op, t.BreakOff):
+                if isinstance(effect, t.StoreOp) and isinstance(effect.op, t.BreakOffTurn):
                     await self._store(replace(effect.op, end=end))
         except Exception:  # noqa: BLE001  the first error is the one to be told; the next start breaks the turn off
-            _log.exception("the turn of mysis #%d could not be left in order", self._agent.mysis_id)
+            _log.exception("the turn of mysis #%d could not be left in order", self._profile.mysis_id)
         return end
 
-    def post(self, given: t.Input) -> None:
+    def post(self, given: t.TurnInput) -> None:
         if isinstance(given, t.Steered):
             self._rank = min(self._rank, Rank.STEERED)
         self._inputs.put_nowait(given)
@@ -228,51 +228,51 @@ class TurnDriver:
         """Stop what is in flight, keep what it gave, and end: now, not after the next answer."""
         if self._cancel is None:
             self._cancel = outcome
-            self._inputs.put_nowait(t.Now(self._now()))
+            self._inputs.put_nowait(t.TimePassed(self._now()))
 
     # The loop.
 
-    async def _next(self) -> t.Input:
+    async def _next(self) -> t.TurnInput:
         given = await self._inputs.get()
         if self._broken is not None:
             raise self._broken
-        if isinstance(given, t.Now):
+        if isinstance(given, t.TimePassed):
             given = replace(given, progress_at=self._progress_at)  # there may have been some since it was posted
         if self._cancel is not None and not self._cancelled:
             self._cancelled = True
             return await self._aborted(self._cancel, given)
         return given
 
-    async def _aborted(self, outcome: Outcome, given: t.Input) -> t.Cancelled:
+    async def _aborted(self, outcome: Outcome, given: t.TurnInput) -> t.TurnCancelled:
         """Cancel everything in flight; results that had come already still count."""
         await self._stop_tasks()
         waiting = [given]
         while not self._inputs.empty():
             waiting.append(self._inputs.get_nowait())
-        finished = tuple(item for item in waiting if isinstance(item, t.Finished))
+        finished = tuple(item for item in waiting if isinstance(item, t.CallFinished))
         partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
-        if partial is None and self._model is not None and self._turn.phase is t.Phase.CALLING:
+        if partial is None and self._model is not None and self._turn.phase is t.TurnPhase.CALLING:
             partial = self._model.partial()
         # Without a model call the request was reserved and never left.
         unsent = self._model is None or self._model.is_unsent
-        return t.Cancelled(self._now(), outcome, partial, finished, unsent=unsent)
+        return t.TurnCancelled(self._now(), outcome, partial, finished, unsent=unsent)
 
-    def _step(self, given: t.Input) -> tuple[t.Effect, ...]:
+    def _step(self, given: t.TurnInput) -> tuple[t.TurnEffect, ...]:
         """One step of the machine, which hears of a hold before all else."""
-        on_hold = self._services.hold.holds(self._agent.mysis_id)
+        on_hold = self._services.hold.holds(self._profile.mysis_id)
         if on_hold is not self._turn.held:
-            self._turn, _ = step(self._turn, t.Hold(self._now(), on_hold))
+            self._turn, _ = step(self._turn, t.HoldChanged(self._now(), on_hold))
         self._turn, effects = step(self._turn, given)
         return effects
 
-    async def _carry(self, effects: deque[t.Effect]) -> None:
+    async def _carry(self, effects: deque[t.TurnEffect]) -> None:
         """Carry out effects in order; what one answers at once is fed back before the next.
 
         Where the turn is to be cancelled, only what must be stored is still carried out.
         """
         while effects:
             effect = effects.popleft()
-            if self._cancel is not None and not self._cancelled and not isinstance(effect, t.Store | t.End):
+            if self._cancel is not None and not self._cancelled and not isinstance(effect, t.StoreOp | t.TurnEnd):
                 return
             given = await self._carry_out(effect)
             prepared, self._prepared_next = self._prepared_next, None
@@ -282,11 +282,11 @@ class TurnDriver:
             if given is not None:
                 effects.extend(self._step(given))
 
-    async def _carry_out(self, effect: t.Effect) -> t.Input | None:
+    async def _carry_out(self, effect: t.TurnEffect) -> t.TurnInput | None:
         match effect:
             case t.Fetch():
                 return await self._fetch()
-            case t.Plan():
+            case t.PlanRequest():
                 return await self._make_plan(effect.shrink)
             case t.Reserve():
                 return await self._reserve(effect)
@@ -296,7 +296,7 @@ class TurnDriver:
                 self._run_tools(effect.call_ids)
             case t.Ask():
                 await self._ask(effect.call_id)
-            case t.Store():
+            case t.StoreOp():
                 return await self._store(effect.op)
             case t.Sleep():
                 self._show(Activity.WAITING)
@@ -305,7 +305,7 @@ class TurnDriver:
                 self._await_lift()
             case t.Abort():
                 self.cancel(effect.outcome)
-            case t.End():
+            case t.TurnEnd():
                 self._end = effect
             case _:
                 assert_never(effect)
@@ -313,17 +313,17 @@ class TurnDriver:
 
     # Planning and budgets.
 
-    async def _fetch(self) -> t.Input:
+    async def _fetch(self) -> t.TurnInput:
         wanted = needs(self._opened.frozen)
-        found = await turn_records.before_turn(self._services.store, self._agent.mysis_id, wanted)
+        found = await turn_records.read_before_turn(self._services.store, self._profile.mysis_id, wanted)
         self._requests = replace(self._requests, answers=found.answers)
-        return t.Opened(self._now(), found.calls, found.texts)
+        return t.TurnOpened(self._now(), found.calls, found.texts)
 
-    async def _make_plan(self, shrink: float) -> t.Input:
+    async def _make_plan(self, shrink: float) -> t.TurnInput:
         try:
             self._set_plan(await self._requests.plan(self._turn, shrink))
         except PlanError as error:
-            return t.Unplannable(self._now(), failure_of(error))
+            return t.Unplannable(self._now(), failure_from(error))
         return t.Planned(self._now())
 
     def _set_plan(self, plan: RequestPlan) -> None:
@@ -331,16 +331,16 @@ class TurnDriver:
         self._live.context_used = plan.budget.final_tokens
         self._live.context_limit = plan.budget.max_tokens
 
-    async def _reserve(self, effect: t.Reserve) -> t.Input:
+    async def _reserve(self, effect: t.Reserve) -> t.TurnInput:
         assert self._plan is not None
         plan, turn = self._plan, self._turn
-        limits = limits_of(self._services, self._agent, self._used)
+        limits = limits_of(self._services, self._profile, self._used)
         reserved = await self._services.write(
             lambda conn: self._requests.reserve(conn, limits, turn.turn_id, plan, effect)
         )
         return await self._heed(ReservedRequest(turn, plan, effect.iteration, reserved))
 
-    async def _heed(self, request: ReservedRequest) -> t.Verdict:
+    async def _heed(self, request: ReservedRequest) -> t.BudgetVerdict:
         """Show a request that the store has reserved or refused, and tell the machine which."""
         reserved = request.reserved
         if request.plan is not self._plan:
@@ -351,23 +351,23 @@ class TurnDriver:
         self._services.known_catalogues.add(self._catalogue.hash)
         if not reserved.scope:
             rest = self._now() + reserved.rest_us if reserved.rest_us else None
-            return t.Verdict(self._now(), reserved.request_id, rest_until=rest)
+            return t.BudgetVerdict(self._now(), reserved.request_id, rest_until=rest)
         refusal = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit)
         if reserved.is_asked:
             self._live.say(f"asks: go on? {refusal}", self._now())
             self._show(Activity.ASKING)
             self._spawn(self._ask_for_budget())
-            return t.Verdict(self._now(), asked=True)
+            return t.BudgetVerdict(self._now(), asked=True)
         if reserved.scope != "swarm":
-            return t.Verdict(self._now(), refused=refusal, stops=reserved.scope == "mysis")
+            return t.BudgetVerdict(self._now(), refused=refusal, stops=reserved.scope == "mysis")
         await self._services.hold_swarm(refusal)
-        return t.Verdict(self._now(), held=True)
+        return t.BudgetVerdict(self._now(), held=True)
 
     async def _ask_for_budget(self) -> None:
         await self._services.approvals.ask_for_budget(
             # The budgets are asked again: the answer stands in its row.
             self._opened.turn_id,
-            self._agent.mysis_id,
+            self._profile.mysis_id,
             lambda _answer, _sentence: self._go_on(),
         )
 
@@ -376,7 +376,7 @@ class TurnDriver:
     def _go_on(self, until: int = 0) -> None:
         """What was waited for is there. A timer that went off is due, whatever was done to the clock meanwhile."""
         self._progress_at = self._now()
-        self.post(t.Now(max(self._now(), until), self._progress_at))
+        self.post(t.TimePassed(max(self._now(), until), self._progress_at))
 
     def _await_lift(self) -> None:
         asks = any(call.state is CallState.APPROVAL for call in slice_calls(self._turn))
@@ -387,16 +387,18 @@ class TurnDriver:
             self._spawn(self._say_when_lifted())
 
     async def _say_when_lifted(self) -> None:
-        await self._services.hold.lifted(self._agent.mysis_id)
+        await self._services.hold.lifted(self._profile.mysis_id)
         self._awaits_lift = False
         self._progress_at = self._now()
-        self.post(t.Lifted(self._now()))
+        self.post(t.HoldLifted(self._now()))
 
     # The model and the tools.
 
     def _call_model(self) -> None:
         assert self._plan is not None
-        self._model = ModelCall(self._services, self._agent, self._plan.messages, self._catalogue.tools, self._progress)
+        self._model = ModelCall(
+            self._services, self._profile, self._plan.messages, self._catalogue.tools, self._progress
+        )
         self._progress_at = self._now()
         self._show(Activity.LLM)
         self._spawn(self._answer(self._model))
@@ -404,14 +406,14 @@ class TurnDriver:
     async def _answer(self, call: ModelCall) -> None:
         try:
             answer = await call.run()
-        except KeptBack:
-            self.post(t.KeptBack(self._now()))
+        except HeldBeforeSending:
+            self.post(t.CallWithheld(self._now()))
             return
         except ProviderError as error:
             self.post(
                 t.CallFailed(
                     self._now(),
-                    failure_of(error),
+                    failure_from(error),
                     error.kind,
                     error.retry_after,
                     self._services.ids.jitter(),
@@ -421,10 +423,10 @@ class TurnDriver:
             return
         self.post(t.Answered(self._now(), answer, tuple(self._prepared(call) for call in answer.calls)))
 
-    def _prepared(self, call: AnswerCall) -> t.Prepared:
+    def _prepared(self, call: AnswerCall) -> t.PreparedCall:
         spec = self._specs.get(call.name)
         arguments = self._session.stored_arguments(call) if spec is not None and not call.broken else call.arguments
-        return t.Prepared(
+        return t.PreparedCall(
             name=call.name,
             arguments=arguments,
             upstream=spec.upstream if spec else "",
@@ -438,7 +440,7 @@ class TurnDriver:
         )
 
     def _granted(self, spec: ToolSpec) -> bool:
-        return self._services.approvals.is_granted(self._agent.mysis_id, self._agent.template.name, spec)
+        return self._services.approvals.is_granted(self._profile.mysis_id, self._profile.template.name, spec)
 
     def _run_tools(self, call_ids: tuple[int, ...]) -> None:
         self._show(Activity.TOOL)
@@ -448,11 +450,11 @@ class TurnDriver:
     async def _run_tool(self, call_id: int) -> None:
         _, call = find_call(self._turn, call_id)
         self._live.say(f"⚙ {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
-        self._services.view.touch(self._agent.mysis_id)
-        seconds = self._agent.settings.tool.timeout
+        self._services.view.touch(self._profile.mysis_id)
+        seconds = self._profile.settings.tool.timeout
         meta = CallMeta(
-            mysis_id=self._agent.mysis_id,
-            mysis=self._agent.name,
+            mysis_id=self._profile.mysis_id,
+            mysis=self._profile.name,
             turn_id=self._opened.turn_id,
             call_id=call_id,
             hop=self._opened.hop,
@@ -468,14 +470,14 @@ class TurnDriver:
         except ZoeaError as error:
             result = ToolResult(f"{error.title}: {error.what}", is_error=True)
         self._progress_at = self._now()
-        self.post(t.Finished(self._now(), call_id, result))
+        self.post(t.CallFinished(self._now(), call_id, result))
 
     async def _ask(self, call_id: int) -> None:
         _, call = find_call(self._turn, call_id)
         self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(
-            call_id, self._agent.mysis_id, lambda answer, sentence: self._approved(call_id, answer, sentence)
+            call_id, self._profile.mysis_id, lambda answer, sentence: self._approved(call_id, answer, sentence)
         )
 
     def _approved(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
@@ -484,26 +486,26 @@ class TurnDriver:
 
     # Storing and showing.
 
-    async def _store(self, op: t.TurnOp) -> t.Input:
-        before, limit = self._used, self._agent.settings.budget.token_budget_per_task
+    async def _store(self, op: t.TurnOp) -> t.TurnInput:
+        before, limit = self._used, self._profile.settings.budget.token_budget_per_task
         used = before + self._spent_by(op)
-        warns = budgets.crossed_warning(before, used, limit)
-        end = op.end if isinstance(op, t.StoreAnswer | t.Close | t.BreakOff) else None
+        is_warning_of = budgets.crossed_warning(before, used, limit)
+        end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
         follows = self._owner.foresee(end) if end is not None else None
 
         first = self._model.first_token_us if self._model is not None else None
-        keeper = self._requests.keeper
-        keeper = keeper if first is None else replace(keeper, first_token_us=first)
+        info = self._requests.info
+        info = info if first is None else replace(info, first_token_us=first)
         turn, limits = self._turn, None
         if isinstance(op, t.StoreResult) and is_last_result(turn, op.call_id):
-            limits = limits_of(self._services, self._agent, used)
+            limits = limits_of(self._services, self._profile, used)
 
-        def write(conn: WriterConnection) -> tuple[t.Stored, Any, Mysis | None, ReservedRequest | None]:
-            stored = turn_ops.carry_out(conn, keeper, op)
+        def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, ReservedRequest | None]:
+            stored = turn_ops.carry_out(conn, info, op)
             following = self._requests.prepare(conn, limits, turn, stored) if limits is not None else None
-            if warns:
-                conn.emit("budget.warning", self._agent.mysis_id, scope="turn", used=used, limit=limit)
-            tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._agent.mysis_id,)).fetchone()
+            if is_warning_of:
+                conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
+            tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._profile.mysis_id,)).fetchone()
             return stored, tally, follows(conn) if follows is not None else None, following
 
         stored, tally, mysis, self._prepared_next = await self._services.write(write)
@@ -517,16 +519,16 @@ class TurnDriver:
         live.progress_at = stored.at
         match op:
             case t.StoreAnswer():
-                live.hush()
+                live.clear_stream()
                 if op.answer.text:
                     live.say(op.answer.text, stored.at)
             case t.TakeSteers():
                 self._owner.taken(stored.taken)
-            case t.Close() | t.BreakOff() if op.failure is not None:
+            case t.CloseTurn() | t.BreakOffTurn() if op.failure is not None:
                 live.say(op.failure.title, stored.at)
             case _:
-                live.hush()
-        self._services.view.touch(self._agent.mysis_id)
+                live.clear_stream()
+        self._services.view.touch(self._profile.mysis_id)
         return stored
 
     def _spent_by(self, op: t.TurnOp) -> int:
@@ -534,7 +536,7 @@ class TurnDriver:
         match op:
             case t.StoreAnswer():
                 usage = op.answer.usage
-            case t.Settle():
+            case t.SettleRequest():
                 usage = op.usage
             case _:
                 return 0
@@ -543,13 +545,13 @@ class TurnDriver:
     def _progress(self) -> None:
         self._progress_at = self._now()
         self._live.progress_at = self._progress_at
-        self._services.view.touch(self._agent.mysis_id)
+        self._services.view.touch(self._profile.mysis_id)
 
     def _show(self, activity: Activity) -> None:
         self._live.activity = activity
         if activity is not Activity.LLM:
-            self._live.hush()
-        self._services.view.touch(self._agent.mysis_id)
+            self._live.clear_stream()
+        self._services.view.touch(self._profile.mysis_id)
 
     def _now(self) -> int:
         return self._services.clock.now()
@@ -562,15 +564,15 @@ class TurnDriver:
         while True:
             await self._services.clock.sleep_until(self._now() + every)
             excused = (
-                self._services.hold.holds(self._agent.mysis_id)
-                or self._turn.phase in (t.Phase.RESTING, t.Phase.HELD)
+                self._services.hold.holds(self._profile.mysis_id)
+                or self._turn.phase in (t.TurnPhase.RESTING, t.TurnPhase.HELD)
                 or self._services.approvals.waits_for_budget(self._opened.turn_id)
                 or bool(self._model and self._model.is_held)
             )
             if excused:
                 self._progress_at = self._now()
             elif self._now() - self._progress_at >= self._turn.rules.timeout:
-                self.post(t.Now(self._now(), self._progress_at))
+                self.post(t.TimePassed(self._now(), self._progress_at))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -582,7 +584,7 @@ class TurnDriver:
         if not task.cancelled() and (error := task.exception()) is not None:
             # Not a failure that a rule knows: the mysis's own catch-all says so.
             self._broken = error
-            self._inputs.put_nowait(t.Now(self._now()))
+            self._inputs.put_nowait(t.TimePassed(self._now()))
 
     async def _stop_tasks(self) -> None:
         """Cancel what is in flight. What does not end in time is left behind: the turn ends without it."""
@@ -593,5 +595,5 @@ class TurnDriver:
             _, late = await asyncio.wait(tasks, timeout=CANCEL_WITHIN_S)
             if late:
                 _log.warning(
-                    "%d calls of mysis #%d do not let themselves be cancelled", len(late), self._agent.mysis_id
+                    "%d calls of mysis #%d do not let themselves be cancelled", len(late), self._profile.mysis_id
                 )

@@ -22,7 +22,7 @@ class Repetition:
     of: frozenset[bytes | str]
 
 
-def warning(repeated: str) -> str:
+def warning_text(repeated: str) -> str:
     """What the model reads before the turn is ended for looping."""
     return (
         f"[note from Zoea] You are repeating yourself: {repeated}. Do something else, or answer without tool calls. "
@@ -49,7 +49,7 @@ def texts_of(memories: tuple[Memory, ...]) -> tuple[str, ...]:
     )
 
 
-def repetition(
+def find_repetition(
     memories: tuple[Memory, ...], earlier_calls: tuple[PastCall, ...], earlier_texts: tuple[str, ...], rules: LoopRules
 ) -> Repetition | None:
     """What repeats, if anything does.
@@ -73,7 +73,7 @@ def repetition(
     return None
 
 
-def warns(
+def is_warning_of(
     after_seq: int,
     repeated: Repetition,
     memories: tuple[Memory, ...],
@@ -83,12 +83,13 @@ def warns(
 ) -> bool:
     """Whether the note at that place was the warning of what repeats now: it named it, or is among the last calls.
 
-    What a note named is found as it was then: from the memories before it. The arguments are those of `repetition`.
+    What a note named is found as it was then: from the memories before it. The arguments are those
+    of `find_repetition`.
     """
     before = tuple(memory for memory in memories if memory.seq <= after_seq)
     if len(calls_of(memories)) - len(calls_of(before)) < rules.window:
         return True
-    named = repetition(before, earlier_calls, earlier_texts, rules)
+    named = find_repetition(before, earlier_calls, earlier_texts, rules)
     return named is not None and not named.of.isdisjoint(repeated.of)
 
 

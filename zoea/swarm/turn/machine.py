@@ -1,8 +1,8 @@
 """One open turn as a pure machine: plan, call, store, run tools, until an answer without calls.
 
 `step(turn, input) -> (turn, effects)`, over frozen values: no await, no clock, no
-id generation. Ids, times and chance come in with the inputs. A `Store` is always
-the last effect of a step, and `Stored` comes before anything else is begun: what
+id generation. Ids, times and chance come in with the inputs. A `StoreOp` is always
+the last effect of a step, and `OpStored` comes before anything else is begun: what
 follows an acknowledgement can rely on it. Source: turns.md, "A turn".
 """
 
@@ -22,92 +22,92 @@ from zoea.swarm.turn.turn_types import (
     Approved,
     Ask,
     AwaitLift,
-    BreakOff,
+    BreakOffTurn,
+    BudgetVerdict,
     Call,
     CallFailed,
-    Cancelled,
-    Close,
-    Effect,
-    End,
+    CallFinished,
+    CallWithheld,
+    CloseTurn,
     FailRequest,
     Fetch,
-    Finished,
-    Hold,
-    Input,
-    KeptBack,
-    Lifted,
+    HoldChanged,
+    HoldLifted,
     MarkSent,
-    Next,
-    Now,
-    Opened,
-    Phase,
-    Plan,
+    NextStep,
+    OpStored,
     Planned,
-    Prepared,
+    PlanRequest,
+    PreparedCall,
     Reserve,
     Run,
-    Settle,
+    SettleRequest,
     Sleep,
     Steered,
-    Store,
     StoreAnswer,
-    Stored,
     StoreNote,
+    StoreOp,
     StoreResult,
     TakeSteers,
-    Turn,
+    TimePassed,
+    TurnCancelled,
+    TurnEffect,
+    TurnEnd,
+    TurnInput,
+    TurnOpened,
+    TurnPhase,
+    TurnState,
     Unplannable,
-    Verdict,
 )
 
 NO_RESPONSE = "(no response)"
 NOTHING_USED = Usage()
 CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
 
-Step = tuple[Turn, tuple[Effect, ...]]
+Step = tuple[TurnState, tuple[TurnEffect, ...]]
 
 
-def step(turn: Turn, given: Input) -> Step:
+def step(turn: TurnState, given: TurnInput) -> Step:
     """One step. Effects are carried out in order; see `turn_types` for what each asks."""
-    if turn.phase is Phase.ENDED:
+    if turn.phase is TurnPhase.ENDED:
         return turn, ()
     match given:
-        case Opened():
+        case TurnOpened():
             turn = replace(turn, earlier_calls=given.calls, earlier_texts=given.texts)
             return _after_slice(turn, given.at)
         case Planned():
             return _reserve(turn)
         case Unplannable():
             return _close(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
-        case Verdict():
+        case BudgetVerdict():
             return _verdict(turn, given)
         case Answered():
             return _answered(turn, given)
         case CallFailed():
             return _call_failed(turn, given)
-        case Stored():
+        case OpStored():
             return _stored(turn, given)
-        case Finished():
+        case CallFinished():
             return _finished(turn, given)
         case Approved():
             return _approved(turn, given)
         case Steered():
             return replace(turn, steers=(*turn.steers, *given.deliveries)), ()
-        case Hold():
+        case HoldChanged():
             return replace(turn, held=given.on), ()
-        case Lifted():
+        case HoldLifted():
             return _lifted(turn)
-        case KeptBack():
+        case CallWithheld():
             return _give_back(turn)
-        case Now():
+        case TimePassed():
             return _now(turn, given)
-        case Cancelled():
+        case TurnCancelled():
             return _cancelled(turn, given)
         case _:
             assert_never(given)
 
 
-def slice_calls(turn: Turn) -> tuple[ToolCall, ...]:
+def slice_calls(turn: TurnState) -> tuple[ToolCall, ...]:
     """The calls of the newest assistant message, where it is the newest slice."""
     for memory in reversed(turn.memories):
         if memory.role is Role.ASSISTANT and not memory.partial:
@@ -115,12 +115,12 @@ def slice_calls(turn: Turn) -> tuple[ToolCall, ...]:
     return ()
 
 
-def is_last_result(turn: Turn, call_id: int) -> bool:
+def is_last_result(turn: TurnState, call_id: int) -> bool:
     """True where all other calls of the newest slice have their results."""
     return all(call.id == call_id or not call.state.is_open for call in slice_calls(turn))
 
 
-def _end_of_slice(turn: Turn) -> int:
+def _end_of_slice(turn: TurnState) -> int:
     """The place of the newest answer's last result; its own where it has no calls."""
     answers = (one for one in reversed(turn.memories) if one.role is Role.ASSISTANT and not one.partial)
     return next((one.seq + len(one.calls) for one in answers), 0)
@@ -139,7 +139,7 @@ def iterations(memories: tuple[Memory, ...]) -> int:
 # Planning and calling the model.
 
 
-def _after_slice(turn: Turn, at: int) -> Step:
+def _after_slice(turn: TurnState, at: int) -> Step:
     """All that was asked has its result: go on, or end."""
     calls = slice_calls(turn)
     if any(call.state.is_open for call in calls):
@@ -153,89 +153,89 @@ def _after_slice(turn: Turn, at: int) -> Step:
     return circling or _request(turn)
 
 
-def _in_circles(turn: Turn) -> Step | None:
+def _in_circles(turn: TurnState) -> Step | None:
     """The turn's end where it repeats what it was warned of, a warning where it was not yet; None where all is well."""
     seen = (turn.memories, turn.earlier_calls, turn.earlier_texts, turn.rules.loop)
-    repeated = loop_guard.repetition(*seen)
+    repeated = loop_guard.find_repetition(*seen)
     if repeated is None:
         return None
     # The note belongs to the slice; a steer or a cut-off answer behind it is no new reason to end.
     last = _end_of_slice(turn)
     noted = [note.after_seq for note in turn.notes if note.kind == loop_guard.NOTE_KIND]
-    if any(after < last and loop_guard.warns(after, repeated, *seen) for after in noted):
+    if any(after < last and loop_guard.is_warning_of(after, repeated, *seen) for after in noted):
         return _close(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated.words))
     if last in noted:
         return None
-    note = StoreNote(turn.turn_id, last, loop_guard.NOTE_KIND, loop_guard.warning(repeated.words))
-    return replace(turn, next=Next.REQUEST), (Store(note),)
+    note = StoreNote(turn.turn_id, last, loop_guard.NOTE_KIND, loop_guard.warning_text(repeated.words))
+    return replace(turn, next=NextStep.REQUEST), (StoreOp(note),)
 
 
-def _request(turn: Turn) -> Step:
+def _request(turn: TurnState) -> Step:
     if turn.held:
-        return replace(turn, phase=Phase.HELD, next=Next.REQUEST), (AwaitLift(),)
+        return replace(turn, phase=TurnPhase.HELD, next=NextStep.REQUEST), (AwaitLift(),)
     if turn.steers:
         op = TakeSteers(turn.turn_id, turn.steers, next_seq(turn.memories))
-        return replace(turn, steers=(), next=Next.REQUEST), (Store(op),)
-    turn = replace(turn, phase=Phase.PLANNING, iteration=iterations(turn.memories) + 1)
-    return turn, (Plan(turn.shrink),)
+        return replace(turn, steers=(), next=NextStep.REQUEST), (StoreOp(op),)
+    turn = replace(turn, phase=TurnPhase.PLANNING, iteration=iterations(turn.memories) + 1)
+    return turn, (PlanRequest(turn.shrink),)
 
 
-def _reserve(turn: Turn) -> Step:
+def _reserve(turn: TurnState) -> Step:
     """Ask the budgets; on hold nothing is reserved, so that nothing counts as spent should Zoea end meanwhile."""
     if turn.held:
-        return replace(turn, phase=Phase.HELD, next=Next.RESERVE), (AwaitLift(),)
-    return replace(turn, phase=Phase.RESERVING, next=Next.NOTHING), (Reserve(turn.iteration, turn.attempt),)
+        return replace(turn, phase=TurnPhase.HELD, next=NextStep.RESERVE), (AwaitLift(),)
+    return replace(turn, phase=TurnPhase.RESERVING, next=NextStep.NOTHING), (Reserve(turn.iteration, turn.attempt),)
 
 
-def _call(turn: Turn) -> Step:
+def _call(turn: TurnState) -> Step:
     if turn.held:
         return _give_back(turn)
-    return replace(turn, phase=Phase.CALLING, next=Next.NOTHING), (Call(),)
+    return replace(turn, phase=TurnPhase.CALLING, next=NextStep.NOTHING), (Call(),)
 
 
-def _give_back(turn: Turn, following: Next = Next.RESERVE) -> Step:
+def _give_back(turn: TurnState, following: NextStep = NextStep.RESERVE) -> Step:
     """Release the reservation of a request that was not sent, and reserve or plan it again."""
     op = FailRequest(turn.request_id, ErrorClass.CANCELLED, NOTHING_USED)
-    return replace(turn, phase=Phase.RESERVING, next=following), (Store(op),)
+    return replace(turn, phase=TurnPhase.RESERVING, next=following), (StoreOp(op),)
 
 
-def _lifted(turn: Turn) -> Step:
+def _lifted(turn: TurnState) -> Step:
     match turn.phase:
-        case Phase.HELD | Phase.RUNNING if turn.held:
+        case TurnPhase.HELD | TurnPhase.RUNNING if turn.held:
             return turn, (AwaitLift(),)  # on again before it could go on
-        case Phase.HELD:
+        case TurnPhase.HELD:
             # A steer that came meanwhile joins the request that was kept back.
-            return _reserve(turn) if turn.next is Next.RESERVE and not turn.steers else _request(turn)
-        case Phase.RUNNING:
+            return _reserve(turn) if turn.next is NextStep.RESERVE and not turn.steers else _request(turn)
+        case TurnPhase.RUNNING:
             return _run_more(turn)
         case _:
             return turn, ()
 
 
-def _verdict(turn: Turn, given: Verdict) -> Step:
+def _verdict(turn: TurnState, given: BudgetVerdict) -> Step:
     turn = replace(turn, request_id=given.request_id)
     if given.refused:
         failure = Failure("Budget", given.refused)
         return _close(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
     if given.held:
-        return replace(turn, phase=Phase.HELD, next=Next.RESERVE), (AwaitLift(),)
+        return replace(turn, phase=TurnPhase.HELD, next=NextStep.RESERVE), (AwaitLift(),)
     if given.asked:
-        return replace(turn, phase=Phase.RESTING, rest_until=0, next=Next.RESERVE), ()
+        return replace(turn, phase=TurnPhase.RESTING, rest_until=0, next=NextStep.RESERVE), ()
     if turn.steers:
         # They came while the turn was opened: its first request is planned again with them.
-        return _give_back(turn, Next.REQUEST)
+        return _give_back(turn, NextStep.REQUEST)
     if given.rest_until is not None:
-        return replace(turn, phase=Phase.RESTING, rest_until=given.rest_until, next=Next.CALL), (
+        return replace(turn, phase=TurnPhase.RESTING, rest_until=given.rest_until, next=NextStep.CALL), (
             Sleep(given.rest_until),
         )
     return _call(turn)
 
 
-def _answered(turn: Turn, given: Answered) -> Step:
+def _answered(turn: TurnState, given: Answered) -> Step:
     answer = given.answer
     if answer.is_empty and not turn.empty_retried:
-        turn = replace(turn, empty_retried=True, attempt=turn.attempt + 1, next=Next.RESERVE)
-        return turn, (Store(Settle(turn.request_id, answer.usage, answer.finish)),)
+        turn = replace(turn, empty_retried=True, attempt=turn.attempt + 1, next=NextStep.RESERVE)
+        return turn, (StoreOp(SettleRequest(turn.request_id, answer.usage, answer.finish)),)
     op = StoreAnswer(
         turn_id=turn.turn_id,
         request_id=turn.request_id,
@@ -248,11 +248,11 @@ def _answered(turn: Turn, given: Answered) -> Step:
     if not given.calls:
         end = _end(replace(turn, outcome=Outcome.ANSWERED), given.at, concludes=True)
         op = replace(op, outcome=Outcome.ANSWERED, end=end)
-        return replace(turn, phase=Phase.ENDING, next=Next.END, end=end), (Store(op),)
-    return replace(turn, phase=Phase.RUNNING, next=Next.RUN_STARTED), (Store(op),)
+        return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
+    return replace(turn, phase=TurnPhase.RUNNING, next=NextStep.RUN_STARTED), (StoreOp(op),)
 
 
-def _first_batch(calls: tuple[Prepared, ...]) -> tuple[int, ...]:
+def _first_batch(calls: tuple[PreparedCall, ...]) -> tuple[int, ...]:
     """Positions that may start at once: leading read-only calls together, or one other."""
     return _batch(tuple((index, call.read_only, call.can_run) for index, call in enumerate(calls)))
 
@@ -272,7 +272,7 @@ def _batch(calls: tuple[tuple[int, bool, bool], ...]) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def _call_failed(turn: Turn, given: CallFailed) -> Step:
+def _call_failed(turn: TurnState, given: CallFailed) -> Step:
     op = FailRequest(turn.request_id, given.error_class, given.usage)
     rules = turn.rules
     if given.error_class is ErrorClass.TRANSIENT and turn.attempt <= rules.retries:
@@ -282,11 +282,11 @@ def _call_failed(turn: Turn, given: CallFailed) -> Step:
             ceiling = min(rules.backoff_max, rules.backoff_first * 2 ** (turn.attempt - 1))
             rest = int(ceiling * given.jitter)
         until = given.at + rest
-        turn = replace(turn, phase=Phase.RESTING, attempt=turn.attempt + 1, rest_until=until, next=Next.REST)
-        return turn, (Store(op),)
+        turn = replace(turn, phase=TurnPhase.RESTING, attempt=turn.attempt + 1, rest_until=until, next=NextStep.REST)
+        return turn, (StoreOp(op),)
     if given.error_class is ErrorClass.CONTEXT_LENGTH and turn.shrink == 1.0:
-        turn = replace(turn, phase=Phase.RESTING, shrink=CONTEXT_RETRY, attempt=1, next=Next.REQUEST)
-        return turn, (Store(op),)
+        turn = replace(turn, phase=TurnPhase.RESTING, shrink=CONTEXT_RETRY, attempt=1, next=NextStep.REQUEST)
+        return turn, (StoreOp(op),)
     # The failed request and what becomes of the turn are one op: after a crash between them it would be sent again.
     turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
     if given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER):
@@ -297,14 +297,14 @@ def _call_failed(turn: Turn, given: CallFailed) -> Step:
 # Running tools.
 
 
-def _run_more(turn: Turn) -> Step:
+def _run_more(turn: TurnState) -> Step:
     """Start what may start now; ask for what needs an answer; go on when all is done."""
     calls = slice_calls(turn)
     if not any(call.state.is_open for call in calls):
         return _after_slice(turn, turn.at)
     unasked = tuple(c.id for c in calls if c.state is CallState.APPROVAL and c.id not in turn.asked)
     asks = tuple(Ask(call_id) for call_id in unasked)
-    turn = replace(turn, phase=Phase.RUNNING, asked=turn.asked | frozenset(unasked))
+    turn = replace(turn, phase=TurnPhase.RUNNING, asked=turn.asked | frozenset(unasked))
     if turn.running and not all(_read_only(turn, call_id) for call_id in turn.running):
         return turn, asks
     waiting = [
@@ -320,19 +320,19 @@ def _run_more(turn: Turn) -> Step:
         return turn, (*asks, Run(chosen))
     if turn.held:
         return turn, (*asks, AwaitLift())
-    return replace(turn, next=Next.RUN_STARTED), (*asks, Store(MarkSent(chosen)))
+    return replace(turn, next=NextStep.RUN_STARTED), (*asks, StoreOp(MarkSent(chosen)))
 
 
-def _read_only(turn: Turn, call_id: int) -> bool:
+def _read_only(turn: TurnState, call_id: int) -> bool:
     return next((call.name in turn.read_only for call in slice_calls(turn) if call.id == call_id), False)
 
 
-def _finished(turn: Turn, given: Finished) -> Step:
+def _finished(turn: TurnState, given: CallFinished) -> Step:
     _, call = find_call(turn, given.call_id)
     if not call.state.is_open:
         return turn, ()  # a result that came twice: the first one stands
-    turn = replace(turn, running=turn.running - {given.call_id}, next=Next.RUN)
-    return turn, (Store(_result_op(turn, given.call_id, given.result, _state_of(given.result))),)
+    turn = replace(turn, running=turn.running - {given.call_id}, next=NextStep.RUN)
+    return turn, (StoreOp(_result_op(turn, given.call_id, given.result, _state_of(given.result))),)
 
 
 def _state_of(result: ToolResult) -> CallState:
@@ -341,12 +341,12 @@ def _state_of(result: ToolResult) -> CallState:
     return CallState.ERROR if result.is_error else CallState.DONE
 
 
-def _result_op(turn: Turn, call_id: int, result: ToolResult, state: CallState) -> StoreResult:
+def _result_op(turn: TurnState, call_id: int, result: ToolResult, state: CallState) -> StoreResult:
     memory, call = find_call(turn, call_id)
     return StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
 
 
-def find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
+def find_call(turn: TurnState, call_id: int) -> tuple[Memory, ToolCall]:
     """A call of this turn, and the answer that made it. Raises LookupError."""
     for memory in reversed(turn.memories):
         for call in memory.calls:
@@ -355,7 +355,7 @@ def find_call(turn: Turn, call_id: int) -> tuple[Memory, ToolCall]:
     raise LookupError(f"call {call_id} is not of turn {turn.turn_id}")
 
 
-def _approved(turn: Turn, given: Approved) -> Step:
+def _approved(turn: TurnState, given: Approved) -> Step:
     _, call = find_call(turn, given.call_id)
     if call.state is not CallState.APPROVAL:
         return turn, ()
@@ -365,13 +365,13 @@ def _approved(turn: Turn, given: Approved) -> Step:
     said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
     denied = ToolResult(f"{given.answer}: {said}", is_error=True)
     op = _result_op(turn, given.call_id, denied, CallState.DENIED)
-    return replace(turn, next=Next.RUN), (Store(op),)
+    return replace(turn, next=NextStep.RUN), (StoreOp(op),)
 
 
 # What an acknowledgement is followed by.
 
 
-def _stored(turn: Turn, given: Stored) -> Step:
+def _stored(turn: TurnState, given: OpStored) -> Step:
     turn = replace(
         turn,
         at=given.at,
@@ -379,23 +379,23 @@ def _stored(turn: Turn, given: Stored) -> Step:
         notes=(*turn.notes, *given.notes),
     )
     following = turn.next
-    turn = replace(turn, next=Next.NOTHING)
+    turn = replace(turn, next=NextStep.NOTHING)
     match following:
-        case Next.NOTHING | Next.CALL:
+        case NextStep.NOTHING | NextStep.CALL:
             return turn, ()  # nothing was stored that anything follows from
-        case Next.REQUEST:
+        case NextStep.REQUEST:
             return _request(turn)
-        case Next.RESERVE:
+        case NextStep.RESERVE:
             return _reserve(turn)
-        case Next.REST:
-            return replace(turn, next=Next.RESERVE), (Sleep(turn.rest_until),)
-        case Next.RUN | Next.RUN_STARTED:
+        case NextStep.REST:
+            return replace(turn, next=NextStep.RESERVE), (Sleep(turn.rest_until),)
+        case NextStep.RUN | NextStep.RUN_STARTED:
             return _run_more(turn)
-        case Next.FETCH:
+        case NextStep.FETCH:
             return turn, (Fetch(),)
-        case Next.END:
+        case NextStep.END:
             assert turn.end is not None
-            return replace(turn, phase=Phase.ENDED), (turn.end,)
+            return replace(turn, phase=TurnPhase.ENDED), (turn.end,)
         case _:
             assert_never(following)
 
@@ -424,21 +424,21 @@ def _with_call(memories: tuple[Memory, ...], call: ToolCall) -> tuple[Memory, ..
 # Time, cancelling, ending.
 
 
-def _now(turn: Turn, given: Now) -> Step:
-    if turn.phase is Phase.RESTING:
+def _now(turn: TurnState, given: TimePassed) -> Step:
+    if turn.phase is TurnPhase.RESTING:
         # Its own `Sleep` says when the rest is over; a rest, like a hold, counts for no deadline.
         if given.at < turn.rest_until:
             return turn, ()
-        if turn.next is Next.CALL:
+        if turn.next is NextStep.CALL:
             return _call(turn)
-        return _reserve(turn) if turn.next is Next.RESERVE else (turn, ())
+        return _reserve(turn) if turn.next is NextStep.RESERVE else (turn, ())
     asking = any(call.state is CallState.APPROVAL for call in slice_calls(turn))
     if turn.held or asking or given.at - given.progress_at < turn.rules.timeout:
         return turn, ()
     return turn, (Abort(Outcome.TIMEOUT),)
 
 
-def _cancelled(turn: Turn, given: Cancelled) -> Step:
+def _cancelled(turn: TurnState, given: TurnCancelled) -> Step:
     if given.outcome is Outcome.TIMEOUT:
         turn = replace(turn, failure=_timed_out(turn))
     first = {done.call_id: done for done in reversed(given.finished)}
@@ -448,14 +448,14 @@ def _cancelled(turn: Turn, given: Cancelled) -> Step:
         if find_call(turn, done.call_id)[1].state.is_open
     )
     turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
-    if given.unsent and turn.phase is Phase.CALLING:
-        turn = replace(turn, phase=Phase.RESTING, next=Next.CALL)  # its provider had kept it back all the while
+    if given.unsent and turn.phase is TurnPhase.CALLING:
+        turn = replace(turn, phase=TurnPhase.RESTING, next=NextStep.CALL)  # its provider had kept it back all the while
     if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
         return _break_off(turn, given.outcome, finished)
     return _close(turn, given.outcome, failure=turn.failure, finished=finished)
 
 
-def _timed_out(turn: Turn) -> Failure:
+def _timed_out(turn: TurnState) -> Failure:
     seconds = turn.rules.timeout / SECOND
     return Failure(
         "TurnTimeout",
@@ -465,18 +465,18 @@ def _timed_out(turn: Turn) -> Failure:
     )
 
 
-def _is_resting_before_call(turn: Turn) -> bool:
+def _is_resting_before_call(turn: TurnState) -> bool:
     """A request is reserved, but backpressure or its provider keeps it back."""
-    return turn.phase is Phase.RESTING and turn.next is Next.CALL
+    return turn.phase is TurnPhase.RESTING and turn.next is NextStep.CALL
 
 
-def _in_flight(turn: Turn) -> int:
+def _in_flight(turn: TurnState) -> int:
     """The request that is reserved and not settled yet, 0 if none is."""
-    return turn.request_id if turn.phase is Phase.CALLING or _is_resting_before_call(turn) else 0
+    return turn.request_id if turn.phase is TurnPhase.CALLING or _is_resting_before_call(turn) else 0
 
 
 def _close(
-    turn: Turn,
+    turn: TurnState,
     outcome: Outcome,
     *,
     at: int | None = None,
@@ -495,19 +495,19 @@ def _close(
         if call.state.is_open and call.id not in done
     )
     turn = replace(turn, outcome=outcome, failure=failure, error_class=error_class, stops=stops, final=True)
-    return _leave(Close, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
+    return _leave(CloseTurn, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
 
 
 def _break_off(
-    turn: Turn, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
+    turn: TurnState, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
 ) -> Step:
     """Leave the turn open: it goes on from its stored records."""
-    return _leave(BreakOff, turn, outcome, finished, usage, turn.at)
+    return _leave(BreakOffTurn, turn, outcome, finished, usage, turn.at)
 
 
 def _leave(
-    kind: type[Close] | type[BreakOff],
-    turn: Turn,
+    kind: type[CloseTurn] | type[BreakOffTurn],
+    turn: TurnState,
     outcome: Outcome,
     results: tuple[StoreResult, ...],
     usage: Usage,
@@ -527,17 +527,17 @@ def _leave(
         usage=usage,
         end=end,
     )
-    return replace(turn, phase=Phase.ENDING, next=Next.END, end=end), (Store(op),)
+    return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
 
 
-def _end(turn: Turn, at: int, *, concludes: bool = False) -> End:
+def _end(turn: TurnState, at: int, *, concludes: bool = False) -> TurnEnd:
     """What the mysis will hear, made before the op that ends the turn: that op stores what follows from it."""
     outcome = turn.outcome or Outcome.ANSWERED
     tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
     wait = None
     if outcome is Outcome.ANSWERED:
         wait = waits.asked(turn.memories, turn.rules_wait, at, tick, concludes=concludes)
-    return End(
+    return TurnEnd(
         outcome=outcome,
         responded=turn.responded,
         nudged=turn.nudged,

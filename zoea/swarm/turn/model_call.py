@@ -10,14 +10,14 @@ from typing import assert_never
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, Delta, ModelRequest, RequestHeld, RequestMessage, RequestSent, ToolSpec
-from zoea.swarm.resolved_template import Agent
+from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
 
 # Of the time between tokens, by which a silence may last longer: a timer moved at every delta costs more than it says.
 _SLACK = 1 / 16
 
 
-class KeptBack(Exception):
+class HeldBeforeSending(Exception):
     """A hold came while the provider's gate still kept the request back: it was never sent."""
 
 
@@ -27,19 +27,19 @@ class ModelCall:
     def __init__(
         self,
         services: Services,
-        agent: Agent,
+        profile: MysisProfile,
         messages: tuple[RequestMessage, ...],
         tools: tuple[ToolSpec, ...],
         progress: Callable[[], None],
     ) -> None:
         self._services = services
-        self._agent = agent
+        self._profile = profile
         self._progress = progress
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._row = services.view.row(agent.mysis_id)
+        self._row = services.view.row(profile.mysis_id)
         self._loop = asyncio.get_running_loop()
-        self._deadline = asyncio.timeout(agent.settings.llm.timeout)
+        self._deadline = asyncio.timeout(profile.settings.llm.timeout)
         self._began = self._is_kept_back = False
         self._sent_at = 0
         self._moved_at = 0.0
@@ -50,12 +50,12 @@ class ModelCall:
         self.first_token_us: int | None = None
         """From the moment it was sent, µs; None before the first token."""
         self._request = ModelRequest(
-            model=agent.model,
+            model=profile.model,
             messages=messages,
             tools=tools,
-            max_output_tokens=agent.max_output_tokens,
-            context_window=agent.window if agent.window_known else None,
-            mysis=agent.name,
+            max_output_tokens=profile.max_output_tokens,
+            context_window=profile.window if profile.window_known else None,
+            mysis=profile.name,
         )
 
     def partial(self) -> Answer | None:
@@ -66,37 +66,37 @@ class ModelCall:
 
     async def run(self) -> Answer:
         """Raises ProviderError, also for a deadline that passed; KeptBack where a hold came before it was sent."""
-        hold, mysis_id = self._services.hold, self._agent.mysis_id
-        llm = self._agent.settings.llm
-        self._row.hush()
+        hold, mysis_id = self._services.hold, self._profile.mysis_id
+        llm = self._profile.settings.llm
+        self._row.clear_stream()
         self._sent_at = self._services.clock.now()
         try:
             async with (
                 self._deadline,
                 aclosing(
-                    self._agent.provider.stream(self._request)  # type: ignore[type-var]  # every body is a generator
+                    self._profile.provider.stream(self._request)  # type: ignore[type-var]  # every body is a generator
                 ) as stream,
             ):
-                with hold.telling(mysis_id, self._keep_back):
+                with hold.on_hold(mysis_id, self._keep_back):
                     async for item in stream:
                         if isinstance(item, Answer):
                             return item
                         self._hear(item)
                         if isinstance(item, RequestHeld | RequestSent) and hold.holds(mysis_id):
-                            raise KeptBack
+                            raise HeldBeforeSending
         except TimeoutError as error:
             if self._is_kept_back:
-                raise KeptBack from None
+                raise HeldBeforeSending from None
             seconds = llm.between_tokens if self._began else llm.timeout
             what = "fell silent in the middle of its answer" if self._began else "gave no first token"
             raise ProviderError(
-                f"{self._agent.provider.label} {what} within {seconds:g} s",
+                f"{self._profile.provider.label} {what} within {seconds:g} s",
                 kind=ErrorClass.TRANSIENT,
                 hint="look at the provider, or raise llm.timeout",
             ) from error
         finally:
             self.is_held = False
-        raise ProviderError(f"{self._agent.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
+        raise ProviderError(f"{self._profile.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
 
     def _hear(self, item: Delta | RequestHeld | RequestSent) -> None:
         """Keep what was said, and move the deadline."""
@@ -107,13 +107,13 @@ class ModelCall:
                     self.first_token_us = self._services.clock.now() - self._sent_at
                 self.is_held = False
                 self._has_left()
-                now, between = self._loop.time(), self._agent.settings.llm.between_tokens
+                now, between = self._loop.time(), self._profile.settings.llm.between_tokens
                 if now - self._moved_at >= between * _SLACK:
                     self._moved_at = now
                     self._deadline.reschedule(now + between * (1 + _SLACK))
                 self._keep(item)
                 self._row.stream(item.text)
-                self._row.think(item.reasoning)
+                self._row.add_reasoning(item.reasoning)
                 self._progress()
             case RequestHeld():
                 # Waiting for the provider's gate counts for no deadline.

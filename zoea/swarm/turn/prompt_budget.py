@@ -16,13 +16,13 @@ from zoea.text import estimate
 _SHARE = 0.5  # of what system prompt and tools leave; the rest is for answers, calls and their results
 
 
-def for_prompts(frozen: FrozenTurn) -> int:
+def room_for_prompts(frozen: FrozenTurn) -> int:
     """Base tokens that the prompts of a turn may take together."""
     rest = request_limit(frozen).tokens / frozen.calibration - estimate.tokens(frozen.system) - frozen.tools_tokens
     return max(0, int(rest * _SHARE))
 
 
-def those_that_fit(
+def select_fitting(
     deliveries: tuple[Delivery, ...], room: int, taken: Iterable[str] = (), *, at_least: int = 0
 ) -> tuple[Delivery, ...]:
     """The first of them, in arrival order, that fit beside what the turn has taken.

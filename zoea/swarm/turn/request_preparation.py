@@ -28,7 +28,7 @@ _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a fe
 class ReservedRequest:
     """A planned request, the store's answer to its reservation, and the machine waiting for the verdict."""
 
-    turn: t.Turn
+    turn: t.TurnState
     plan: Plan
     iteration: int
     reserved: spend_ops.Reserved
@@ -43,20 +43,20 @@ class RequestPreparation:
         known_catalogues: Hashes of the catalogues that the store has; others are stored with the request.
     """
 
-    keeper: memory_ops.Keeper
+    info: memory_ops.TurnInfo
     frozen: FrozenTurn
     answers: dict[Need, NeedAnswer]
     catalogue: Catalogue
     max_output_tokens: int
     known_catalogues: set[str]
 
-    async def plan(self, turn: t.Turn, shrink: float) -> Plan:
+    async def plan(self, turn: t.TurnState, shrink: float) -> Plan:
         """Plan the next request, in a thread where it is large. Raises PlanError."""
         if _is_large(turn.memories):
             return await asyncio.to_thread(self._plan, turn, shrink)
         return self._plan(turn, shrink)
 
-    def _plan(self, turn: t.Turn, shrink: float) -> Plan:
+    def _plan(self, turn: t.TurnState, shrink: float) -> Plan:
         frozen = self.frozen if shrink == 1.0 else self.frozen.tightened(shrink)
         record = TurnRecord(turn.memories, turn.notes)
         return plan_turn(frozen, {**self.answers, TurnSoFar(turn.turn_id): record})
@@ -81,10 +81,10 @@ class RequestPreparation:
             estimated_tokens=self.estimated_tokens(plan),
             tokens=estimated + int(estimated * _MARGIN) + self.max_output_tokens,
         )
-        return spend_ops.reserve(conn, self.keeper, limits, ask)
+        return spend_ops.reserve(conn, self.info, limits, ask)
 
     def prepare(
-        self, conn: WriterConnection, limits: spend_ops.Limits, turn: t.Turn, given: t.Opened | t.Stored
+        self, conn: WriterConnection, limits: spend_ops.Limits, turn: t.TurnState, given: t.TurnOpened | t.OpStored
     ) -> ReservedRequest | None:
         """Plan and reserve the request that follows from an input, in the op that stored it.
 
@@ -93,7 +93,7 @@ class RequestPreparation:
         """
         turn, effects = step(turn, given)
         match effects:
-            case (t.Plan(shrink),) if not _is_large(turn.memories):
+            case (t.PlanRequest(shrink),) if not _is_large(turn.memories):
                 pass
             case _:
                 return None

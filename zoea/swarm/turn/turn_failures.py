@@ -8,7 +8,7 @@ from zoea.model.values import Failure
 from zoea.swarm.turn import turn_types as t
 
 
-def failure_of(error: Exception) -> Failure:
+def failure_from(error: Exception) -> Failure:
     """An error as a person reads it; one that no rule knows says where to look."""
     if isinstance(error, ZoeaError):
         return Failure(type(error).__name__, error.title, error.what, error.hint)
@@ -20,27 +20,27 @@ def failure_of(error: Exception) -> Failure:
     )
 
 
-def end_of(error: Exception) -> t.End:
+def end_from(error: Exception) -> t.TurnEnd:
     """What a turn came to that this error ended, before or after it was in the store."""
     match error:
         case ProviderError():
-            return broke_off(failure_of(error), error.kind)
+            return broke_off(failure_from(error), error.kind)
         case UpstreamLost():
-            return broke_off(failure_of(error), ErrorClass.TRANSIENT)
+            return broke_off(failure_from(error), ErrorClass.TRANSIENT)
         case _:
-            return broke_off(failure_of(error), ErrorClass.BAD_REQUEST)
+            return broke_off(failure_from(error), ErrorClass.BAD_REQUEST)
 
 
-def nothing_to_do(why: Failure) -> t.End:
+def end_of_nothing(why: Failure) -> t.TurnEnd:
     """The end of a turn that was not even begun, because there was nothing for it."""
     return broke_off(why, ErrorClass.CANCELLED, Outcome.CANCELLED, responded=True)
 
 
 def broke_off(
     failure: Failure, error_class: ErrorClass, outcome: Outcome = Outcome.FAILED, *, responded: bool = False
-) -> t.End:
+) -> t.TurnEnd:
     """The end of a turn that could not be opened, or that nothing could carry on: it goes on later, if it is there."""
-    return t.End(
+    return t.TurnEnd(
         outcome=outcome,
         responded=responded,
         nudged=False,

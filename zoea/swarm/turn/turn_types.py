@@ -15,7 +15,7 @@ from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.swarm.rules import TurnRules, WaitRules
 
 
-class Phase(StrEnum):
+class TurnPhase(StrEnum):
     OPENING = "opening"
     PLANNING = "planning"
     RESERVING = "reserving"
@@ -27,7 +27,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-class Next(StrEnum):
+class NextStep(StrEnum):
     """What follows when the store has acknowledged, or a rest is over."""
 
     NOTHING = "nothing"
@@ -60,7 +60,7 @@ class PastRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnState:
     """Where an open turn stands.
 
     `memories` are its own, in conversation order. `running` are call ids in
@@ -74,8 +74,8 @@ class Turn:
     rules: TurnRules
     rules_wait: WaitRules
     nudged: bool = False
-    phase: Phase = Phase.OPENING
-    next: Next = Next.NOTHING
+    phase: TurnPhase = TurnPhase.OPENING
+    next: NextStep = NextStep.NOTHING
     at: int = 0
     memories: tuple[Memory, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -100,14 +100,14 @@ class Turn:
     stops: bool = False
     final: bool = False
     tick_length: int = 0
-    end: End | None = None
+    end: TurnEnd | None = None
 
 
 # What comes in.
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class TurnOpened:
     """The turn can begin, or go on: what it needs from before it was read.
 
     `calls` and `texts` are those of the turn before, for the loop guard.
@@ -132,10 +132,10 @@ class Unplannable:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BudgetVerdict:
     """What the budgets say: go, rest until a time first, or refused with the reason.
 
-    Where they put the swarm on hold (`held`) or a person is asked (`asked`: a `Now` says that
+    Where they put the swarm on hold (`held`) or a person is asked (`asked`: a `TimePassed` says that
     there is an answer), they are asked again afterwards.
     """
 
@@ -149,7 +149,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCall:
     """A call as it will be stored. `broken` and `known` decide whether it can run at all."""
 
     name: str
@@ -174,7 +174,7 @@ class Answered:
 
     at: int
     answer: Answer
-    calls: tuple[Prepared, ...] = ()
+    calls: tuple[PreparedCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class CallFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class OpStored:
     """The store acknowledged; `memories` are new rows, `calls` changed ones, `taken` deliveries that joined."""
 
     at: int
@@ -202,7 +202,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CallFinished:
     at: int
     call_id: int
     result: ToolResult
@@ -225,7 +225,7 @@ class Steered:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class HoldChanged:
     """A hold is on, or no more: told before anything else. What is in flight goes on."""
 
     at: int
@@ -233,21 +233,21 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
+class HoldLifted:
     """No hold is on any more: go on where it was."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBack:
+class CallWithheld:
     """The request that was to be sent waited for its provider when a hold came: it never left."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class TimePassed:
     """The time. `progress_at` is when something came of the turn last, or what it waits for excused it."""
 
     at: int
@@ -255,32 +255,32 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class TurnCancelled:
     """Everything in flight was cancelled; what it had given by then comes along. `unsent`: the request never left."""
 
     at: int
     outcome: Outcome
     partial: Answer | None = None
-    finished: tuple[Finished, ...] = ()
+    finished: tuple[CallFinished, ...] = ()
     unsent: bool = False
 
 
-Input = (
-    Opened
+TurnInput = (
+    TurnOpened
     | Planned
     | Unplannable
-    | Verdict
+    | BudgetVerdict
     | Answered
     | CallFailed
-    | Stored
-    | Finished
+    | OpStored
+    | CallFinished
     | Approved
     | Steered
-    | Hold
-    | Lifted
-    | KeptBack
-    | Now
-    | Cancelled
+    | HoldChanged
+    | HoldLifted
+    | CallWithheld
+    | TimePassed
+    | TurnCancelled
 )
 
 
@@ -298,10 +298,10 @@ class StoreAnswer:
     request_id: int
     seq: int
     answer: Answer
-    calls: tuple[Prepared, ...] = ()
+    calls: tuple[PreparedCall, ...] = ()
     start: tuple[int, ...] = ()
     outcome: Outcome | None = None
-    end: End | None = None
+    end: TurnEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ class StoreNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class SettleRequest:
     """A request that gave nothing worth storing still cost something."""
 
     request_id: int
@@ -360,7 +360,7 @@ class FailRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class LeaveTurn:
     """What is stored where a turn stops without an answer.
 
     `request_id` is one that gave no answer, 0 if none: it failed with `error_class`,
@@ -378,21 +378,21 @@ class Leave:
     unsent: bool = False
     error_class: ErrorClass | None = None
     usage: Usage = field(default_factory=Usage)
-    end: End | None = None
+    end: TurnEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Close(Leave):
+class CloseTurn(LeaveTurn):
     """End the turn for good: every call of it has its result."""
 
 
 @dataclass(frozen=True, slots=True)
-class BreakOff(Leave):
+class BreakOffTurn(LeaveTurn):
     """Leave the turn open for later; calls keep the state they have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
+class ResumeTurn:
     """Go on with a turn that broke off: open calls get their results, the attempt grows."""
 
     turn_id: int
@@ -400,7 +400,16 @@ class Resume:
 
 
 TurnOp = (
-    StoreAnswer | StoreResult | MarkSent | TakeSteers | StoreNote | Settle | FailRequest | Close | BreakOff | Resume
+    StoreAnswer
+    | StoreResult
+    | MarkSent
+    | TakeSteers
+    | StoreNote
+    | SettleRequest
+    | FailRequest
+    | CloseTurn
+    | BreakOffTurn
+    | ResumeTurn
 )
 
 
@@ -409,11 +418,11 @@ TurnOp = (
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Read what a restored turn needs from before it, in one read; answer `Opened`."""
+    """Read what a restored turn needs from before it, in one read; answer `TurnOpened`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlanRequest:
     """Plan the next request at this share of the budget; answer `Planned` or `Unplannable`."""
 
     shrink: float = 1.0
@@ -421,7 +430,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Ask the budgets and write the request row; answer `Verdict`."""
+    """Ask the budgets and write the request row; answer `BudgetVerdict`."""
 
     iteration: int
     attempt: int
@@ -429,12 +438,12 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call the model; answer `Answered` or `CallFailed` when it is done, or `KeptBack`."""
+    """Call the model; answer `Answered` or `CallFailed` when it is done, or `CallWithheld`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run these calls, several of them at once; answer `Finished` for each."""
+    """Run these calls, several of them at once; answer `CallFinished` for each."""
 
     call_ids: tuple[int, ...]
 
@@ -447,33 +456,33 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """Carry out one operation; answer `Stored` when it is durable."""
+class StoreOp:
+    """Carry out one operation; answer `OpStored` when it is durable."""
 
     op: TurnOp
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Answer `Now` at this time."""
+    """Answer `TimePassed` at this time."""
 
     until: int
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitLift:
-    """Something that would begin now is kept back by a hold; answer `Lifted` once none is on."""
+    """Something that would begin now is kept back by a hold; answer `HoldLifted` once none is on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """Cancel everything in flight; answer `Cancelled` with this outcome."""
+    """Cancel everything in flight; answer `TurnCancelled` with this outcome."""
 
     outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TurnEnd:
     """The turn is over, or broke off. The fields are those of `life.TurnEnded`; a tick is in µs, 0 where unknown."""
 
     outcome: Outcome
@@ -488,4 +497,4 @@ class End:
     tick_length: int
 
 
-Effect = Fetch | Plan | Reserve | Call | Run | Ask | Store | Sleep | AwaitLift | Abort | End
+TurnEffect = Fetch | PlanRequest | Reserve | Call | Run | Ask | StoreOp | Sleep | AwaitLift | Abort | TurnEnd

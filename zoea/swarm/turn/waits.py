@@ -22,7 +22,7 @@ _LONGEST_TICK = 24 * 3600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Wait:
     """Until when (µs), and what for."""
 
     until: int
@@ -31,7 +31,7 @@ class Waiting:
 
 def asked(
     memories: tuple[Memory, ...], rules: WaitRules, at: int, tick_length: int, *, concludes: bool = False
-) -> Waiting | None:
+) -> Wait | None:
     """What a turn that ends now waits for, if anything.
 
     Args:
@@ -53,7 +53,7 @@ def asked(
     return _by_results(memories, rules, at, length)
 
 
-def _by_tool(memory: Memory, memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Waiting | None:
+def _by_tool(memory: Memory, memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Wait | None:
     call = next((c for c in memory.calls if c.name == WAIT_TOOL and c.state is CallState.DONE), None)
     if call is None:
         return None
@@ -72,10 +72,10 @@ def _by_tool(memory: Memory, memories: tuple[Memory, ...], rules: WaitRules, at:
             times.append(at + length)
         elif until_tick > seen[0]:
             times.append(min(at + _LONGEST, seen[1] + _within((until_tick - seen[0]) * length, _FAR)))
-    return Waiting(min(times), reason or "it asked to wait") if times else None
+    return Wait(min(times), reason or "it asked to wait") if times else None
 
 
-def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Waiting | None:
+def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Wait | None:
     """The newest result that names ticks ahead decides, unless a later one shows that they have passed.
 
     A result that only says what tick it is (a map, a market) takes no wait away; a later one of the same tool that
@@ -99,14 +99,12 @@ def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length:
             if tick is None or tick <= max(current, newest[0]) or memory.tool_name in silent:
                 return None
             until = newest[1] + _within((tick - newest[0]) * length, _FAR)
-            return Waiting(until, f"{field} {tick:.15g}") if until > at else None
+            return Wait(until, f"{field} {tick:.15g}") if until > at else None
         for field in rules.for_fields:
             ticks = _number(result.get(field))
             if ticks is not None and ticks > 0:
                 until = memory.created_at + _within(ticks * length, _FAR)
-                return (
-                    Waiting(until, f"{field} {ticks:.15g}") if until > at and memory.tool_name not in silent else None
-                )
+                return Wait(until, f"{field} {ticks:.15g}") if until > at and memory.tool_name not in silent else None
         if current is not None:
             silent.add(memory.tool_name)
     return None
