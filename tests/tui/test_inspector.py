@@ -114,7 +114,7 @@ async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
             connection.execute("UPDATE request SET plan = NULL")
         connection.close()
         await open_inspector(stage)
-        assert "plans older than 200 requests are thinned out" in " ".join(stage.one(LineList, "#packs").plain.split())
+        assert "plans older than 200 requests are deleted" in " ".join(stage.one(LineList, "#packs").plain.split())
 
 
 async def test_what_comes_is_counted_and_moves_nothing_under_the_reader(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Reef, the embedded world, and the autopilot that plays it without a model.
 
 The world runs in a process of its own (`python -m zoea.world`). This module builds its command line and imports
-nothing
-of the server or the simulation, to stay fast.
+nothing of the server or the simulation, to stay fast.
 """
 
 from __future__ import annotations

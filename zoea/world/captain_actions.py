@@ -1,8 +1,7 @@
 """Actions that take time, one function each: `(reef, player, args) -> result`.
 
 An action checks, then changes state, and sets `player.task` if it takes more than one tick. It raises `ReefRefusal`
-before
-it changes anything.
+before it changes anything.
 """
 
 from __future__ import annotations
@@ -213,7 +212,7 @@ def _sell_one(reef: Reef, player: Player, station: str, good: str, units: int) -
 
 
 def compute_base_price(reef: Reef, station: str, good: str) -> float:
-    """Return the price per unit at a station whose market is at rest."""
+    """Return the price per unit at a station without recent trade."""
     return GOODS[good] * reef.world_map.points[station].factors[good]
 
 

@@ -1,8 +1,7 @@
 """Simulation of Reef: calls and ticks in, results out; no clock, randomness or I/O.
 
 The same map and order of calls and ticks give the same results and state. An action starts at once if the ship is
-free,
-else it is queued, and a notification tells its result.
+free, else it is queued, and a notification tells its result.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class Reef:
         """Register a captain, docked beside a belt.
 
         A name can be registered again until its first login, because the answer with the password may have been
-        lost. `secret` is
-        stored unchanged. Raises ReefRefusal (`name_taken`) if the name is taken; case is ignored.
+        lost. `secret` is stored unchanged. Raises ReefRefusal (`name_taken`) if the name is taken; case is ignored.
         """
         known = self.find(name)
         if known is not None and not known.claimed:

@@ -1,8 +1,7 @@
 """State of a Reef: ships, captains, ore that is left, prices.
 
 All values survive a round trip through JSON, for snapshots, replays and hashes. Ore and prices are stored with the
-tick of
-their last change and computed forward when read.
+tick of their last change and computed forward when read.
 """
 
 from __future__ import annotations

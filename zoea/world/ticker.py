@@ -1,8 +1,8 @@
-"""Run the ticks of a world: by the clock, or in turbo mode as fast as players act.
+"""Run ticks by the clock, or in turbo mode as fast as players act.
 
 In turbo mode a tick passes when every player with an open turn has acted or waits, at the latest after 250 ms. A
-turn opens
-with a call. It ends at a tick that came by its deadline, if the player sent nothing since the tick before.
+turn opens with a call. It ends at a tick that came by its deadline, if the player sent nothing since the tick
+before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Map of a Reef: systems joined by lanes, each with points of interest.
 
 The map is made from a seed and never changes; ore, prices and ships are state. Points in one orbit are one place: a
-station
-in a belt is one `undock` away from it.
+station in a belt is one `undock` away from it.
 """
 
 from __future__ import annotations

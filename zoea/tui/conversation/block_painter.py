@@ -1,8 +1,7 @@
 """Paint conversation blocks as strips. Pure: equal input gives equal strips.
 
 Column 0 is free for the cursor, a block's first line begins in column 2 and its body in column 4. Text becomes
-segments
-and is never parsed as markup.
+segments and is never parsed as markup.
 """
 
 from __future__ import annotations

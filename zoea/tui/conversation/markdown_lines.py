@@ -1,8 +1,7 @@
 """Render a finished answer with Rich's Markdown, without losing text.
 
 HTML, entities and link definitions stay as written, line breaks are kept, links emit no escape sequences, and code
-is
-not highlighted.
+is not highlighted.
 """
 
 from __future__ import annotations

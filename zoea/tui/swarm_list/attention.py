@@ -17,8 +17,7 @@ def attention_reason(view: MysisView) -> str:
     """Return why this mysis needs a person; empty if it does not.
 
     It does if an approval waits, if it failed with no retry to come, if a budget or a loop stopped it, if its
-    circuit breaker
-    is open, or if it asked a question.
+    circuit breaker is open, or if it asked a question.
     """
     if view.approvals or view.activity is Activity.ASKING:
         return "asks"

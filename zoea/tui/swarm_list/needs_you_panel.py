@@ -1,8 +1,7 @@
 """Lines of the NEEDS YOU panel: who waits for the commander, and how to answer. Pure.
 
 A click on a word acts on the mysis of its line. A key is shown only where it would act on that mysis, because keys
-act on
-the marked myses or on the one under the cursor.
+act on the marked myses or on the one under the cursor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Read themes from TOML files: colours, roles, glyphs.
 
 Shipped files are in `themes/`, a person's own in the configuration directory, where a file of the same name wins.
-All
-errors of a file come in one message. Widgets use roles, never colours.
+All errors of a file come in one message. Widgets use roles, never colours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Conversation as a Line API view: thousands of blocks without a widget each.
 
 The view asks for older and newer turns by messages. It keeps the reader's place, by block, through every change,
-and
-follows the end only while the reader is there.
+and follows the end only while the reader is there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Decide what the autopilot answers: a pure function of messages and tools.
 
-A turn reads status, log and notifications, records and broadcasts what is new, queues a haul or a scouting trip,
-and
-reports. A haul that went well is repeated without reading first.
+A turn reads status, log and notifications, records and broadcasts new facts, queues a haul or a scouting trip, and
+then reports. A haul that went well is repeated without reading first.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Knowledge:
 
     @property
     def to_examine(self) -> tuple[str, ...]:
-        """Return the two best belts seen whose stations are unknown."""
+        """Return the two best belts seen with unknown stations."""
         seen = {str(b.get("poi_id")): str(b.get("ore")) for scan in self.scans for b in _dicts(scan, "found")}
         seen |= {str(p.get("poi_id")): str(p.get("ore")) for p in _dicts(self.system, "points")}
         known = {finding.belt for finding in self.findings}

@@ -101,8 +101,7 @@ def _start(messages: Sequence[RequestMessage]) -> int:
     """Return the index of the turn's first prompt or nudge.
 
     A steered prompt follows results, the first prompt of a turn follows anything else. If only a history slice
-    precedes, the first
-    prompt counts.
+    precedes, the first prompt counts.
     """
     first = last = None
     for index, message in enumerate(messages):
