@@ -16,7 +16,7 @@ from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.wire_server import Outgoing, Received
 from zoea.cli import run
 from zoea.cli.commands import providers
-from zoea.llm.discovery import Port
+from zoea.llm.discovery import UsualPort
 from zoea.llm.local.model_files import LocalModels
 
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
@@ -41,13 +41,13 @@ def _ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test looks at the ports of the machine it runs on: at this one nobody can listen meanwhile."""
     with socket.socket() as kept:
         kept.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(providers, "PORTS", (Port("Ollama", kept.getsockname()[1], "ollama"),))
+        monkeypatch.setattr(providers, "PORTS", (UsualPort("Ollama", kept.getsockname()[1], "ollama"),))
         yield
 
 
 def put_on_port(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     port = int(server.url.rpartition(":")[2])
-    monkeypatch.setattr(providers, "PORTS", (Port("vLLM", port, "openai", "/v1"),))
+    monkeypatch.setattr(providers, "PORTS", (UsualPort("vLLM", port, "openai", "/v1"),))
 
 
 def configure(tmp_path: Path, text: str) -> None:

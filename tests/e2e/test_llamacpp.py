@@ -18,7 +18,7 @@ import pytest
 
 from tests.fakes.real_model import real_shelf
 from zoea.llm.local.embedded_provider import EmbeddedProvider
-from zoea.llm.local.llama_server import LlamaServer, ServerOptions
+from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make_openai
@@ -37,7 +37,7 @@ from zoea.model.request import (
 from zoea.process.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = ServerOptions(context=4096, threads=1)
+OPTIONS = LlamaServerOptions(context=4096, threads=1)
 TOOLS = (
     ToolSpec(
         "get_status",

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.fakes.llm_clock import HandClock
-from zoea.llm.transport.admission_gate import MAX_PAUSE_S, Gate, Place
+from zoea.llm.transport.admission_gate import MAX_PAUSE_S, AdmissionGate, AdmissionTicket
 
 
 @pytest.fixture
@@ -15,18 +15,18 @@ def clock() -> HandClock:
     return HandClock()
 
 
-def entered(places: list[Place]) -> list[bool]:
-    return [place.is_in for place in places]
+def entered(places: list[AdmissionTicket]) -> list[bool]:
+    return [place.is_admitted for place in places]
 
 
-def leave_all(places: list[Place]) -> None:
+def leave_all(places: list[AdmissionTicket]) -> None:
     for place in places:
         place.leave()
 
 
 def test_places_are_given_in_order_of_arrival(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=2)
-    places = [gate.arrive() for _ in range(4)]
+    gate = AdmissionGate(clock, concurrency=2)
+    places = [gate.enter_queue() for _ in range(4)]
     assert entered(places) == [True, True, False, False]
     clock.by(1)
     places[1].leave()
@@ -36,150 +36,150 @@ def test_places_are_given_in_order_of_arrival(clock: HandClock) -> None:
 
 
 def test_a_place_is_not_given_again_within_100_ms_of_its_answer(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=1)
-    first, second = gate.arrive(), gate.arrive()
+    gate = AdmissionGate(clock, concurrency=1)
+    first, second = gate.enter_queue(), gate.enter_queue()
     clock.by(3)
-    first.answered()
+    first.note_answer()
     first.leave()
     clock.by(0.099)
-    assert not second.is_in
+    assert not second.is_admitted
     clock.by(0.001)
-    assert second.is_in
+    assert second.is_admitted
 
 
 def test_a_place_whose_answer_took_longer_to_stream_is_free_at_once(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=1)
-    first, second = gate.arrive(), gate.arrive()
-    first.answered()
+    gate = AdmissionGate(clock, concurrency=1)
+    first, second = gate.enter_queue(), gate.enter_queue()
+    first.note_answer()
     clock.by(0.5)
     first.leave()
-    assert second.is_in
+    assert second.is_admitted
 
 
 def test_a_rate_spaces_requests_evenly(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=10, rate=4.0)
-    places = [gate.arrive() for _ in range(4)]
+    gate = AdmissionGate(clock, concurrency=10, rate=4.0)
+    places = [gate.enter_queue() for _ in range(4)]
     seen = []
     for _ in range(4):
-        seen.append(sum(place.is_in for place in places))
+        seen.append(sum(place.is_admitted for place in places))
         clock.by(0.25)
     assert seen == [1, 2, 3, 4]
 
 
 def test_a_named_time_closes_the_gate_for_all_and_says_until_when(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=2)
-    places = [gate.arrive() for _ in range(4)]
-    assert places[2].held().reason == "2 requests are under way"
-    places[0].refused(2.0)
+    gate = AdmissionGate(clock, concurrency=2)
+    places = [gate.enter_queue() for _ in range(4)]
+    assert places[2].hold().reason == "2 requests are under way"
+    places[0].note_refusal(2.0)
     leave_all(places[:2])
-    held = places[2].held()
-    assert (held.reason, held.until) == ("the provider asked to wait", clock.now() + 2_000_000)
+    hold = places[2].hold()
+    assert (hold.reason, hold.until) == ("the provider asked to wait", clock.now() + 2_000_000)
     clock.by(1.9)
-    assert not places[2].is_in
+    assert not places[2].is_admitted
     clock.by(0.1)
     assert entered(places) == [True, True, True, False]
 
 
 def test_after_a_pause_one_request_tries_and_each_success_opens_one_place(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=8)
-    first = [gate.arrive() for _ in range(8)]
-    rest = [gate.arrive() for _ in range(20)]
-    first[0].refused(1.0)
+    gate = AdmissionGate(clock, concurrency=8)
+    first = [gate.enter_queue() for _ in range(8)]
+    rest = [gate.enter_queue() for _ in range(20)]
+    first[0].note_refusal(1.0)
     leave_all(first)
     clock.by(1)
     assert entered(rest[:3]) == [True, False, False]
-    rest[0].answered()
+    rest[0].note_answer()
     assert entered(rest[:3]) == [True, True, False]
-    rest[1].answered()
+    rest[1].note_answer()
     assert gate.under_way == 3
     for place in rest[2:8]:
-        place.answered()
+        place.note_answer()
     assert gate.under_way == 8
 
 
 def test_a_success_that_began_before_the_pause_opens_nothing(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=3)
-    late, refused, third = (gate.arrive() for _ in range(3))
-    waiting = [gate.arrive() for _ in range(3)]
-    refused.refused(1.0)
-    late.answered()
+    gate = AdmissionGate(clock, concurrency=3)
+    late, note_refusal, third = (gate.enter_queue() for _ in range(3))
+    waiting = [gate.enter_queue() for _ in range(3)]
+    note_refusal.note_refusal(1.0)
+    late.note_answer()
     clock.by(1)
-    leave_all([late, refused, third])
+    leave_all([late, note_refusal, third])
     clock.by(1)
     assert entered(waiting) == [True, False, False]
 
 
 def test_refusals_without_a_time_halve_the_places_once_for_all_that_were_under_way(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=8)
-    places = [gate.arrive() for _ in range(8)]
-    waiting = [gate.arrive() for _ in range(8)]
+    gate = AdmissionGate(clock, concurrency=8)
+    places = [gate.enter_queue() for _ in range(8)]
+    waiting = [gate.enter_queue() for _ in range(8)]
     clock.by(0.01)
     for place in places:
-        place.refused(None)
+        place.note_refusal(None)
     leave_all(places)
     clock.by(1)
-    assert sum(place.is_in for place in waiting) == 4
+    assert sum(place.is_admitted for place in waiting) == 4
 
 
 def test_a_later_refusal_makes_the_pause_longer_never_shorter(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=2)
-    one, two = gate.arrive(), gate.arrive()
-    waiting = gate.arrive()
-    one.refused(5.0)
-    two.refused(1.0)
+    gate = AdmissionGate(clock, concurrency=2)
+    one, two = gate.enter_queue(), gate.enter_queue()
+    waiting = gate.enter_queue()
+    one.note_refusal(5.0)
+    two.note_refusal(1.0)
     leave_all([one, two])
     clock.by(4.9)
-    assert not waiting.is_in
+    assert not waiting.is_admitted
     clock.by(0.2)
-    assert waiting.is_in
+    assert waiting.is_admitted
 
 
 def test_a_pause_is_never_longer_than_five_minutes(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=1)
-    place = gate.arrive()
-    place.refused(86_400)
-    assert place.held().until == clock.now() + round(MAX_PAUSE_S * 1e6)
+    gate = AdmissionGate(clock, concurrency=1)
+    place = gate.enter_queue()
+    place.note_refusal(86_400)
+    assert place.hold().until == clock.now() + round(MAX_PAUSE_S * 1e6)
 
 
 def test_who_stops_waiting_leaves_the_queue_and_holds_nothing(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=1)
-    first, gone, third = gate.arrive(), gate.arrive(), gate.arrive()
+    gate = AdmissionGate(clock, concurrency=1)
+    first, gone, third = gate.enter_queue(), gate.enter_queue(), gate.enter_queue()
     gone.leave()
     gone.leave()
     clock.by(1)
     first.leave()
     clock.by(1)
-    assert third.is_in
+    assert third.is_admitted
     assert gate.waiting == 0
 
 
 def test_the_rate_is_named_as_the_reason(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=4, rate=1.0)
-    gate.arrive()
-    assert gate.arrive().held().reason == "the provider's rate is reached"
+    gate = AdmissionGate(clock, concurrency=4, rate=1.0)
+    gate.enter_queue()
+    assert gate.enter_queue().hold().reason == "the provider's rate is reached"
 
 
 def test_a_nearer_wake_up_replaces_a_later_one(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=4, rate=0.1)
-    first, second = gate.arrive(), gate.arrive()
-    first.refused(1.0)
+    gate = AdmissionGate(clock, concurrency=4, rate=0.1)
+    first, second = gate.enter_queue(), gate.enter_queue()
+    first.note_refusal(1.0)
     first.leave()
     clock.by(10)
-    assert second.is_in
+    assert second.is_admitted
 
 
 async def test_who_waits_is_told_when_the_reason_changes_and_when_it_is_in(clock: HandClock) -> None:
-    gate = Gate(clock, concurrency=1)
-    first, second = gate.arrive(), gate.arrive()
-    told = asyncio.ensure_future(second.moved())
+    gate = AdmissionGate(clock, concurrency=1)
+    first, second = gate.enter_queue(), gate.enter_queue()
+    told = asyncio.ensure_future(second.wait_for_change())
     await asyncio.sleep(0)
-    first.refused(1.0)
+    first.note_refusal(1.0)
     await told
-    assert not second.is_in
-    now_in = asyncio.ensure_future(second.moved())
+    assert not second.is_admitted
+    now_in = asyncio.ensure_future(second.wait_for_change())
     await asyncio.sleep(0)
     first.leave()
     clock.by(1)
     await now_in
     assert entered([second]) == [True]
-    await second.moved()
+    await second.wait_for_change()

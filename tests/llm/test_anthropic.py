@@ -24,8 +24,8 @@ from tests.llm.sample_requests import (
     user,
 )
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.anthropic_request import Quirk, body_of, thinking_of
-from zoea.llm.providers.anthropic_stream import MessageFold
+from zoea.llm.providers.anthropic_request import AnthropicQuirk, body_of, thinking_of
+from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
@@ -36,7 +36,9 @@ PLAIN = ProviderConfig("anthropic", model="claude-reef-1")
 LOOK = Say((Thinking("I must look."), Text("I look."), Use("scan", '{"sector": "a"}')))
 
 
-def body(asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: Quirk, plain: bool = False) -> dict[str, Any]:
+def body(
+    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: AnthropicQuirk, plain: bool = False
+) -> dict[str, Any]:
     return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), plain=plain)
 
 
@@ -97,7 +99,7 @@ def test_a_temperature_is_not_sent_beside_thinking_nor_where_it_was_refused() ->
     asked = request(temperature=0.3)
     assert body(asked)["temperature"] == 0.3
     assert "temperature" not in body(asked, ProviderConfig("anthropic", thinking=True))
-    assert "temperature" not in body(asked, PLAIN, Quirk.NO_TEMPERATURE)
+    assert "temperature" not in body(asked, PLAIN, AnthropicQuirk.NO_TEMPERATURE)
     assert body(asked, ProviderConfig("anthropic", thinking=False))["temperature"] == 0.3
 
 
@@ -235,14 +237,14 @@ async def test_closing_the_stream_closes_the_connection_at_once() -> None:
 
 
 def fold(*events: dict[str, Any]) -> Answer:
-    reader = MessageFold("reefnet", "claude-reef-1")
+    reader = MessageStreamDecoder("reefnet", "claude-reef-1")
     for event in events:
         reader.feed(f"event: x\ndata: {json.dumps(event)}\n\n".encode())
     return reader.answer()
 
 
 def test_unknown_events_and_blocks_are_passed_over() -> None:
-    reader = MessageFold("reefnet", "claude-reef-1")
+    reader = MessageStreamDecoder("reefnet", "claude-reef-1")
     reader.feed(b"data: no JSON\n\ndata: 7\n\n")
     for event in (
         {"type": "new_thing"},
@@ -279,7 +281,7 @@ def test_a_call_cut_by_the_output_limit_is_not_mended() -> None:
 
 
 def test_an_answer_that_was_not_streamed_is_taken() -> None:
-    reader = MessageFold("reefnet", "claude-reef-1")
+    reader = MessageStreamDecoder("reefnet", "claude-reef-1")
     content = [{"type": "text", "text": "so"}, {"type": "tool_use", "id": "t", "name": "scan", "input": {}}]
     reader.whole(json.dumps({"type": "message", "content": content, "stop_reason": "tool_use"}).encode())
     assert (reader.answer().text, reader.answer().calls) == ("so", (AnswerCall("scan", "{}", "t"),))
@@ -295,7 +297,7 @@ def test_an_answer_that_was_not_streamed_is_taken() -> None:
 )
 def test_a_page_that_is_no_answer_is_told(page: bytes, kind: ErrorClass) -> None:
     with pytest.raises(ProviderError) as caught:
-        MessageFold("reefnet", "claude-reef-1").whole(page)
+        MessageStreamDecoder("reefnet", "claude-reef-1").whole(page)
     assert caught.value.kind is kind
 
 

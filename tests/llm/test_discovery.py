@@ -13,14 +13,14 @@ import pytest
 from zoea.llm.discovery import (
     KEYS,
     PORTS,
-    Candidate,
-    Choice,
     Discovery,
-    Found,
-    Key,
-    Origin,
-    Port,
-    Status,
+    ProbeCandidate,
+    ProbeResult,
+    ProbeStatus,
+    ProviderChoice,
+    SourceOrigin,
+    UsualPort,
+    VendorKey,
     best_of,
     probe,
 )
@@ -60,8 +60,8 @@ def qwen() -> tuple[ModelInfo, ...]:
     return (ModelInfo("nomic-embed-text"), ModelInfo("qwen3:8b", context_window=40_960, tools=True))
 
 
-def candidate(provider: Provider, origin: Origin = Origin.SETTINGS, **changes: Any) -> Candidate:
-    return replace(Candidate("mine", "openai", origin, lambda: provider), **changes)
+def candidate(provider: Provider, origin: SourceOrigin = SourceOrigin.SETTINGS, **changes: Any) -> ProbeCandidate:
+    return replace(ProbeCandidate("mine", "openai", origin, lambda: provider), **changes)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def closed() -> Iterator[int]:
 async def test_a_provider_that_lists_models_is_ok_with_its_latency() -> None:
     provider = Listing(qwen)
     found = await probe(candidate(provider))
-    assert (found.status, found.models) == (Status.OK, qwen())
+    assert (found.status, found.models) == (ProbeStatus.OK, qwen())
     assert found.latency_ms is not None
     assert provider.is_closed
     assert provider.calls == 0
@@ -92,14 +92,14 @@ async def test_a_provider_that_lists_models_is_ok_with_its_latency() -> None:
 @pytest.mark.parametrize(
     ("models", "origin", "status"),
     [
-        (tuple, Origin.SETTINGS, Status.EMPTY),
-        (failing(ErrorClass.AUTH, 401), Origin.ENVIRONMENT, Status.REFUSED),
-        (failing(ErrorClass.TRANSIENT), Origin.SETTINGS, Status.DOWN),
-        (failing(ErrorClass.BAD_REQUEST, 404), Origin.PORT, Status.FOREIGN),
-        (failing(ErrorClass.BAD_REQUEST, 404), Origin.SETTINGS, Status.WRONG),
+        (tuple, SourceOrigin.SETTINGS, ProbeStatus.EMPTY),
+        (failing(ErrorClass.AUTH, 401), SourceOrigin.ENVIRONMENT, ProbeStatus.REFUSED),
+        (failing(ErrorClass.TRANSIENT), SourceOrigin.SETTINGS, ProbeStatus.DOWN),
+        (failing(ErrorClass.BAD_REQUEST, 404), SourceOrigin.PORT, ProbeStatus.FOREIGN),
+        (failing(ErrorClass.BAD_REQUEST, 404), SourceOrigin.SETTINGS, ProbeStatus.WRONG),
     ],
 )
-async def test_what_came_of_it_is_said(models: Models, origin: Origin, status: Status) -> None:
+async def test_what_came_of_it_is_said(models: Models, origin: SourceOrigin, status: ProbeStatus) -> None:
     found = await probe(candidate(Listing(models), origin))
     assert found.status is status
     assert not found.is_usable
@@ -109,18 +109,18 @@ async def test_a_provider_that_cannot_be_made_says_why() -> None:
     def broken() -> Provider:
         raise SettingsError("no key is named file:gone", hint="Store it.")
 
-    found = await probe(Candidate("mine", "openai", Origin.SETTINGS, broken))
-    assert (found.status, found.detail, found.hint) == (Status.WRONG, "no key is named file:gone", "Store it.")
+    found = await probe(ProbeCandidate("mine", "openai", SourceOrigin.SETTINGS, broken))
+    assert (found.status, found.detail, found.hint) == (ProbeStatus.WRONG, "no key is named file:gone", "Store it.")
 
 
 async def test_a_provider_that_hangs_is_unreachable_after_its_deadline() -> None:
     provider = Listing(qwen, hangs=True)
     found = await probe(candidate(provider, deadline_s=0.01))
-    assert (found.status, found.latency_ms, found.models) == (Status.DOWN, None, None)
+    assert (found.status, found.latency_ms, found.models) == (ProbeStatus.DOWN, None, None)
     assert provider.is_closed
 
 
-def discovery(provider: Provider, *ports: Port, env: dict[str, str] | None = None, **changes: Any) -> Discovery:
+def discovery(provider: Provider, *ports: UsualPort, env: dict[str, str] | None = None, **changes: Any) -> Discovery:
     def opened(name: str, config: ProviderConfig) -> Provider:
         return provider
 
@@ -129,21 +129,23 @@ def discovery(provider: Provider, *ports: Port, env: dict[str, str] | None = Non
 
 async def test_a_closed_port_is_absent_and_never_asked(closed: int) -> None:
     provider = Listing(failing(ErrorClass.TRANSIENT))
-    found = await discovery(provider, Port("Ollama", closed, "ollama")).all()
-    assert [each.status for each in found] == [Status.ABSENT]
+    found = await discovery(provider, UsualPort("Ollama", closed, "ollama")).all()
+    assert [each.status for each in found] == [ProbeStatus.ABSENT]
     assert not provider.is_closed
 
 
 async def test_an_open_port_is_asked_for_its_models(listening: int) -> None:
-    found = await discovery(Listing(qwen), Port("vLLM", listening, "openai", "/v1")).all()
+    found = await discovery(Listing(qwen), UsualPort("vLLM", listening, "openai", "/v1")).all()
     assert [(each.name, each.status, each.address) for each in found] == [
-        ("vLLM", Status.OK, f"http://127.0.0.1:{listening}/v1")
+        ("vLLM", ProbeStatus.OK, f"http://127.0.0.1:{listening}/v1")
     ]
 
 
 async def test_a_port_that_a_configured_provider_stands_for_is_not_tried_twice(listening: int) -> None:
     configured = candidate(Listing(qwen), address=f"http://localhost:{listening}/v1/")
-    found = await discovery(Listing(qwen), Port("vLLM", listening, "openai", "/v1"), configured=(configured,)).all()
+    found = await discovery(
+        Listing(qwen), UsualPort("vLLM", listening, "openai", "/v1"), configured=(configured,)
+    ).all()
     assert [each.name for each in found] == ["mine"]
 
 
@@ -156,7 +158,7 @@ async def test_keys_in_the_environment_are_tried_and_only_their_names_shown() ->
 
     found = await Discovery(opened, env={"OPENROUTER_API_KEY": "sk-very-secret", "GROQ_API_KEY": ""}, ports=()).all()
     assert [(each.name, each.variable, each.status) for each in found] == [
-        ("OpenRouter", "OPENROUTER_API_KEY", Status.OK)
+        ("OpenRouter", "OPENROUTER_API_KEY", ProbeStatus.OK)
     ]
     assert made[0].api_key == "sk-very-secret"
     assert "sk-very-secret" not in repr(found) + repr(found[0].as_dict())
@@ -170,32 +172,32 @@ async def test_everything_is_tried_at_the_same_time() -> None:
             await both.wait()
             return qwen()
 
-    keys = (Key("A_KEY", "A", "openai"), Key("B_KEY", "B", "openai"))
+    keys = (VendorKey("A_KEY", "A", "openai"), VendorKey("B_KEY", "B", "openai"))
     found = await discovery(Meeting(qwen), env={"A_KEY": "a", "B_KEY": "b"}, keys=keys).all()
-    assert [each.status for each in found] == [Status.OK, Status.OK]
+    assert [each.status for each in found] == [ProbeStatus.OK, ProbeStatus.OK]
 
 
 async def test_one_that_fails_leaves_the_others_alone(listening: int) -> None:
     configured = candidate(Listing(failing(ErrorClass.AUTH)))
-    found = await discovery(Listing(qwen), Port("vLLM", listening, "openai"), configured=(configured,)).all()
-    assert [each.status for each in found] == [Status.REFUSED, Status.OK]
+    found = await discovery(Listing(qwen), UsualPort("vLLM", listening, "openai"), configured=(configured,)).all()
+    assert [each.status for each in found] == [ProbeStatus.REFUSED, ProbeStatus.OK]
 
 
 async def test_the_best_is_the_configured_default_without_asking_anybody(listening: int) -> None:
     other = candidate(Listing(qwen), name="other")
     default = candidate(Listing(qwen), name="work", model="big", is_default=True)
-    made = discovery(Listing(qwen), Port("vLLM", listening, "openai"), configured=(other, default))
+    made = discovery(Listing(qwen), UsualPort("vLLM", listening, "openai"), configured=(other, default))
     choice = await made.best()
-    assert (choice.name, choice.model, choice.origin) == ("work", "big", Origin.SETTINGS)
+    assert (choice.name, choice.model, choice.origin) == ("work", "big", SourceOrigin.SETTINGS)
 
 
 async def test_else_a_local_server_with_a_model_that_can_chat(listening: int, closed: int) -> None:
-    ports = (Port("Ollama", closed, "ollama"), Port("vLLM", listening, "openai", "/v1"))
+    ports = (UsualPort("Ollama", closed, "ollama"), UsualPort("vLLM", listening, "openai", "/v1"))
     choice = await discovery(Listing(qwen), *ports, env={"OPENAI_API_KEY": "k"}).best()
-    assert choice == Choice(
+    assert choice == ProviderChoice(
         "vLLM",
         "openai",
-        Origin.PORT,
+        SourceOrigin.PORT,
         "vLLM runs here and has qwen3:8b",
         f"http://127.0.0.1:{listening}/v1",
         "qwen3:8b",
@@ -204,12 +206,14 @@ async def test_else_a_local_server_with_a_model_that_can_chat(listening: int, cl
 
 @pytest.mark.parametrize("models", [tuple, lambda: (ModelInfo("nomic-embed-text"),), failing(ErrorClass.AUTH)])
 async def test_else_the_autopilot(listening: int, models: Models) -> None:
-    choice = await discovery(Listing(models), Port("vLLM", listening, "openai"), env={"OPENAI_API_KEY": "k"}).best()
+    choice = await discovery(
+        Listing(models), UsualPort("vLLM", listening, "openai"), env={"OPENAI_API_KEY": "k"}
+    ).best()
     assert choice.type == "autopilot"
 
 
 def test_a_choice_says_which_settings_make_a_run_use_it() -> None:
-    choice = Choice("LM Studio", "openai", Origin.PORT, "it runs", "http://127.0.0.1:1234/v1", "qwen")
+    choice = ProviderChoice("LM Studio", "openai", SourceOrigin.PORT, "it runs", "http://127.0.0.1:1234/v1", "qwen")
     assert choice.overrides() == {
         "provider.lm-studio.type": "openai",
         "provider.lm-studio.base_url": "http://127.0.0.1:1234/v1",
@@ -220,24 +224,24 @@ def test_a_choice_says_which_settings_make_a_run_use_it() -> None:
 
 
 def test_the_settings_take_what_a_choice_says() -> None:
-    choice = Choice("llama.cpp", "openai", Origin.PORT, "it runs", "http://127.0.0.1:8080/v1", "tiny")
+    choice = ProviderChoice("llama.cpp", "openai", SourceOrigin.PORT, "it runs", "http://127.0.0.1:8080/v1", "tiny")
     loaded = load(places(), overrides=choice.overrides())
     assert loaded.settings.provider_name() == "llama-cpp"
     assert loaded.settings.provider["llama-cpp"].model == "tiny"
 
 
 def test_a_key_alone_is_never_chosen() -> None:
-    found = Found("OpenAI", "openai", Origin.ENVIRONMENT, Status.OK, models=(ModelInfo("gpt"),))
+    found = ProbeResult("OpenAI", "openai", SourceOrigin.ENVIRONMENT, ProbeStatus.OK, models=(ModelInfo("gpt"),))
     assert best_of([found]).type == "autopilot"
 
 
 def test_what_is_unknown_is_null() -> None:
-    said = Found("x", "openai", Origin.PORT, Status.DOWN).as_dict()
+    said = ProbeResult("x", "openai", SourceOrigin.PORT, ProbeStatus.DOWN).as_dict()
     assert (said["models"], said["latency_ms"], said["address"], said["key"]) == (None, None, None, None)
 
 
 def test_what_is_known_is_said() -> None:
-    found = Found("x", "openai", Origin.PORT, Status.OK, latency_ms=1.26, models=qwen())
+    found = ProbeResult("x", "openai", SourceOrigin.PORT, ProbeStatus.OK, latency_ms=1.26, models=qwen())
     said = found.as_dict()
     assert said["latency_ms"] == 1.3
     assert said["models"][1] == {"name": "qwen3:8b", "context_window": 40_960, "tools": True}

@@ -19,7 +19,7 @@ import pytest
 from tests.fakes.openai_server import OpenAIServer, Say
 from zoea.llm.local import llama_child, llama_server
 from zoea.llm.local.embedded_provider import EmbeddedProvider
-from zoea.llm.local.llama_server import LlamaServer, ServerOptions, default_threads
+from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions, default_threads
 from zoea.llm.local.model_files import LocalModel, LocalModels
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import ErrorClass, Role, ToolMode
@@ -50,13 +50,13 @@ class Engine(OpenAIServer):
             "default_generation_settings": {"n_ctx": 2048},
             "chat_template_caps": {"supports_tools": supports_tools},
         }
-        self.loaded: list[tuple[LocalModel, ServerOptions]] = []
+        self.loaded: list[tuple[LocalModel, LlamaServerOptions]] = []
         self.servers: list[Standing] = []
         self.may_load = asyncio.Event()
         self.may_load.set()
         self.fails: ProviderError | None = None
 
-    def load(self, model: LocalModel, options: ServerOptions) -> LlamaServer:
+    def load(self, model: LocalModel, options: LlamaServerOptions) -> LlamaServer:
         self.loaded.append((model, options))
         self.servers.append(Standing(self, model))
         return self.servers[-1]
@@ -232,7 +232,7 @@ async def test_options_of_the_server_go_to_the_server_and_all_others_into_the_re
 ) -> None:
     made = provider(engine, shelf, options={"context": 512, "threads": 2, "parallel": 3, "top_k": 1})
     await items(made, asked())
-    assert engine.loaded[0][1] == ServerOptions(context=512, threads=2, parallel=3)
+    assert engine.loaded[0][1] == LlamaServerOptions(context=512, threads=2, parallel=3)
     body = engine.chats[0].json
     assert body["top_k"] == 1
     assert "threads" not in body
@@ -371,7 +371,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         program = tmp_path / "child.py"
         program.write_text(CHILD.format(body=body))
         monkeypatch.setattr(llama_server, "_CHILD", program)
-        return LlamaServer(Path("x.gguf"), "x", ServerOptions(start_timeout_s=20))
+        return LlamaServer(Path("x.gguf"), "x", LlamaServerOptions(start_timeout_s=20))
 
     return put
 
@@ -410,7 +410,7 @@ async def test_a_process_that_says_nothing_is_a_model_that_did_not_load(child: A
 async def test_a_model_that_loads_for_too_long_is_given_up(child: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama_server, "CLOSE_S", 0.05)
     server = child("import time; time.sleep(600)")
-    server._options = ServerOptions(start_timeout_s=0.05)
+    server._options = LlamaServerOptions(start_timeout_s=0.05)
     with pytest.raises(ProviderError, match=r"over 0\.05 s"):
         await server.start()
     assert not server.is_running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoea.llm.messages.reasoning_replay import Replay, native_for, replay_of
+from zoea.llm.messages.message_rules import Replay, native_for, replay_of
 from zoea.llm.model_table import cost_micros, known
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage

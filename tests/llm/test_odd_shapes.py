@@ -12,11 +12,11 @@ from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.json_schema_tools import MAX_NODES, flat
 from zoea.llm.messages.message_rules import arguments_object, arguments_text
 from zoea.llm.messages.think_splitter import ThinkSplitter
-from zoea.llm.providers.anthropic_stream import MessageFold
-from zoea.llm.providers.http_provider import Fold
-from zoea.llm.providers.ollama_format import LineFold
-from zoea.llm.providers.openai_stream import ChatFold
-from zoea.llm.transport.provider_errors import message_of, retry_after, said
+from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
+from zoea.llm.providers.http_provider import StreamDecoder
+from zoea.llm.providers.ollama_format import OllamaStreamDecoder
+from zoea.llm.providers.openai_stream import ChatStreamDecoder
+from zoea.llm.transport.provider_errors import read_error_body, read_error_object, retry_after
 from zoea.model.errors import ProviderError
 
 ODD: tuple[Any, ...] = (None, True, 0, 1.5, "x", ["a"], [None], [[]], {}, {"a": 1}, [{"text": 5}], [{"function": "y"}])
@@ -127,7 +127,7 @@ def with_odd(value: Any, at: tuple[Any, ...], odd: Any) -> Any:
     return copy
 
 
-def read(fold: Fold, body: bytes, *, is_whole: bool = False) -> None:
+def read(fold: StreamDecoder, body: bytes, *, is_whole: bool = False) -> None:
     """All that a provider does with a body; what comes of it is text."""
     try:
         if is_whole:
@@ -146,10 +146,14 @@ def read(fold: Fold, body: bytes, *, is_whole: bool = False) -> None:
 
 @pytest.mark.parametrize(
     ("fold", "sent", "as_body"),
-    [(ChatFold, OPENAI, events), (MessageFold, ANTHROPIC, events), (LineFold, OLLAMA, lines)],
+    [
+        (ChatStreamDecoder, OPENAI, events),
+        (MessageStreamDecoder, ANTHROPIC, events),
+        (OllamaStreamDecoder, OLLAMA, lines),
+    ],
 )
 def test_no_field_of_a_streamed_answer_can_break_its_reader(
-    fold: Callable[[str, str], Fold], sent: list[Any], as_body: Callable[[list[Any]], bytes]
+    fold: Callable[[str, str], StreamDecoder], sent: list[Any], as_body: Callable[[list[Any]], bytes]
 ) -> None:
     for number, event in enumerate(sent):
         for at in places(event):
@@ -158,24 +162,24 @@ def test_no_field_of_a_streamed_answer_can_break_its_reader(
                 read(fold("p", "m"), as_body(changed))
 
 
-@pytest.mark.parametrize(("fold", "body"), [(ChatFold, WHOLE_CHAT), (MessageFold, WHOLE_MESSAGE)])
+@pytest.mark.parametrize(("fold", "body"), [(ChatStreamDecoder, WHOLE_CHAT), (MessageStreamDecoder, WHOLE_MESSAGE)])
 def test_no_field_of_an_answer_in_one_piece_can_break_its_reader(
-    fold: Callable[[str, str], Fold], body: dict[str, Any]
+    fold: Callable[[str, str], StreamDecoder], body: dict[str, Any]
 ) -> None:
     for at in places(body):
         for odd in ODD:
             read(fold("p", "m"), json.dumps(with_odd(body, at, odd)).encode(), is_whole=True)
 
 
-@pytest.mark.parametrize("fold", [ChatFold, MessageFold, LineFold])
-def test_an_answer_nested_without_end_breaks_no_reader(fold: Callable[[str, str], Fold]) -> None:
+@pytest.mark.parametrize("fold", [ChatStreamDecoder, MessageStreamDecoder, OllamaStreamDecoder])
+def test_an_answer_nested_without_end_breaks_no_reader(fold: Callable[[str, str], StreamDecoder]) -> None:
     deep = b"[" * 100_000
     read(fold("p", "m"), b"data: " + deep + b"\n\n")
     read(fold("p", "m"), deep, is_whole=True)
 
 
 def test_an_odd_field_costs_nothing_of_what_else_was_said() -> None:
-    fold = ChatFold("p", "m")
+    fold = ChatStreamDecoder("p", "m")
     fold.feed(
         events(
             [
@@ -190,7 +194,7 @@ def test_an_odd_field_costs_nothing_of_what_else_was_said() -> None:
 
 def test_the_name_of_a_call_ends_where_no_tools_name_goes_on() -> None:
     long = "n" * 1_000_000
-    chat, message, line = ChatFold("p", "m"), MessageFold("p", "m"), LineFold("p", "m")
+    chat, message, line = ChatStreamDecoder("p", "m"), MessageStreamDecoder("p", "m"), OllamaStreamDecoder("p", "m")
     chat.feed(events([{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": long}}]}}]}]))
     message.feed(events([{"type": "content_block_start", "content_block": {"type": "tool_use", "name": long}}]))
     line.feed(lines([{"message": {"tool_calls": [{"function": {"name": long}}]}, "done": True}]))
@@ -234,7 +238,7 @@ def test_a_rest_that_no_clock_can_count_is_none(headers: dict[str, str], seconds
 def test_pages_and_thoughts_made_to_be_slow_are_read_in_one_pass() -> None:
     # Each of these took from 2 s to minutes, on the loop: a timing is not asserted, the test would not end in time.
     for page in ("<script ", "<title>", "<style x", "<title", "<"):
-        assert said(f"<html>{page * (60_000 // len(page))}".encode())[0].startswith("a web page")
+        assert read_error_body(f"<html>{page * (60_000 // len(page))}".encode())[0].startswith("a web page")
     assert ThinkSplitter().orphan("\n \n" * 100_000 + "x</think")[1] == ""
     assert ThinkSplitter().orphan("\n \n" * 100_000 + "x\n</think>y") == ("y", "x")
     assert len(ThinkSplitter().feed("<p>hello</p>\n" * 40_000)[0]) == 520_000
@@ -243,11 +247,12 @@ def test_pages_and_thoughts_made_to_be_slow_are_read_in_one_pass() -> None:
 
 def test_the_words_of_a_page_are_told_without_its_scripts() -> None:
     page = b"<html><script>var a = '<p>';</script><p>gone</p><STYLE>p {}</style >away<script>never closed"
-    assert said(page)[0] == "a web page, not an answer: gone away"
+    assert read_error_body(page)[0] == "a web page, not an answer: gone away"
     assert (
-        said(b"<html><head><title>502 Bad &amp; more</title><p>x")[0] == "a web page, not an answer: 502 Bad &amp; more"
+        read_error_body(b"<html><head><title>502 Bad &amp; more</title><p>x")[0]
+        == "a web page, not an answer: 502 Bad &amp; more"
     )
-    assert message_of(["x"]) == ("x", "")
+    assert read_error_object(["x"]) == ("x", "")
 
 
 def test_a_schema_that_unfolds_without_measure_is_cut_off() -> None:

@@ -22,7 +22,7 @@ from tests.llm.sample_requests import (
     user,
 )
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.ollama_format import WINDOW, LineFold, body_of, think_of
+from zoea.llm.providers.ollama_format import WINDOW, OllamaStreamDecoder, body_of, think_of
 from zoea.model.enums import ErrorClass, Finish, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest
@@ -159,11 +159,11 @@ async def test_what_goes_wrong_is_classed(step: Say | Fail, kind: ErrorClass) ->
 
 
 def test_an_answer_in_one_piece_is_taken_and_a_page_is_told() -> None:
-    reader = LineFold("reefnet", "reef:1b")
+    reader = OllamaStreamDecoder("reefnet", "reef:1b")
     reader.whole(b'{"message": {"content": "so"}, "done": true}')
     assert reader.answer().text == "so"
     with pytest.raises(ProviderError):
-        LineFold("reefnet", "reef:1b").whole(b"<html>Sign in</html>")
+        OllamaStreamDecoder("reefnet", "reef:1b").whole(b"<html>Sign in</html>")
 
 
 async def test_the_window_of_a_model_is_the_one_that_is_asked_for() -> None:

@@ -13,7 +13,7 @@ from tests.fakes.llm_clock import HandClock
 from tests.fakes.openai_server import NEVER, Call, Fail, OpenAIServer, Say
 from tests.llm.sample_requests import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
 from zoea.llm.provider_config import ProviderConfig, Timeouts
-from zoea.llm.providers.openai_stream import ChatFold
+from zoea.llm.providers.openai_stream import ChatStreamDecoder
 from zoea.llm.registry import make
 from zoea.llm.transport import cached_json
 from zoea.llm.transport.cached_json import FAILED_FOR_US, UNLISTED_FOR_US
@@ -88,7 +88,7 @@ async def test_two_calls_stay_two_without_ids_or_indexes(step: Say) -> None:
 
 def fold(*deltas: dict[str, Any], finish: str | None = "stop", **more: Any) -> Answer:
     """The answer to these deltas, without a server."""
-    reader = ChatFold("reefnet", "reef-1")
+    reader = ChatStreamDecoder("reefnet", "reef-1")
     for delta in deltas:
         reader.feed(f"data: {json.dumps({'choices': [{'delta': delta}], **more})}\n\n".encode())
     reader.feed(f"data: {json.dumps({'choices': [{'delta': {}, 'finish_reason': finish}]})}\n\n".encode())
@@ -138,7 +138,7 @@ def test_a_refusal_is_text() -> None:
 
 
 def test_only_the_first_choice_counts() -> None:
-    reader = ChatFold("reefnet", "reef-1")
+    reader = ChatStreamDecoder("reefnet", "reef-1")
     reader.feed(
         b'data: {"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]}\n\n'
     )
@@ -243,6 +243,7 @@ async def test_a_server_that_is_not_there_is_transient_and_says_so() -> None:
     source = provider("openai", url)
     with pytest.raises(ProviderError) as caught:
         await answer(source)
+    await source.close()
     assert (caught.value.kind, caught.value.title) == (ErrorClass.TRANSIENT, "The provider cannot be reached")
     assert caught.value.what.endswith("could not be reached: nothing listens at its address")
 
@@ -491,6 +492,7 @@ async def test_a_server_that_is_not_there_or_not_ready_may_be_asked_again() -> N
     gone = provider("openai", url)
     with pytest.raises(ProviderError) as caught:
         await gone.info("reef-1")
+    await gone.close()
     assert caught.value.kind is ErrorClass.TRANSIENT
     async with OpenAIServer() as server:
         clock = HandClock()

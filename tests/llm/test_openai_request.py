@@ -10,7 +10,7 @@ import pytest
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.message_rules import EMPTY, NO_OUTPUT, NO_RESPONSE, OPENING
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.openai_request import Quirk, body_of, effort_of, quirk_in
+from zoea.llm.providers.openai_request import OpenAIQuirk, body_of, effort_of, quirk_in
 from zoea.model.enums import ToolMode
 from zoea.model.request import ModelRequest, RequestMessage
 from zoea.model.values import Native
@@ -18,7 +18,9 @@ from zoea.model.values import Native
 PLAIN = ProviderConfig("openai", model="reef-1")
 
 
-def body(asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: Quirk, plain: bool = False) -> dict[str, Any]:
+def body(
+    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: OpenAIQuirk, plain: bool = False
+) -> dict[str, Any]:
     return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), plain=plain)
 
 
@@ -60,15 +62,15 @@ def test_system_messages_become_one_and_nothing_is_put_before_a_history() -> Non
 @pytest.mark.parametrize(
     ("quirk", "said", "opened"),
     [
-        (Quirk.USER_FIRST, (assistant("Earlier."), user()), True),
-        (Quirk.USER_FIRST, (assistant("", call()), result(), user()), False),
-        (Quirk.USER_BEFORE_CALLS, (assistant("", call()), result(), user()), True),
-        (Quirk.USER_BEFORE_CALLS, (assistant("Earlier."), user()), False),
-        (Quirk.USER_FIRST, (user(), assistant("so"), user()), False),
+        (OpenAIQuirk.USER_FIRST, (assistant("Earlier."), user()), True),
+        (OpenAIQuirk.USER_FIRST, (assistant("", call()), result(), user()), False),
+        (OpenAIQuirk.USER_BEFORE_CALLS, (assistant("", call()), result(), user()), True),
+        (OpenAIQuirk.USER_BEFORE_CALLS, (assistant("Earlier."), user()), False),
+        (OpenAIQuirk.USER_FIRST, (user(), assistant("so"), user()), False),
     ],
 )
 def test_a_user_message_comes_first_where_that_is_demanded(
-    quirk: Quirk, said: tuple[RequestMessage, ...], opened: bool
+    quirk: OpenAIQuirk, said: tuple[RequestMessage, ...], opened: bool
 ) -> None:
     first = body(request(system(), *said), PLAIN, quirk)["messages"][1]
     assert (first == {"role": "user", "content": OPENING}) is opened
@@ -77,20 +79,20 @@ def test_a_user_message_comes_first_where_that_is_demanded(
 @pytest.mark.parametrize(
     ("text", "said", "quirk"),
     [
-        ("After the system message, roles must alternate", assistant("Earlier."), Quirk.USER_FIRST),
-        ("After the system message, roles must alternate", assistant("", call()), Quirk.MERGED_USERS),
-        ("The first message must be from the user", assistant("Earlier."), Quirk.USER_FIRST),
+        ("After the system message, roles must alternate", assistant("Earlier."), OpenAIQuirk.USER_FIRST),
+        ("After the system message, roles must alternate", assistant("", call()), OpenAIQuirk.MERGED_USERS),
+        ("The first message must be from the user", assistant("Earlier."), OpenAIQuirk.USER_FIRST),
         (
             "Please ensure that function call turn comes immediately after a user turn",
             assistant("", call()),
-            Quirk.USER_BEFORE_CALLS,
+            OpenAIQuirk.USER_BEFORE_CALLS,
         ),
     ],
 )
-def test_a_refused_history_teaches_what_must_come_first(text: str, said: RequestMessage, quirk: Quirk) -> None:
+def test_a_refused_history_teaches_what_must_come_first(text: str, said: RequestMessage, quirk: OpenAIQuirk) -> None:
     sent = body(request(system(), said, result(), user(), tools=(SCAN,)))
     assert quirk_in(400, text, sent, frozenset(), ToolMode.AUTO) is quirk
-    assert quirk_in(400, text, sent, frozenset({quirk}), ToolMode.AUTO) in (None, Quirk.MERGED_USERS)
+    assert quirk_in(400, text, sent, frozenset({quirk}), ToolMode.AUTO) in (None, OpenAIQuirk.MERGED_USERS)
 
 
 def test_nothing_goes_out_empty() -> None:
@@ -178,13 +180,13 @@ def test_each_request_of_a_turn_begins_with_the_one_before() -> None:
 @pytest.mark.parametrize(
     ("quirk", "gone", "there"),
     [
-        (Quirk.NO_STREAM_OPTIONS, "stream_options", "max_tokens"),
-        (Quirk.COMPLETION_TOKENS, "max_tokens", "max_completion_tokens"),
-        (Quirk.NO_TEMPERATURE, "temperature", "max_tokens"),
-        (Quirk.NO_TOOLS, "tools", "response_format"),
+        (OpenAIQuirk.NO_STREAM_OPTIONS, "stream_options", "max_tokens"),
+        (OpenAIQuirk.COMPLETION_TOKENS, "max_tokens", "max_completion_tokens"),
+        (OpenAIQuirk.NO_TEMPERATURE, "temperature", "max_tokens"),
+        (OpenAIQuirk.NO_TOOLS, "tools", "response_format"),
     ],
 )
-def test_what_a_server_refused_is_left_out(quirk: Quirk, gone: str, there: str) -> None:
+def test_what_a_server_refused_is_left_out(quirk: OpenAIQuirk, gone: str, there: str) -> None:
     sent = body(request(tools=(SCAN,), temperature=0.5), PLAIN, quirk)
     assert gone not in sent
     assert there in sent
@@ -192,25 +194,25 @@ def test_what_a_server_refused_is_left_out(quirk: Quirk, gone: str, there: str) 
 
 def test_a_strict_template_gets_neighbouring_messages_as_one() -> None:
     asked = request(user("a"), user("b"), assistant("c"), assistant("d"), assistant("", call()), result(), user("e"))
-    sent = body(asked, PLAIN, Quirk.MERGED_USERS)["messages"]
+    sent = body(asked, PLAIN, OpenAIQuirk.MERGED_USERS)["messages"]
     assert [one["content"] for one in sent] == ["a\n\nb", "c\n\nd", None, "ore", "e"]
 
 
 @pytest.mark.parametrize(
     ("status", "text", "quirk"),
     [
-        (400, "Unknown field: stream_options", Quirk.NO_STREAM_OPTIONS),
-        (400, "'max_tokens' is unknown. Use 'max_completion_tokens' instead.", Quirk.COMPLETION_TOKENS),
-        (400, "Unsupported value: 'temperature' does not support 0.5", Quirk.NO_TEMPERATURE),
-        (404, "No endpoints found that support tool use", Quirk.NO_TOOLS),
-        (500, "tools param requires --jinja flag", Quirk.NO_TOOLS),
-        (500, "Conversation roles must alternate user/assistant", Quirk.MERGED_USERS),
+        (400, "Unknown field: stream_options", OpenAIQuirk.NO_STREAM_OPTIONS),
+        (400, "'max_tokens' is unknown. Use 'max_completion_tokens' instead.", OpenAIQuirk.COMPLETION_TOKENS),
+        (400, "Unsupported value: 'temperature' does not support 0.5", OpenAIQuirk.NO_TEMPERATURE),
+        (404, "No endpoints found that support tool use", OpenAIQuirk.NO_TOOLS),
+        (500, "tools param requires --jinja flag", OpenAIQuirk.NO_TOOLS),
+        (500, "Conversation roles must alternate user/assistant", OpenAIQuirk.MERGED_USERS),
         (400, "something else", None),
         (429, "does not support tools", None),
         (500, "temperature sensor broke", None),
     ],
 )  # fmt: skip
-def test_a_refusal_teaches_what_to_leave_out(status: int, text: str, quirk: Quirk | None) -> None:
+def test_a_refusal_teaches_what_to_leave_out(status: int, text: str, quirk: OpenAIQuirk | None) -> None:
     sent = body(request(tools=(SCAN,), temperature=0.5))
     assert quirk_in(status, text, sent, frozenset(), ToolMode.AUTO) is quirk
     if quirk is not None:
@@ -219,6 +221,6 @@ def test_a_refusal_teaches_what_to_leave_out(status: int, text: str, quirk: Quir
 
 def test_tools_stay_native_where_the_setting_says_so() -> None:
     native = ProviderConfig("openai", tool_mode=ToolMode.NATIVE)
-    sent = body(request(tools=(SCAN,)), native, Quirk.NO_TOOLS)
+    sent = body(request(tools=(SCAN,)), native, OpenAIQuirk.NO_TOOLS)
     assert "tools" in sent
     assert quirk_in(400, "does not support tools", sent, frozenset(), ToolMode.NATIVE) is None

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from zoea.llm.transport.provider_errors import clean, from_status, from_stream, retry_after, said
+from zoea.llm.transport.provider_errors import clean, error_from_status, error_from_stream, read_error_body, retry_after
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
@@ -16,7 +16,7 @@ NOW = round(datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC).timestamp() * 1e6)
 
 def error(status: int, body: object = "", headers: dict[str, str] | None = None, *secrets: str) -> ProviderError:
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return from_status(status, headers or {}, data, now_us=NOW, provider="reefnet", secrets=secrets)
+    return error_from_status(status, headers or {}, data, now_us=NOW, provider="reefnet", secrets=secrets)
 
 
 def openai(message: str, code: str | None = None, type: str = "invalid_request_error") -> dict[str, object]:
@@ -66,11 +66,13 @@ def test_each_class_has_a_title_and_says_what_to_do() -> None:
 def test_an_html_page_is_told_by_its_title_on_one_line() -> None:
     page = "<html><head><title>502\nBad Gateway</title></head><body>nginx</body></html>"
     assert error(502, page).what == "reefnet answered 502: a web page, not an answer: 502 Bad Gateway"
-    assert said(b"<html><script>x()</script><p>Sign in</p></html>")[0] == "a web page, not an answer: Sign in"
+    assert (
+        read_error_body(b"<html><script>x()</script><p>Sign in</p></html>")[0] == "a web page, not an answer: Sign in"
+    )
 
 
 def test_a_long_page_is_cut() -> None:
-    assert len(said(b"x" * 10_000)[0]) == 400
+    assert len(read_error_body(b"x" * 10_000)[0]) == 400
 
 
 def test_no_key_is_in_any_text() -> None:
@@ -127,4 +129,4 @@ def test_a_refusal_that_speaks_of_thinking_says_so() -> None:
     ],
 )
 def test_an_error_inside_a_stream_is_classed_too(payload: object, kind: ErrorClass) -> None:
-    assert from_stream(payload, provider="reefnet").kind is kind
+    assert error_from_stream(payload, provider="reefnet").kind is kind

@@ -9,9 +9,8 @@ import pytest
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.provider_config import ProviderConfig, Timeouts
-from zoea.llm.provider_settings import config_of, makers
 from zoea.llm.providers.scripted import ScriptedProvider
-from zoea.llm.registry import make
+from zoea.llm.registry import config_of, make, makers
 from zoea.model.enums import Role, ToolMode
 from zoea.model.errors import SettingsError
 from zoea.model.request import ModelRequest, RequestMessage

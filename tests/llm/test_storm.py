@@ -13,14 +13,19 @@ from bisect import bisect_left
 from tests.fakes.llm_clock import LoopClock
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.llm.sample_requests import items, provider, request, system, user
-from zoea.llm.transport.backoff import RETRIES, backoff
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, RequestHeld
 
+RETRIES = 4
 MYSES = 500
 CONCURRENCY = 32
+
+
+def rest_s(attempt: int, retry_after: float | None) -> float:
+    """Seconds until the next attempt, as the turn machine waits: full jitter on top of `Retry-After`."""
+    return (retry_after or 0.0) + random.random() * min(20.0, 0.5 * 2.0 ** (attempt - 1))
 
 
 async def persist(source: Provider, clock: LoopClock, seen: list[int]) -> int:
@@ -31,8 +36,7 @@ async def persist(source: Provider, clock: LoopClock, seen: list[int]) -> int:
         except ProviderError as error:
             if error.kind is not ErrorClass.TRANSIENT or attempt > RETRIES:
                 raise
-            wait = backoff(attempt, random.random(), retry_after=error.retry_after)
-            await clock.sleep_until(clock.now() + round(wait * 1e6))
+            await clock.sleep_until(clock.now() + round(rest_s(attempt, error.retry_after) * 1e6))
             continue
         assert isinstance(found[-1], Answer)
         seen.append(sum(isinstance(item, RequestHeld) for item in found))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.ollama_server import Model, OllamaServer
-from zoea.llm.discovery import Port, Status
+from zoea.llm.discovery import ProbeStatus, UsualPort
 from zoea.model.errors import SettingsError
 from zoea.runtime.model_discovery import (
     ModelConnection,
@@ -74,7 +74,7 @@ async def test_trying_lists_the_models(where: Places) -> None:
     async with OllamaServer() as server:
         server.models = [Model("qwen3:8b")]
         found = await probe_connection(where, ModelConnection("", "ollama", server.url))
-        assert found.status is Status.OK
+        assert found.status is ProbeStatus.OK
         assert [model.name for model in found.models or ()] == ["qwen3:8b"]
 
 
@@ -86,7 +86,7 @@ async def test_trying_with_a_key_that_is_nowhere_says_so(where: Places) -> None:
 async def test_servers_of_this_machine_are_told_and_closed_ports_are_not(where: Places) -> None:
     async with OllamaServer() as server:
         port = int(server.url.rpartition(":")[2])
-        ports = (Port("Ollama", port, "ollama"), Port("Nobody", 1, "openai"))
+        ports = (UsualPort("Ollama", port, "ollama"), UsualPort("Nobody", 1, "openai"))
         found = [one async for one in find_servers(load(where), ports)]
         assert [one.name for one in found] == ["Ollama"]
 
@@ -95,7 +95,7 @@ async def test_nothing_is_looked_for_where_settings_forbid_it(where: Places, mon
     monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")
     async with OllamaServer() as server:
         port = int(server.url.rpartition(":")[2])
-        assert [one async for one in find_servers(load(where), (Port("Ollama", port, "ollama"),))] == []
+        assert [one async for one in find_servers(load(where), (UsualPort("Ollama", port, "ollama"),))] == []
 
 
 def test_surroundings_name_keys_and_never_show_them(where: Places, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from tests.tui.idle_pilot import SteadyPilot
-from zoea.llm.discovery import Port
+from zoea.llm.discovery import UsualPort
 from zoea.model.errors import StoreError
 from zoea.runtime.run_options import RunOptions
 from zoea.settings.paths import Places, places
@@ -102,7 +102,7 @@ async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatc
     monkeypatch.delenv("ZOEA_SWARM__DISCOVER")
     async with OllamaServer() as server, welcome(tmp_path) as stage:
         server.models = [Model("qwen3:8b"), Model("[/]\x1b[2J")]
-        stage.app.discovery_ports = (Port("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
+        stage.app.discovery_ports = (UsualPort("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
         await stage.press("escape", "f1")
         await stage.until(lambda: "has qwen3:8b, [/]" in stage.text())
         assert is_harmless(stage.text())

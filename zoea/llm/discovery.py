@@ -27,7 +27,7 @@ REMOTE_DEADLINE_S = 8.0
 CONNECT_S = 0.3
 
 
-class Origin(StrEnum):
+class SourceOrigin(StrEnum):
     """Where a source of models was found."""
 
     SETTINGS = "settings"
@@ -37,7 +37,7 @@ class Origin(StrEnum):
     BUILT_IN = "built in"
 
 
-class Status(StrEnum):
+class ProbeStatus(StrEnum):
     """What came of trying it."""
 
     OK = "ok"
@@ -50,7 +50,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class UsualPort:
     """A place where a model server usually listens. `type` is the provider type that it speaks."""
 
     title: str
@@ -59,16 +59,16 @@ class Port:
     path: str = ""
 
 
-PORTS: tuple[Port, ...] = (
-    Port("Ollama", 11434, "ollama"),
-    Port("llama.cpp", 8080, "openai", "/v1"),
-    Port("LM Studio", 1234, "openai", "/v1"),
-    Port("vLLM", 8000, "openai", "/v1"),
+PORTS: tuple[UsualPort, ...] = (
+    UsualPort("Ollama", 11434, "ollama"),
+    UsualPort("llama.cpp", 8080, "openai", "/v1"),
+    UsualPort("LM Studio", 1234, "openai", "/v1"),
+    UsualPort("vLLM", 8000, "openai", "/v1"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class VendorKey:
     """An environment variable that holds a vendor's key."""
 
     variable: str
@@ -77,20 +77,20 @@ class Key:
     base_url: str = ""
 
 
-KEYS: tuple[Key, ...] = (
-    Key("OPENAI_API_KEY", "OpenAI", "openai", "https://api.openai.com/v1"),
-    Key("ANTHROPIC_API_KEY", "Anthropic", "anthropic"),
-    Key("OPENROUTER_API_KEY", "OpenRouter", "openai", "https://openrouter.ai/api/v1"),
-    Key("OPENCODE_API_KEY", "OpenCode Zen", "openai", "https://opencode.ai/zen/v1"),
-    Key("GROQ_API_KEY", "Groq", "openai", "https://api.groq.com/openai/v1"),
-    Key("MISTRAL_API_KEY", "Mistral", "openai", "https://api.mistral.ai/v1"),
-    Key("GEMINI_API_KEY", "Gemini", "openai", "https://generativelanguage.googleapis.com/v1beta/openai"),
-    Key("DEEPSEEK_API_KEY", "DeepSeek", "openai", "https://api.deepseek.com/v1"),
+KEYS: tuple[VendorKey, ...] = (
+    VendorKey("OPENAI_API_KEY", "OpenAI", "openai", "https://api.openai.com/v1"),
+    VendorKey("ANTHROPIC_API_KEY", "Anthropic", "anthropic"),
+    VendorKey("OPENROUTER_API_KEY", "OpenRouter", "openai", "https://openrouter.ai/api/v1"),
+    VendorKey("OPENCODE_API_KEY", "OpenCode Zen", "openai", "https://opencode.ai/zen/v1"),
+    VendorKey("GROQ_API_KEY", "Groq", "openai", "https://api.groq.com/openai/v1"),
+    VendorKey("MISTRAL_API_KEY", "Mistral", "openai", "https://api.mistral.ai/v1"),
+    VendorKey("GEMINI_API_KEY", "Gemini", "openai", "https://generativelanguage.googleapis.com/v1beta/openai"),
+    VendorKey("DEEPSEEK_API_KEY", "DeepSeek", "openai", "https://api.deepseek.com/v1"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ProbeCandidate:
     """A source of models to be tried.
 
     `open` makes its provider, which is closed afterwards; it may raise ZoeaError.
@@ -99,7 +99,7 @@ class Candidate:
 
     name: str
     type: str
-    origin: Origin
+    origin: SourceOrigin
     open: Callable[[], Provider]
     address: str = ""
     variable: str = ""
@@ -110,7 +110,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProbeResult:
     """What is known of one source after trying it.
 
     `latency_ms` is how long listing its models took; `models` is None where it
@@ -119,8 +119,8 @@ class Found:
 
     name: str
     type: str
-    origin: Origin
-    status: Status
+    origin: SourceOrigin
+    status: ProbeStatus
     address: str = ""
     variable: str = ""
     latency_ms: float | None = None
@@ -132,7 +132,7 @@ class Found:
 
     @property
     def is_usable(self) -> bool:
-        return self.status is Status.OK
+        return self.status is ProbeStatus.OK
 
     def as_dict(self) -> dict[str, Any]:
         """What `--json` shows; unknown is null."""
@@ -155,7 +155,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ProviderChoice:
     """The provider that a run without further word uses, and why.
 
     `name` is its name in the settings where `origin` is `SETTINGS`; otherwise
@@ -164,14 +164,14 @@ class Choice:
 
     name: str
     type: str
-    origin: Origin
+    origin: SourceOrigin
     reason: str
     address: str = ""
     model: str = ""
 
     def overrides(self) -> dict[str, str]:
         """The settings, by dotted key, that make a run use a server found on a port; else none are needed."""
-        if self.origin is not Origin.PORT:
+        if self.origin is not SourceOrigin.PORT:
             return {}
         name = re.sub(r"[^a-z0-9]+", "-", self.name.lower())
         return {
@@ -190,27 +190,27 @@ class Discovery:
     """What is looked at. Tests hand in their own ports, environment and candidates."""
 
     open: Open
-    configured: Sequence[Candidate] = ()
+    configured: Sequence[ProbeCandidate] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    ports: Sequence[Port] = PORTS
-    keys: Sequence[Key] = KEYS
+    ports: Sequence[UsualPort] = PORTS
+    keys: Sequence[VendorKey] = KEYS
     host: str = "127.0.0.1"
 
-    def servers(self) -> tuple[Candidate, ...]:
+    def servers(self) -> tuple[ProbeCandidate, ...]:
         """The usual local ports that no configured provider already stands for."""
         taken = {_place(candidate.address) for candidate in self.configured}
         offered = ((port, f"http://{self.host}:{port.port}{port.path}") for port in self.ports)
         return tuple(self._server(port, address) for port, address in offered if _place(address) not in taken)
 
-    def keyed(self) -> tuple[Candidate, ...]:
+    def keyed(self) -> tuple[ProbeCandidate, ...]:
         """The vendors whose key is in the environment."""
         return tuple(self._keyed(key, self.env[key.variable]) for key in self.keys if self.env.get(key.variable))
 
-    async def all(self) -> tuple[Found, ...]:
+    async def all(self) -> tuple[ProbeResult, ...]:
         """Try everything, at the same time. Never raises for what cannot be reached."""
         return await probe_all((*self.configured, *self.servers(), *self.keyed()))
 
-    async def best(self) -> Choice:
+    async def best(self) -> ProviderChoice:
         """What a first run uses, without reaching further than this machine.
 
         The configured default, else a local model server that has a model, else the autopilot.
@@ -219,60 +219,60 @@ class Discovery:
             return self.choice(())
         return self.choice(await probe_all(self.servers()))
 
-    def choice(self, found: Iterable[Found]) -> Choice:
+    def choice(self, found: Iterable[ProbeResult]) -> ProviderChoice:
         """As `best`, of what was tried already."""
         default = next((candidate for candidate in self.configured if candidate.is_default), None)
         if default is None:
             return best_of(found)
         reason = "the default provider of your settings"
-        return Choice(default.name, default.type, default.origin, reason, default.address, default.model)
+        return ProviderChoice(default.name, default.type, default.origin, reason, default.address, default.model)
 
-    def _server(self, port: Port, address: str) -> Candidate:
+    def _server(self, port: UsualPort, address: str) -> ProbeCandidate:
         timeouts = Timeouts(connect=CONNECT_S, first=LOCAL_DEADLINE_S, between=LOCAL_DEADLINE_S)
         config = ProviderConfig(type=port.type, base_url=address, label=port.title, timeouts=timeouts)
-        return Candidate(
+        return ProbeCandidate(
             name=port.title,
             type=port.type,
-            origin=Origin.PORT,
+            origin=SourceOrigin.PORT,
             open=lambda: self.open(port.title, config),
             address=address,
             port=port.port,
             deadline_s=LOCAL_DEADLINE_S,
         )
 
-    def _keyed(self, key: Key, secret: str) -> Candidate:
+    def _keyed(self, key: VendorKey, secret: str) -> ProbeCandidate:
         config = ProviderConfig(type=key.type, base_url=key.base_url, api_key=secret, label=key.title)
-        return Candidate(
+        return ProbeCandidate(
             name=key.title,
             type=key.type,
-            origin=Origin.ENVIRONMENT,
+            origin=SourceOrigin.ENVIRONMENT,
             open=lambda: self.open(key.title, config),
             address=key.base_url,
             variable=key.variable,
         )
 
 
-def best_of(found: Iterable[Found]) -> Choice:
+def best_of(found: Iterable[ProbeResult]) -> ProviderChoice:
     """The choice among tried servers: the first with a model that can chat, in their order; else the autopilot."""
     for each in found:
         model = _chatting(each)
-        if each.origin is Origin.PORT and each.is_usable and model:
-            return Choice(
+        if each.origin is SourceOrigin.PORT and each.is_usable and model:
+            return ProviderChoice(
                 each.name, each.type, each.origin, f"{each.name} runs here and has {model}", each.address, model
             )
     reason = "no provider is configured and no model server runs on this machine"
-    return Choice("autopilot", "autopilot", Origin.BUILT_IN, reason)
+    return ProviderChoice("autopilot", "autopilot", SourceOrigin.BUILT_IN, reason)
 
 
-async def probe_all(candidates: Sequence[Candidate]) -> tuple[Found, ...]:
+async def probe_all(candidates: Sequence[ProbeCandidate]) -> tuple[ProbeResult, ...]:
     """Try all of them at the same time; the answers in the same order."""
     return tuple(await asyncio.gather(*(probe(candidate) for candidate in candidates)))
 
 
-async def probe(candidate: Candidate) -> Found:
+async def probe(candidate: ProbeCandidate) -> ProbeResult:
     """Try one source by listing its models. Never raises but for a cancellation."""
     if candidate.port is not None and not await _listens(candidate.address, candidate.port):
-        return _found(candidate, Status.ABSENT)
+        return _found(candidate, ProbeStatus.ABSENT)
     started = time.perf_counter()
     try:
         provider = candidate.open()
@@ -282,11 +282,11 @@ async def probe(candidate: Candidate) -> Found:
         finally:
             await provider.close()
     except TimeoutError:
-        return _found(candidate, Status.DOWN, detail=f"no answer within {candidate.deadline_s:g} s")
+        return _found(candidate, ProbeStatus.DOWN, detail=f"no answer within {candidate.deadline_s:g} s")
     except ZoeaError as error:
         return _found(candidate, _status_of(candidate, error), detail=error.what, hint=error.hint)
     latency = (time.perf_counter() - started) * 1000
-    status = Status.OK if models else Status.EMPTY
+    status = ProbeStatus.OK if models else ProbeStatus.EMPTY
     return _found(candidate, status, latency_ms=latency, models=models)
 
 
@@ -301,28 +301,28 @@ async def _listens(address: str, port: int) -> bool:
     return True
 
 
-def _status_of(candidate: Candidate, error: ZoeaError) -> Status:
+def _status_of(candidate: ProbeCandidate, error: ZoeaError) -> ProbeStatus:
     if not isinstance(error, ProviderError):
-        return Status.WRONG
+        return ProbeStatus.WRONG
     match error.kind:
         case ErrorClass.AUTH | ErrorClass.QUOTA:
-            return Status.REFUSED
+            return ProbeStatus.REFUSED
         case ErrorClass.TRANSIENT:
-            return Status.DOWN
+            return ProbeStatus.DOWN
         case _:
-            return Status.FOREIGN if candidate.origin is Origin.PORT else Status.WRONG
+            return ProbeStatus.FOREIGN if candidate.origin is SourceOrigin.PORT else ProbeStatus.WRONG
 
 
 def _found(
-    candidate: Candidate,
-    status: Status,
+    candidate: ProbeCandidate,
+    status: ProbeStatus,
     *,
     latency_ms: float | None = None,
     models: tuple[ModelInfo, ...] | None = None,
     detail: str = "",
     hint: str = "",
-) -> Found:
-    return Found(
+) -> ProbeResult:
+    return ProbeResult(
         name=candidate.name,
         type=candidate.type,
         origin=candidate.origin,
@@ -338,7 +338,7 @@ def _found(
     )
 
 
-def _chatting(found: Found) -> str:
+def _chatting(found: ProbeResult) -> str:
     names = [model.name for model in found.models or ()]
     return next((name for name in names if "embed" not in name.lower() and "rerank" not in name.lower()), "")
 

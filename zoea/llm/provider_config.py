@@ -36,7 +36,8 @@ class ProviderConfig:
         rate: Requests a second, or None.
         context_window: Wins over what the provider says.
         thinking: None leaves it to the model; a bool, a word (`low`, `adaptive`, …) or a number of tokens.
-        tool_mode: See `ToolMode`.
+        tool_mode: How tools are offered. `AUTO` begins with the provider's own means and changes to a JSON schema
+            for the answer when the server refuses tools.
         examples: Whether a model whose answers are held to a schema is shown how its tools are called;
             None is what suits the type: yes for `embedded`, no for all others.
         options: Merged into the body of every request, as they are.

@@ -17,19 +17,18 @@ from zoea.llm.discovery import (
     LOCAL_DEADLINE_S,
     PORTS,
     REMOTE_DEADLINE_S,
-    Candidate,
     Discovery,
-    Found,
-    Key,
-    Origin,
-    Port,
-    Status,
+    ProbeCandidate,
+    ProbeResult,
+    ProbeStatus,
+    SourceOrigin,
+    UsualPort,
+    VendorKey,
     probe,
 )
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.provider_settings import config_of, makers
-from zoea.llm.registry import Maker, make
+from zoea.llm.registry import Maker, config_of, make, makers
 from zoea.llm.transport.http_client import is_loopback
 from zoea.model.ports import Clock, Provider
 from zoea.process.clock import SystemClock
@@ -42,7 +41,9 @@ from zoea.settings.paths import Places
 _LOCAL = (ProviderType.EMBEDDED, ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
 
 
-async def load_run_settings(places: Places, *, discover: bool = True, ports: Sequence[Port] = PORTS) -> LoadedSettings:
+async def load_run_settings(
+    places: Places, *, discover: bool = True, ports: Sequence[UsualPort] = PORTS
+) -> LoadedSettings:
     """Load the settings of a run, with a model server found on this machine as the default provider.
 
     Looks for no server if `discover` is False, the settings name a provider, or `swarm.discover` forbids it.
@@ -70,7 +71,7 @@ class ModelSources:
     loaded: LoadedSettings
     config: Path | None
     providers: tuple[tuple[str, str, str], ...]
-    keys: tuple[Key, ...]
+    keys: tuple[VendorKey, ...]
 
 
 def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> ModelSources:
@@ -84,7 +85,7 @@ def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> Mo
     )
 
 
-async def find_servers(loaded: LoadedSettings, ports: Sequence[Port] = PORTS) -> AsyncIterator[Found]:
+async def find_servers(loaded: LoadedSettings, ports: Sequence[UsualPort] = PORTS) -> AsyncIterator[ProbeResult]:
     """Yield the model servers of this machine as they answer; asks no other machine."""
     if not loaded.settings.swarm.discover:
         return
@@ -92,14 +93,14 @@ async def find_servers(loaded: LoadedSettings, ports: Sequence[Port] = PORTS) ->
     try:
         for next_done in asyncio.as_completed(tasks):
             found = await next_done
-            if found.status is not Status.ABSENT:
+            if found.status is not ProbeStatus.ABSENT:
                 yield found
     finally:
         for task in tasks:
             task.cancel()
 
 
-def build_discovery(loaded: LoadedSettings, ports: Sequence[Port]) -> Discovery:
+def build_discovery(loaded: LoadedSettings, ports: Sequence[UsualPort]) -> Discovery:
     """List all candidates of the settings, this machine and the environment; connects to none."""
     shelf = LocalModels(loaded.places.data / "models")
     clock = SystemClock()
@@ -112,19 +113,21 @@ def build_discovery(loaded: LoadedSettings, ports: Sequence[Port]) -> Discovery:
     return Discovery(opened, (*configured, *_built_in(loaded.settings, shelf, clock, made)), os.environ, ports)
 
 
-def _configured(settings: Settings, credentials: Credentials, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
+def _configured(
+    settings: Settings, credentials: Credentials, clock: Clock, made: dict[str, Maker]
+) -> list[ProbeCandidate]:
     """List the providers of the settings, and the default one if it is only a type's name."""
     default = settings.swarm.default_provider or next(iter(settings.provider), "")
     given = dict(settings.provider)
     if default and (named := settings.provider_named(default)) is not None:
         given.setdefault(default, named)
 
-    def candidate(name: str, wanted: ProviderSettings) -> Candidate:
+    def candidate(name: str, wanted: ProviderSettings) -> ProbeCandidate:
         is_near = wanted.type in _LOCAL or (bool(wanted.base_url) and is_loopback(wanted.base_url))
-        return Candidate(
+        return ProbeCandidate(
             name,
             str(wanted.type),
-            Origin.SETTINGS,
+            SourceOrigin.SETTINGS,
             lambda: make(name, config_of(wanted, credentials, settings.llm), clock=clock, makers=made),
             address=wanted.base_url,
             variable=wanted.api_key,
@@ -136,7 +139,7 @@ def _configured(settings: Settings, credentials: Credentials, clock: Clock, made
     return [candidate(name, wanted) for name, wanted in given.items()]
 
 
-def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[str, Maker]) -> list[Candidate]:
+def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[str, Maker]) -> list[ProbeCandidate]:
     """List the local model files, if any, and the autopilot."""
 
     def embedded() -> Provider:
@@ -148,9 +151,11 @@ def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[s
     types = {str(given.type) for given in settings.provider.values()} | {settings.swarm.default_provider}
     found = []
     if "embedded" not in types and shelf.list():
-        found.append(Candidate("embedded", "embedded", Origin.SHELF, embedded, deadline_s=LOCAL_DEADLINE_S))
+        found.append(ProbeCandidate("embedded", "embedded", SourceOrigin.SHELF, embedded, deadline_s=LOCAL_DEADLINE_S))
     if "autopilot" not in types:
-        found.append(Candidate("autopilot", "autopilot", Origin.BUILT_IN, autopilot, deadline_s=LOCAL_DEADLINE_S))
+        found.append(
+            ProbeCandidate("autopilot", "autopilot", SourceOrigin.BUILT_IN, autopilot, deadline_s=LOCAL_DEADLINE_S)
+        )
     return found
 
 
@@ -204,17 +209,17 @@ def save_connection(where: Places, connection: ModelConnection) -> None:
     set_keys(where.config_file, values)
 
 
-async def probe_connection(where: Places, connection: ModelConnection) -> Found:
+async def probe_connection(where: Places, connection: ModelConnection) -> ProbeResult:
     """Ask the provider for its models, at no cost. Raises SettingsError if the key cannot be found."""
     key = connection.key
     if connection.reference and connection.reference == key:
         key = Credentials(where.credentials).resolve(key).get_secret_value()
     config = ProviderConfig(type=connection.type, base_url=connection.base_url, api_key=key, model=connection.model)
     discovery = build_discovery(load(where), ())
-    candidate = Candidate(
+    candidate = ProbeCandidate(
         connection.name or connection.type,
         connection.type,
-        Origin.SETTINGS,
+        SourceOrigin.SETTINGS,
         lambda: discovery.open(connection.name or connection.type, config),
         address=connection.base_url,
         deadline_s=REMOTE_DEADLINE_S,

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.provider_settings import config_of, makers
-from zoea.llm.registry import Maker, make
+from zoea.llm.registry import Maker, config_of, make, makers
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider

@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from zoea.model.errors import StoreError
-from zoea.store.search import (
-    BroadcastHits,
-    BroadcastQuery,
-    MemoryHits,
-    MemoryQuery,
-    search_broadcasts,
-    search_memories,
-)
+from zoea.store.search import BroadcastHits, BroadcastQuery, MemoryHits, MemoryQuery, search_broadcasts, search_memories
 from zoea.store.search_pool import SearchPool
 
 DEADLINE_S = 10.0

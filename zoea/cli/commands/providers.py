@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 import typer
 
 from zoea.cli.options import AsJson, Workspace, write_json
-from zoea.llm.discovery import PORTS, Choice, Found, Status
+from zoea.llm.discovery import PORTS, ProbeResult, ProbeStatus, ProviderChoice
 from zoea.runtime.model_discovery import build_discovery
 from zoea.settings import load, places
 from zoea.text.control_characters import strip
@@ -33,7 +33,7 @@ def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
         found = asyncio.run(discovery.all())
     choice = discovery.choice(found)
     if as_json:
-        there = [each.as_dict() for each in found if each.status is not Status.ABSENT]
+        there = [each.as_dict() for each in found if each.status is not ProbeStatus.ABSENT]
         write_json({"providers": there, "absent": _absent(found), "choice": _choice(choice)})
     else:
         typer.echo(text(found, choice))
@@ -48,9 +48,9 @@ def _waiting() -> AbstractContextManager[object]:
     return Console(stderr=True).status("Trying the providers")
 
 
-def text(found: Sequence[Found], choice: Choice) -> str:
+def text(found: Sequence[ProbeResult], choice: ProviderChoice) -> str:
     """Format the table, each problem with its hint, and the provider that a run would use."""
-    there = [each for each in found if each.status is not Status.ABSENT]
+    there = [each for each in found if each.status is not ProbeStatus.ABSENT]
     rows = [("NAME", "TYPE", "STATUS", "LATENCY", "MODELS", "FOUND"), *map(_row, there)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = [
@@ -69,12 +69,12 @@ def text(found: Sequence[Found], choice: Choice) -> str:
     return "\n".join(lines)
 
 
-def _row(found: Found) -> tuple[str, ...]:
+def _row(found: ProbeResult) -> tuple[str, ...]:
     latency = UNKNOWN if found.latency_ms is None else f"{found.latency_ms:.0f} ms"
     return tuple(map(strip, (found.name, found.type, str(found.status), latency, _models(found), _where(found))))
 
 
-def _models(found: Found) -> str:
+def _models(found: ProbeResult) -> str:
     if found.models is None:
         return UNKNOWN
     names = [model.name for model in found.models]
@@ -82,17 +82,17 @@ def _models(found: Found) -> str:
     return (", ".join(names[:_MODELS_SHOWN]) + more) or "none"
 
 
-def _where(found: Found) -> str:
+def _where(found: ProbeResult) -> str:
     parts = [str(found.origin), "default" if found.is_default else "", found.address]
     parts.append(f"key in {found.variable}" if found.variable else "")
     return ", ".join(part for part in parts if part)
 
 
-def _absent(found: Iterable[Found]) -> list[str]:
-    return [f"{each.name} ({each.address})" for each in found if each.status is Status.ABSENT]
+def _absent(found: Iterable[ProbeResult]) -> list[str]:
+    return [f"{each.name} ({each.address})" for each in found if each.status is ProbeStatus.ABSENT]
 
 
-def _choice(choice: Choice) -> dict[str, str | None]:
+def _choice(choice: ProviderChoice) -> dict[str, str | None]:
     return {
         "name": choice.name,
         "type": choice.type,

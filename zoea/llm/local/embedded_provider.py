@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from zoea.llm.local.llama_server import LlamaServer, ServerOptions, engine_is_installed, missing_extra
+from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions, engine_is_installed, missing_extra
 from zoea.llm.local.model_files import LocalModel, LocalModels
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make_openai
@@ -27,11 +27,11 @@ from zoea.model.request import ModelInfo, ModelRequest, RequestHeld, RequestSent
 FIRST_S = 900.0
 _SERVER_OPTIONS = frozenset({"context", "threads", "parallel"})
 
-MakeServer = Callable[[LocalModel, ServerOptions], LlamaServer]
+MakeServer = Callable[[LocalModel, LlamaServerOptions], LlamaServer]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A model in memory: its server, who speaks to it, and what the server says of it."""
 
     server: LlamaServer
@@ -66,7 +66,7 @@ class EmbeddedProvider:
         self._clock = clock
         self._shelf = shelf
         self._make_server = make_server
-        self._loading: dict[str, asyncio.Task[Loaded]] = {}
+        self._loading: dict[str, asyncio.Task[LoadedModel]] = {}
         self._is_closed = False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
@@ -111,7 +111,7 @@ class EmbeddedProvider:
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(_end(result) for result in results if isinstance(result, Loaded)))
+        await asyncio.gather(*(_end(result) for result in results if isinstance(result, LoadedModel)))
 
     def _local(self, name: str) -> LocalModel:
         name = name or self._config.model or self._only_one()
@@ -139,7 +139,7 @@ class EmbeddedProvider:
             return task.result().info
         return ModelInfo(model.name)
 
-    def _task(self, model: LocalModel) -> asyncio.Task[Loaded]:
+    def _task(self, model: LocalModel) -> asyncio.Task[LoadedModel]:
         """The one loading of a model that all who want it wait for; a new one where the last is of no use."""
         if self._is_closed:
             raise ProviderError("the embedded provider is closed", kind=ErrorClass.CANCELLED)
@@ -150,10 +150,10 @@ class EmbeddedProvider:
             task.add_done_callback(_retrieve)
         return task
 
-    async def _load(self, model: LocalModel, previous: asyncio.Task[Loaded] | None) -> Loaded:
+    async def _load(self, model: LocalModel, previous: asyncio.Task[LoadedModel] | None) -> LoadedModel:
         if previous is not None and not previous.cancelled() and previous.exception() is None:
             await _end(previous.result())
-        options = ServerOptions.of(self._server_options())
+        options = LlamaServerOptions.of(self._server_options())
         server = self._make_server(model, options)
         await server.start()
         try:
@@ -164,7 +164,7 @@ class EmbeddedProvider:
             raise
         window = (props.get("default_generation_settings") or {}).get("n_ctx")
         info = ModelInfo(model.name, context_window=window if isinstance(window, int) else None, tools=True)
-        return Loaded(server, inner, info)
+        return LoadedModel(server, inner, info)
 
     def _server_options(self) -> dict[str, Any]:
         given = {name: value for name, value in self._config.options.items() if name in _SERVER_OPTIONS}
@@ -181,7 +181,7 @@ class EmbeddedProvider:
             await http.close()
         return props if isinstance(props, dict) else {}
 
-    def _inner_config(self, server: LlamaServer, options: ServerOptions, props: dict[str, Any]) -> ProviderConfig:
+    def _inner_config(self, server: LlamaServer, options: LlamaServerOptions, props: dict[str, Any]) -> ProviderConfig:
         """What speaks to the server. Requests beyond what it answers at once wait here, at the gate, not in it."""
         caps = props.get("chat_template_caps") or {}
         mode = self._config.tool_mode
@@ -205,18 +205,18 @@ class EmbeddedProvider:
         )
 
 
-async def _end(loaded: Loaded) -> None:
+async def _end(loaded: LoadedModel) -> None:
     await loaded.provider.close()
     await loaded.server.close()
 
 
-def _is_spent(task: asyncio.Task[Loaded]) -> bool:
+def _is_spent(task: asyncio.Task[LoadedModel]) -> bool:
     if not task.done():
         return False
     return task.cancelled() or task.exception() is not None or not task.result().server.is_running
 
 
-def _retrieve(task: asyncio.Task[Loaded]) -> None:
+def _retrieve(task: asyncio.Task[LoadedModel]) -> None:
     """Whoever waits for the task raises its failure; nobody may be left to, and that is no news."""
     if not task.cancelled():
         task.exception()

@@ -26,7 +26,7 @@ _LONGEST_LINE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOptions:
+class LlamaServerOptions:
     """How a model is served.
 
     `context` in tokens, per parallel answer, capped at what the model was trained
@@ -39,7 +39,7 @@ class ServerOptions:
     start_timeout_s: float = 300.0
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> ServerOptions:
+    def of(cls, options: Mapping[str, Any]) -> LlamaServerOptions:
         """From a provider's `options` table; raises ProviderError for what is not a sensible number."""
         known = {name: options[name] for name in _MOST if name in options}
         for name, value in known.items():
@@ -55,7 +55,7 @@ class ServerOptions:
 class LlamaServer:
     """One model, served on a loopback port under a key of its own, for this process alone."""
 
-    def __init__(self, model: Path, alias: str, options: ServerOptions = ServerOptions()) -> None:
+    def __init__(self, model: Path, alias: str, options: LlamaServerOptions = LlamaServerOptions()) -> None:
         self.alias = alias
         self.address = ""
         self.key = secrets.token_urlsafe(24)

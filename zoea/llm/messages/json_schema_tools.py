@@ -36,11 +36,11 @@ def flat(schema: Mapping[str, Any]) -> dict[str, Any]:
     What contains itself is cut off after eight levels, what is very deep after 64, and
     what unfolds without measure after 5,000 parts: there any value will do.
     """
-    made = _Unfolding(schema).flat(schema, 0, 0)
+    made = _ReferenceResolver(schema).flat(schema, 0, 0)
     return made if isinstance(made, dict) else {}
 
 
-class _Unfolding:
+class _ReferenceResolver:
     """One schema on its way to being flat; `depth` counts references, `nesting` the levels in each other."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import known
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.anthropic_request import Quirk, Quirks, body_of
-from zoea.llm.providers.anthropic_stream import MessageFold
-from zoea.llm.providers.http_provider import Fold, HttpProvider
+from zoea.llm.providers.anthropic_request import AnthropicQuirk, Quirks, body_of
+from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
+from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.admission_gate import Gate
-from zoea.llm.transport.cached_json import UNLISTED_FOR_US, Remembered, fetch, is_absent
+from zoea.llm.transport.admission_gate import AdmissionGate
+from zoea.llm.transport.cached_json import UNLISTED_FOR_US, CachedFetch, fetch, is_absent
 from zoea.llm.transport.http_client import HttpClient
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
@@ -28,31 +28,31 @@ class AnthropicProvider(HttpProvider):
     kind = "anthropic"
     path = "/v1/messages"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
-        self._listed = Remembered(clock, self._list, absent_us=UNLISTED_FOR_US)
+        self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         quirks = self._quirks.get(self._model(request), frozenset())
         return encode(body_of(request, self._config, provider=self.name, quirks=quirks, plain=plain))
 
-    def _fold(self, request: ModelRequest) -> Fold:
-        return MessageFold(self.name, self._model(request), secrets=self._secrets)
+    def _decoder(self, request: ModelRequest) -> StreamDecoder:
+        return MessageStreamDecoder(self.name, self._model(request), secrets=self._secrets)
 
     def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
         if status != 400:
             return False
         if "temperature" in text.lower():
-            return self._remember(request, Quirk.NO_TEMPERATURE)
+            return self._remember(request, AnthropicQuirk.NO_TEMPERATURE)
         return False
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
         """A model that cannot think at all is not asked again; a lost signature is of one request only."""
         if _UNSUPPORTED.search(text):
-            self._remember(request, Quirk.NO_THINKING)
+            self._remember(request, AnthropicQuirk.NO_THINKING)
 
-    def _remember(self, request: ModelRequest, quirk: Quirk) -> bool:
+    def _remember(self, request: ModelRequest, quirk: AnthropicQuirk) -> bool:
         model = self._model(request)
         quirks = self._quirks.get(model, frozenset())
         self._quirks[model] = quirks | {quirk}
@@ -60,7 +60,7 @@ class AnthropicProvider(HttpProvider):
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """The vendor's list, asked anew each time."""
-        asked = Remembered(self._clock, self._list, absent_us=UNLISTED_FOR_US)
+        asked = CachedFetch(self._clock, self._list, absent_us=UNLISTED_FOR_US)
         listed = await asked.get()
         self._listed = asked
         return tuple(listed.values())

@@ -11,8 +11,7 @@ import json
 from enum import StrEnum
 from typing import Any
 
-from zoea.llm.messages.message_rules import arguments_object, settle, user_first
-from zoea.llm.messages.reasoning_replay import native_for
+from zoea.llm.messages.message_rules import arguments_object, native_for, settle, user_first
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import Role
 from zoea.model.request import ModelRequest, RequestMessage
@@ -23,14 +22,14 @@ _MARK = {"type": "ephemeral"}
 _SIGNED = ("thinking", "redacted_thinking")
 
 
-class Quirk(StrEnum):
+class AnthropicQuirk(StrEnum):
     """What a model was found not to take; found by its refusal, once, and remembered."""
 
     NO_THINKING = "no_thinking"
     NO_TEMPERATURE = "no_temperature"
 
 
-Quirks = frozenset[Quirk]
+Quirks = frozenset[AnthropicQuirk]
 
 
 def body_of(
@@ -40,10 +39,12 @@ def body_of(
     system, messages = settle(request.messages)
     model = request.model or config.model
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}
-    thinking = {} if plain or Quirk.NO_THINKING in quirks else thinking_of(config.thinking, request.max_output_tokens)
+    thinking = (
+        {} if plain or AnthropicQuirk.NO_THINKING in quirks else thinking_of(config.thinking, request.max_output_tokens)
+    )
     body.update(thinking)
     temperature = config.temperature if request.temperature is None else request.temperature
-    if temperature is not None and Quirk.NO_TEMPERATURE not in quirks and not _thinks(thinking):
+    if temperature is not None and AnthropicQuirk.NO_TEMPERATURE not in quirks and not _thinks(thinking):
         body["temperature"] = temperature
     if request.tools:
         body["tools"] = [

@@ -12,8 +12,8 @@ from typing import Any
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.event_stream import EventReader
-from zoea.llm.transport.json_safety import mapping, mappings, named, parse, words
-from zoea.llm.transport.provider_errors import failure, from_stream, said
+from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
+from zoea.llm.transport.provider_errors import error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Native, Usage
@@ -31,7 +31,7 @@ _SIGNED = ("thinking", "redacted_thinking")
 _TEXTS = ("text", "thinking", "signature", "id", "name")
 
 
-class MessageFold:
+class MessageStreamDecoder:
     """Feed it the body's bytes; it gives progress, and the answer in the end."""
 
     def __init__(self, provider: str, model: str, *, secrets: tuple[str, ...] = ()) -> None:
@@ -64,17 +64,17 @@ class MessageFold:
         except ValueError:
             message = None
         if isinstance(message, dict) and message.get("type") == "error":
-            raise from_stream(message, provider=self._provider, secrets=self._secrets)
+            raise error_from_stream(message, provider=self._provider, secrets=self._secrets)
         if not isinstance(message, dict) or not isinstance(message.get("content"), list):
-            raise failure(
+            raise provider_error(
                 ErrorClass.BAD_REQUEST,
-                f"{self._provider} sent {said(body)[0] or 'nothing'}",
+                f"{self._provider} sent {read_error_body(body)[0] or 'nothing'}",
                 secrets=self._secrets,
                 title="The provider sent no answer",
                 hint="Check the provider's base_url in the settings.",
             )
         self._start(message)
-        for index, block in enumerate(mappings(message["content"])):
+        for index, block in enumerate(as_mappings(message["content"])):
             self._begin(index, block)
         self._stop = str(message.get("stop_reason") or "end_turn")
 
@@ -85,7 +85,7 @@ class MessageFold:
         finish = _FINISH.get(self._stop, Finish.UNKNOWN)
         calls = tuple(self._call(index) for index in sorted(self._inputs))
         if finish is Finish.FILTER and not text.strip() and not calls:
-            raise failure(ErrorClass.CONTENT_FILTER, f"{self._provider} refused to answer")
+            raise provider_error(ErrorClass.CONTENT_FILTER, f"{self._provider} refused to answer")
         return Answer(
             text=text,
             reasoning="".join(block.get("thinking", "") for block in blocks if block["type"] == "thinking"),
@@ -100,7 +100,7 @@ class MessageFold:
         block = self._blocks[index]
         is_cut = _FINISH.get(self._stop) is Finish.LENGTH and index == max(self._blocks)
         arguments, broken = repair("".join(self._inputs[index]), is_cut=is_cut)
-        return AnswerCall(named(block.get("name", "")), arguments, block.get("id", ""), broken)
+        return AnswerCall(as_tool_name(block.get("name", "")), arguments, block.get("id", ""), broken)
 
     def _native(self, blocks: list[dict[str, Any]]) -> Native | None:
         """The layout of the message: signed blocks and text as they are, a placeholder for each call."""
@@ -128,28 +128,28 @@ class MessageFold:
     def _event(self, event: dict[str, Any]) -> None:
         match event.get("type"):
             case "content_block_delta":
-                self._delta(_index(event), mapping(event.get("delta")))
+                self._delta(_index(event), as_mapping(event.get("delta")))
             case "content_block_start":
-                self._begin(_index(event), mapping(event.get("content_block")))
+                self._begin(_index(event), as_mapping(event.get("content_block")))
             case "message_start":
-                self._start(mapping(event.get("message")))
+                self._start(as_mapping(event.get("message")))
             case "message_delta":
-                self._usage.update({k: v for k, v in mapping(event.get("usage")).items() if v is not None})
-                self._stop = words(mapping(event.get("delta")).get("stop_reason")) or self._stop
+                self._usage.update({k: v for k, v in as_mapping(event.get("usage")).items() if v is not None})
+                self._stop = as_text_value(as_mapping(event.get("delta")).get("stop_reason")) or self._stop
             case "message_stop":
                 self.is_done = True
             case "error":
-                raise from_stream(event, provider=self._provider, secrets=self._secrets)
+                raise error_from_stream(event, provider=self._provider, secrets=self._secrets)
 
     def _start(self, message: dict[str, Any]) -> None:
-        self._usage.update(mapping(message.get("usage")))
-        self._named = words(message.get("model"))
+        self._usage.update(as_mapping(message.get("usage")))
+        self._named = as_text_value(message.get("model"))
 
     def _begin(self, index: int, block: dict[str, Any]) -> None:
-        kind = words(block.get("type"))
+        kind = as_text_value(block.get("type"))
         if not kind:
             return
-        block = {**block, **{key: words(block[key]) for key in _TEXTS if key in block}}
+        block = {**block, **{key: as_text_value(block[key]) for key in _TEXTS if key in block}}
         self._blocks[index] = block
         self._inputs.pop(index, None)
         if kind == "tool_use":
@@ -188,7 +188,7 @@ def usage_of(usage: dict[str, Any]) -> Usage:
     fresh = whole_number(usage.get("input_tokens"))
     read = whole_number(usage.get("cache_read_input_tokens"))
     written = whole_number(usage.get("cache_creation_input_tokens"))
-    details = mapping(usage.get("output_tokens_details"))
+    details = as_mapping(usage.get("output_tokens_details"))
     return Usage(
         input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
         cached_tokens=read,

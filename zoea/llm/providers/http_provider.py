@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.transport.admission_gate import Gate, Place
+from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.http_client import HttpClient, HttpReply
-from zoea.llm.transport.provider_errors import failure, from_status, said
+from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
@@ -29,7 +29,7 @@ MAX_SILENCE_S = 600.0
 _TOO_MUCH = (429, 503, 529)
 
 
-class Fold(Protocol):
+class StreamDecoder(Protocol):
     """Bytes of a body in, progress and an answer out."""
 
     @property
@@ -50,7 +50,7 @@ class Fold(Protocol):
 class HttpProvider:
     """The common part of the providers that speak HTTP.
 
-    Subclasses say how a request looks (`_form`), what reads its answer (`_fold`),
+    Subclasses say how a request looks (`_form`), what reads its answer (`_decoder`),
     where it goes (`path`, `stream_type`), what must be known first (`_prepare`), and
     what a refusal teaches (`_learn`).
     """
@@ -59,7 +59,7 @@ class HttpProvider:
     path = ""
     stream_type = "text/event-stream"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         self.name = name
         self.label = config.label or name
         self.metered = config.metered
@@ -80,7 +80,7 @@ class HttpProvider:
         """The body. `plain` without thinking."""
         raise NotImplementedError
 
-    def _fold(self, request: ModelRequest) -> Fold:
+    def _decoder(self, request: ModelRequest) -> StreamDecoder:
         raise NotImplementedError
 
     def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
@@ -92,65 +92,65 @@ class HttpProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """See `Provider.stream`. Closing it closes the connection."""
-        place = self._gate.arrive()
+        ticket = self._gate.enter_queue()
         reply: HttpReply | None = None
         try:
             has_waited = False
-            while not place.is_in:
+            while not ticket.is_admitted:
                 has_waited = True
-                yield place.held()
-                await place.moved()
+                yield ticket.hold()
+                await ticket.wait_for_change()
             if has_waited:
                 yield RequestSent()
             await self._prepare(request)
-            reply = await self._open(request, place)
-            fold = self._fold(request)
+            reply = await self._open(request, ticket)
+            decoder = self._decoder(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
-                fold.whole(await reply.read_all(16 * 1024 * 1024))
+                decoder.whole(await reply.read_all(16 * 1024 * 1024))
             else:
-                bound = _Bound(self.name, self._silence)
-                while (data := await self._next(reply, fold)) is not None:
-                    delta = fold.feed(data)
-                    bound.came(len(data), said=delta is not None)
+                bound = _AnswerLimits(self.name, self._silence)
+                while (data := await self._next(reply, decoder)) is not None:
+                    delta = decoder.feed(data)
+                    bound.came(len(data), read_error_body=delta is not None)
                     if delta is not None:
                         yield delta
-                    if fold.is_done:
+                    if decoder.is_done:
                         await reply.drain()
                         break
-            if (delta := fold.end()) is not None:
+            if (delta := decoder.end()) is not None:
                 yield delta
-            if not fold.is_complete:
-                raise failure(
+            if not decoder.is_complete:
+                raise provider_error(
                     ErrorClass.TRANSIENT,
                     f"{self.name} ended its answer in the middle",
                     title="The connection to the provider broke",
                 )
-            yield fold.answer()
+            yield decoder.answer()
         finally:
             if reply is not None:
                 await reply.close()
-            place.leave()
+            ticket.leave()
 
-    async def _next(self, reply: HttpReply, fold: Fold) -> bytes | None:
+    async def _next(self, reply: HttpReply, decoder: StreamDecoder) -> bytes | None:
         try:
             return await reply.read()
         except ProviderError:
-            if fold.is_complete:  # all was said; only the end of the stream is missing
+            if decoder.is_complete:  # all was said; only the end of the stream is missing
                 return None
             raise
 
-    async def _open(self, request: ModelRequest, place: Place) -> HttpReply:
+    async def _open(self, request: ModelRequest, ticket: AdmissionTicket) -> HttpReply:
         plain = False
         for _ in range(MAX_FORMS):
             reply = await self._http.open("POST", self.path, self._form(request, plain))
             if reply.status < 300:
-                place.answered()
+                ticket.note_answer()
                 return reply
             try:
                 body = await reply.read_all()
             finally:
                 await reply.close()
-            error = from_status(
+            error = error_from_status(
                 reply.status,
                 reply.headers,
                 body,
@@ -161,17 +161,17 @@ class HttpProvider:
             if error.names_thinking and not plain:
                 self._refused_thinking(request, error.what)
                 plain = True
-            elif not self._learn(request, plain, reply.status, said(body)[0]):
+            elif not self._learn(request, plain, reply.status, read_error_body(body)[0]):
                 break
         if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
-            place.refused(error.retry_after)
+            ticket.note_refusal(error.retry_after)
         raise error
 
     async def close(self) -> None:
         await self._http.close()
 
 
-class _Bound:
+class _AnswerLimits:
     """An answer has an end: so many bytes, and so many seconds of nothing but signs of life."""
 
     __slots__ = ("_bytes", "_name", "_said_at", "_silence")
@@ -182,21 +182,21 @@ class _Bound:
         self._bytes = 0
         self._said_at = asyncio.get_running_loop().time()
 
-    def came(self, count: int, *, said: bool) -> None:
+    def came(self, count: int, *, read_error_body: bool) -> None:
         """Raises ProviderError once it is too much."""
         self._bytes += count
         if self._bytes > MAX_ANSWER_BYTES:
-            raise failure(
+            raise provider_error(
                 ErrorClass.BAD_REQUEST,
                 f"{self._name} sent more than {MAX_ANSWER_BYTES // 2**20} MiB for one answer, and did not end",
                 title="The provider's answer has no end",
                 hint="Look at the provider: no model says so much at once. A lower output limit may help.",
             )
         now = asyncio.get_running_loop().time()
-        if said:
+        if read_error_body:
             self._said_at = now
         elif now - self._said_at > self._silence:
-            raise failure(
+            raise provider_error(
                 ErrorClass.TRANSIENT,
                 f"{self._name} gave signs of life for {self._silence:g} s, and no word",
                 title="The provider fell silent",

@@ -11,15 +11,14 @@ from typing import Any
 
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.argument_repair import repair
-from zoea.llm.messages.message_rules import arguments_object, merge_users, result_text, settle
-from zoea.llm.messages.reasoning_replay import Replay, replay_of
+from zoea.llm.messages.message_rules import Replay, arguments_object, merge_users, replay_of, result_text, settle
 from zoea.llm.messages.think_splitter import ThinkSplitter
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import tool_wire
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.event_stream import LineReader
-from zoea.llm.transport.json_safety import mapping, mappings, named, parse, words
-from zoea.llm.transport.provider_errors import failure, from_stream, said
+from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
+from zoea.llm.transport.provider_errors import error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, Finish, Role, ToolMode
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
 from zoea.model.values import Usage
@@ -109,7 +108,7 @@ def _message(message: RequestMessage, model: str, plain: bool) -> dict[str, Any]
             return {"role": "user", "content": message.content}
 
 
-class LineFold:
+class OllamaStreamDecoder:
     """Feed it the body's bytes; it gives progress, and the answer in the end."""
 
     def __init__(
@@ -146,9 +145,9 @@ class LineFold:
         """An answer in one piece: a server that does not stream, or a web page."""
         self.feed(body + b"\n")
         if not self.is_done:
-            raise failure(
+            raise provider_error(
                 ErrorClass.BAD_REQUEST,
-                f"{self._provider} sent {said(body)[0] or 'nothing'}",
+                f"{self._provider} sent {read_error_body(body)[0] or 'nothing'}",
                 secrets=self._secrets,
                 title="The provider sent no answer",
                 hint="Check the provider's base_url: Ollama's is usually http://127.0.0.1:11434.",
@@ -158,7 +157,7 @@ class LineFold:
         text, orphan = self._think.orphan("".join(self._text))
         reasoning = f"{''.join(self._reasoning)}{orphan}".strip()
         calls = tuple(self._calls)
-        reason = words(self._last.get("done_reason")) or "stop"
+        reason = as_text_value(self._last.get("done_reason")) or "stop"
         finish = {"stop": Finish.STOP, "length": Finish.LENGTH}.get(reason, Finish.UNKNOWN)
         if self._structured and not calls:
             text, calls = json_schema_tools.read(text, is_cut=finish is Finish.LENGTH)
@@ -184,8 +183,8 @@ class LineFold:
             if not isinstance(payload, dict):
                 continue
             if payload.get("error"):
-                raise from_stream(payload, provider=self._provider, secrets=self._secrets)
-            self._message(mapping(payload.get("message")), new)
+                raise error_from_stream(payload, provider=self._provider, secrets=self._secrets)
+            self._message(as_mapping(payload.get("message")), new)
             if payload.get("done"):
                 self._last = payload
                 self.is_done = True
@@ -193,18 +192,18 @@ class LineFold:
         return Delta(text, reasoning, call) if text or reasoning or call else None
 
     def _message(self, message: dict[str, Any], new: tuple[list[str], list[str], list[str]]) -> None:
-        text, reasoning = self._think.feed(words(message.get("content")))
-        reasoning = words(message.get("thinking")) + reasoning
+        text, reasoning = self._think.feed(as_text_value(message.get("content")))
+        reasoning = as_text_value(message.get("thinking")) + reasoning
         if text:
             self._text.append(text)
             new[2 if self._structured else 0].append(text)
         if reasoning:
             self._reasoning.append(reasoning)
             new[1].append(reasoning)
-        for call in mappings(message.get("tool_calls")):
-            function = mapping(call.get("function"))
+        for call in as_mappings(message.get("tool_calls")):
+            function = as_mapping(call.get("function"))
             given = function.get("arguments")
             arguments, broken = repair(given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False))
-            name = named(function.get("name"))
+            name = as_tool_name(function.get("name"))
             self._calls.append(AnswerCall(name, arguments, str(call.get("id") or ""), broken))
             new[2].append(f"{name} {arguments}")

@@ -8,11 +8,11 @@ from typing import Any
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.http_provider import Fold, HttpProvider
-from zoea.llm.providers.ollama_format import WINDOW, LineFold, body_of, uses_schema
+from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
+from zoea.llm.providers.ollama_format import WINDOW, OllamaStreamDecoder, body_of, uses_schema
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.admission_gate import Gate
-from zoea.llm.transport.cached_json import Remembered, fetch
+from zoea.llm.transport.admission_gate import AdmissionGate
+from zoea.llm.transport.cached_json import CachedFetch, fetch
 from zoea.llm.transport.http_client import HttpClient
 from zoea.model.enums import ToolMode
 from zoea.model.ports import Clock
@@ -26,21 +26,21 @@ class OllamaProvider(HttpProvider):
     path = "/api/chat"
     stream_type = "application/x-ndjson"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._without_tools: set[str] = set()
         self._without_thinking: set[str] = set()
-        self._shown: dict[str, Remembered[dict[str, Any]]] = {}
+        self._shown: dict[str, CachedFetch[dict[str, Any]]] = {}
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         model = self._model(request)
         plain = plain or model in self._without_thinking
         return encode(body_of(request, self._config, plain=plain, without_tools=model in self._without_tools))
 
-    def _fold(self, request: ModelRequest) -> Fold:
+    def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
         schema = uses_schema(request, self._config, model in self._without_tools)
-        return LineFold(self.name, model, is_structured=schema, secrets=self._secrets)
+        return OllamaStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets)
 
     def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
         model = self._model(request)
@@ -67,7 +67,7 @@ class OllamaProvider(HttpProvider):
         never taken unasked.
         """
         if model not in self._shown:
-            self._shown[model] = Remembered(self._clock, partial(self._fetch, "POST", "/api/show", {"model": model}))
+            self._shown[model] = CachedFetch(self._clock, partial(self._fetch, "POST", "/api/show", {"model": model}))
         shown = await self._shown[model].get()
         facts = shown.get("model_info") or {}
         length = whole_number(facts.get(f"{facts.get('general.architecture')}.context_length"))

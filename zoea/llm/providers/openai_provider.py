@@ -1,23 +1,24 @@
 """Any server that speaks OpenAI's chat completions: OpenAI, OpenRouter, vLLM, llama.cpp, LM Studio, …
 
 One provider for all of them: what they differ in is learnt from their refusals
-(`Quirk`) and remembered per model, never guessed from their address.
+(`OpenAIQuirk`) and remembered per model, never guessed from their address.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import known
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.http_provider import Fold, HttpProvider
-from zoea.llm.providers.openai_models import Listed, list_models
-from zoea.llm.providers.openai_request import Quirk, Quirks, body_of, quirk_in, uses_schema
-from zoea.llm.providers.openai_stream import ChatFold
-from zoea.llm.transport.admission_gate import Gate
-from zoea.llm.transport.cached_json import UNLISTED_FOR_US, Remembered, is_absent
+from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
+from zoea.llm.providers.openai_request import OpenAIQuirk, Quirks, body_of, quirk_in, uses_schema
+from zoea.llm.providers.openai_stream import ChatStreamDecoder, whole_number
+from zoea.llm.transport.admission_gate import AdmissionGate
+from zoea.llm.transport.cached_json import UNLISTED_FOR_US, CachedFetch, fetch, is_absent
 from zoea.llm.transport.http_client import HttpClient
 from zoea.model.enums import ToolMode
 from zoea.model.errors import ProviderError
@@ -32,10 +33,10 @@ class OpenAIProvider(HttpProvider):
     kind = "openai"
     path = "/chat/completions"
 
-    def __init__(self, name: str, config: ProviderConfig, gate: Gate, http: HttpClient, clock: Clock) -> None:
+    def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
-        self._listed = Remembered(clock, self._list, absent_us=UNLISTED_FOR_US)
+        self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
 
     async def _prepare(self, request: ModelRequest) -> None:
         """Before tools go out natively: whether this is a llama.cpp that would drop them without a word."""
@@ -49,7 +50,7 @@ class OpenAIProvider(HttpProvider):
     def _quirks_of(self, model: str) -> Quirks:
         quirks = self._quirks.get(model, frozenset())
         listed = self._listed.value
-        return quirks | {Quirk.NO_TOOLS} if listed is not None and listed.drops_tools else quirks
+        return quirks | {OpenAIQuirk.NO_TOOLS} if listed is not None and listed.drops_tools else quirks
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
         return encode(self._body(request, plain))
@@ -58,10 +59,10 @@ class OpenAIProvider(HttpProvider):
         quirks = self._quirks_of(self._model(request))
         return body_of(request, self._config, provider=self.name, quirks=quirks, plain=plain)
 
-    def _fold(self, request: ModelRequest) -> Fold:
+    def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
         schema = uses_schema(self._config, self._quirks_of(model), request)
-        return ChatFold(self.name, model, is_structured=schema, secrets=self._secrets)
+        return ChatStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets)
 
     def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
         model = self._model(request)
@@ -74,12 +75,12 @@ class OpenAIProvider(HttpProvider):
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """`/models`, with what the server tells beyond the names; asked anew each time."""
-        asked = Remembered(self._clock, self._list, absent_us=UNLISTED_FOR_US)
+        asked = CachedFetch(self._clock, self._list, absent_us=UNLISTED_FOR_US)
         listed = await asked.get()
         self._listed = asked
         return tuple(listed.by_name.values())
 
-    async def _list(self) -> Listed:
+    async def _list(self) -> ModelListing:
         return await list_models(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
 
     async def info(self, model: str) -> ModelInfo:
@@ -96,7 +97,7 @@ class OpenAIProvider(HttpProvider):
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
-        tools = False if Quirk.NO_TOOLS in self._quirks_of(model) else listed.tools
+        tools = False if OpenAIQuirk.NO_TOOLS in self._quirks_of(model) else listed.tools
         return ModelInfo(model, window, output, tools)
 
 
@@ -104,3 +105,75 @@ def headers(config: ProviderConfig) -> dict[str, str]:
     """What every request to this provider carries."""
     own = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
     return {**own, **config.headers}
+
+
+# vLLM, OpenRouter, LM Studio and llama.cpp each say more than OpenAI's `/models` has
+# room for, under keys of their own. llama.cpp says most in `/props`:
+# https://github.com/ggml-org/llama.cpp/tree/master/tools/server
+
+_WINDOWS = ("max_model_len", "loaded_context_length", "context_length", "max_context_length", "context_window")
+_LLAMACPP = "llamacpp"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelListing:
+    """A server's models by name. `only` is the one that llama.cpp serves, whatever name it is asked for by."""
+
+    by_name: dict[str, ModelInfo] = field(default_factory=dict)
+    only: ModelInfo | None = None
+
+    def of(self, model: str) -> ModelInfo:
+        """What is told of a model; of one that is not listed, nothing."""
+        return self.by_name.get(model) or self.only or ModelInfo(model)
+
+    @property
+    def drops_tools(self) -> bool:
+        """True of a llama.cpp whose chat template has no place for tools: it leaves them out and says nothing."""
+        return self.only is not None and self.only.tools is False
+
+
+async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> ModelListing:
+    """`/models`, and `/props` where it is llama.cpp that answers. Raises ProviderError where there is no list."""
+    told = await fetch(http, "GET", "/models", provider=provider, clock=clock, secrets=secrets)
+    entries = told.get("data") if isinstance(told, dict) else told
+    if not isinstance(entries, list):
+        return ModelListing()
+    found = [entry for entry in entries if isinstance(entry, dict) and entry.get("id")]
+    infos = {info.name: info for info in map(_read, found)}
+    if len(found) != 1 or found[0].get("owned_by") != _LLAMACPP:
+        return ModelListing(infos)
+    try:
+        props = await fetch(http, "GET", _root(http) + "/props", provider=provider, clock=clock, secrets=secrets)
+    except ProviderError:
+        props = None  # a proxy may hide it; window and tools are then unknown, not wrong
+    (listed,) = infos.values()
+    only = _with_props(listed, props if isinstance(props, dict) else {})
+    return ModelListing({only.name: only}, only)
+
+
+def _read(entry: dict[str, Any]) -> ModelInfo:
+    window = next((size for key in _WINDOWS if (size := whole_number(entry.get(key))) is not None), None)
+    top = entry.get("top_provider")
+    output = whole_number(top.get("max_completion_tokens")) if isinstance(top, dict) else None
+    abilities = entry.get("supported_parameters") or entry.get("capabilities")
+    tools = any(word in abilities for word in ("tools", "tool_use")) if isinstance(abilities, list) else None
+    return ModelInfo(str(entry["id"]), window, output, tools)
+
+
+def _with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
+    """The window that the server runs with (less than the model was trained for, often), and its template's tools."""
+    running = props.get("default_generation_settings")
+    window = whole_number(running.get("n_ctx")) if isinstance(running, dict) else None
+    caps = props.get("chat_template_caps")
+    tools = caps.get("supports_tools") if isinstance(caps, dict) else None
+    return ModelInfo(
+        listed.name,
+        window or listed.context_window,
+        listed.max_output,
+        tools if isinstance(tools, bool) else listed.tools,
+    )
+
+
+def _root(http: HttpClient) -> str:
+    parts = urlsplit(http.base_url)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/v1')}"

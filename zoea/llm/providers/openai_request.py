@@ -1,7 +1,7 @@
 """From a `ModelRequest` to the JSON of a chat completion. Pure.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/create, and what the
-compatible servers differ in (see `Quirk`).
+compatible servers differ in (see `OpenAIQuirk`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,22 @@ from enum import StrEnum
 from typing import Any
 
 from zoea.llm.messages import json_schema_tools
-from zoea.llm.messages.message_rules import arguments_text, merge_users, result_text, settle, user_first
-from zoea.llm.messages.reasoning_replay import Replay, native_for, replay_of
+from zoea.llm.messages.message_rules import (
+    Replay,
+    arguments_text,
+    merge_users,
+    native_for,
+    replay_of,
+    result_text,
+    settle,
+    user_first,
+)
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import Role, ToolMode
 from zoea.model.request import ModelRequest, RequestMessage, ToolSpec
 
 
-class Quirk(StrEnum):
+class OpenAIQuirk(StrEnum):
     """What a server was found not to take. Found by its refusal, once, and remembered per model."""
 
     NO_STREAM_OPTIONS = "no_stream_options"
@@ -31,7 +39,7 @@ class Quirk(StrEnum):
     USER_BEFORE_CALLS = "user_before_calls"
 
 
-Quirks = frozenset[Quirk]
+Quirks = frozenset[OpenAIQuirk]
 
 _ROLES = re.compile(r"must alternate|consecutive (user|assistant)", re.IGNORECASE)
 _FIRST = re.compile(r"must alternate|(first|start|begin)[^.]{0,60}\buser\b", re.IGNORECASE)
@@ -47,39 +55,39 @@ def uses_schema(config: ProviderConfig, quirks: Quirks, request: ModelRequest) -
     """True where the tools go out as a schema for the answer."""
     if not request.tools or config.tool_mode is ToolMode.NATIVE:
         return False
-    return config.tool_mode is ToolMode.JSON_SCHEMA or Quirk.NO_TOOLS in quirks
+    return config.tool_mode is ToolMode.JSON_SCHEMA or OpenAIQuirk.NO_TOOLS in quirks
 
 
-def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode: ToolMode) -> Quirk | None:
+def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode: ToolMode) -> OpenAIQuirk | None:
     """What a refusal says this server does not take, if that can be left out and was not before."""
     low = text.lower()
-    found: Quirk | None = None
+    found: OpenAIQuirk | None = None
     if (opening := _opening_in(status, text, body)) is not None:
         found = opening
     elif _ROLES.search(text):
-        found = Quirk.MERGED_USERS
+        found = OpenAIQuirk.MERGED_USERS
     elif status not in (400, 404, 422, 500, 501):
         return None
     elif "tools" in body and mode is ToolMode.AUTO and _TOOLS.search(text):
-        found = Quirk.NO_TOOLS
+        found = OpenAIQuirk.NO_TOOLS
     elif status in (400, 422):
         if "stream_options" in body and ("stream_options" in low or "include_usage" in low):
-            found = Quirk.NO_STREAM_OPTIONS
+            found = OpenAIQuirk.NO_STREAM_OPTIONS
         elif "max_tokens" in body and "max_completion_tokens" in low:
-            found = Quirk.COMPLETION_TOKENS
+            found = OpenAIQuirk.COMPLETION_TOKENS
         elif "temperature" in body and "temperature" in low:
-            found = Quirk.NO_TEMPERATURE
+            found = OpenAIQuirk.NO_TEMPERATURE
     return None if found in quirks else found
 
 
-def _opening_in(status: int, text: str, body: dict[str, Any]) -> Quirk | None:
+def _opening_in(status: int, text: str, body: dict[str, Any]) -> OpenAIQuirk | None:
     """Whether a history was refused because no user message stands before it. Mistral's templates count no calls."""
     first = next((message for message in body["messages"] if message["role"] != "system"), None)
     if status not in (400, 422, 500) or first is None or first["role"] != "assistant":
         return None
     if first.get("tool_calls"):
-        return Quirk.USER_BEFORE_CALLS if _BEFORE_CALLS.search(text) else None
-    return Quirk.USER_FIRST if _FIRST.search(text) else None
+        return OpenAIQuirk.USER_BEFORE_CALLS if _BEFORE_CALLS.search(text) else None
+    return OpenAIQuirk.USER_FIRST if _FIRST.search(text) else None
 
 
 def body_of(
@@ -93,19 +101,19 @@ def body_of(
         system, messages = json_schema_tools.as_text(
             system, messages, request.tools, with_examples=bool(config.examples)
         )
-    if (Quirk.USER_BEFORE_CALLS if messages[0].calls else Quirk.USER_FIRST) in quirks:
+    if (OpenAIQuirk.USER_BEFORE_CALLS if messages[0].calls else OpenAIQuirk.USER_FIRST) in quirks:
         messages = user_first(messages)
-    if Quirk.MERGED_USERS in quirks or schema:
+    if OpenAIQuirk.MERGED_USERS in quirks or schema:
         messages = merge_users(messages)
     wire: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     wire.extend(_message(message, provider, model, plain) for message in messages)
     body: dict[str, Any] = {"model": model, "messages": wire, "stream": True}
-    if Quirk.NO_STREAM_OPTIONS not in quirks:
+    if OpenAIQuirk.NO_STREAM_OPTIONS not in quirks:
         body["stream_options"] = {"include_usage": True}
-    limit = "max_completion_tokens" if Quirk.COMPLETION_TOKENS in quirks else "max_tokens"
+    limit = "max_completion_tokens" if OpenAIQuirk.COMPLETION_TOKENS in quirks else "max_tokens"
     body[limit] = request.max_output_tokens
     temperature = config.temperature if request.temperature is None else request.temperature
-    if temperature is not None and Quirk.NO_TEMPERATURE not in quirks:
+    if temperature is not None and OpenAIQuirk.NO_TEMPERATURE not in quirks:
         body["temperature"] = temperature
     if schema:
         body["response_format"] = json_schema_tools.response_format(request.tools)

@@ -15,8 +15,8 @@ from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.think_splitter import ThinkSplitter
 from zoea.llm.transport.event_stream import EventReader
-from zoea.llm.transport.json_safety import mapping, mappings, named, parse, words
-from zoea.llm.transport.provider_errors import failure, from_stream, said
+from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
+from zoea.llm.transport.provider_errors import error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Native, Usage
@@ -44,7 +44,7 @@ class _Call:
     extra: Any = None
 
 
-class ChatFold:
+class ChatStreamDecoder:
     """Feed it the body's bytes; it gives progress, and the answer in the end."""
 
     def __init__(
@@ -91,7 +91,7 @@ class ChatFold:
         try:
             payload = parse(body)
         except ValueError:
-            raise _no_answer(self._provider, said(body)[0], self._secrets) from None
+            raise _no_answer(self._provider, read_error_body(body)[0], self._secrets) from None
         self._payload(payload)
 
     def answer(self) -> Answer:
@@ -105,7 +105,9 @@ class ChatFold:
             text, calls = json_schema_tools.read(text, is_cut=self._is_cut)
         finish = Finish.CALLS if calls else _FINISH.get(self._finish, Finish.UNKNOWN if self._finish else Finish.STOP)
         if finish is Finish.FILTER and not text.strip():
-            raise failure(ErrorClass.CONTENT_FILTER, f"{self._provider} stopped the answer before its first word")
+            raise provider_error(
+                ErrorClass.CONTENT_FILTER, f"{self._provider} stopped the answer before its first word"
+            )
         return Answer(
             text=text.strip("\n") if reasoning else text,
             reasoning=reasoning,
@@ -122,7 +124,7 @@ class ChatFold:
 
     def _answer_call(self, call: _Call) -> AnswerCall:
         arguments, broken = repair(call.arguments, is_cut=self._is_cut and call is self._calls[-1])
-        return AnswerCall(named(call.name), arguments, call.id, broken)
+        return AnswerCall(as_tool_name(call.name), arguments, call.id, broken)
 
     def _native(self) -> Native | None:
         blocks: list[dict[str, Any]] = [{"type": "detail", "detail": one} for one in self._details]
@@ -143,7 +145,7 @@ class ChatFold:
                 payload = parse(data)
             except ValueError:
                 if name == "error":
-                    raise from_stream({"error": data}, provider=self._provider, secrets=self._secrets) from None
+                    raise error_from_stream({"error": data}, provider=self._provider, secrets=self._secrets) from None
                 continue  # a keep-alive of some proxies; a stream of nothing else is found incomplete
             self._payload(payload)
         text, reasoning, call = map("".join, self._new)
@@ -153,16 +155,16 @@ class ChatFold:
         if not isinstance(payload, dict):
             return
         if payload.get("error"):
-            raise from_stream(payload, provider=self._provider, secrets=self._secrets)
-        usage = payload.get("usage") or mapping(payload.get("x_groq")).get("usage")
+            raise error_from_stream(payload, provider=self._provider, secrets=self._secrets)
+        usage = payload.get("usage") or as_mapping(payload.get("x_groq")).get("usage")
         if isinstance(usage, dict):
             self._usage = usage
         if isinstance(payload.get("model"), str):
             self._named = payload["model"]
-        for choice in mappings(payload.get("choices")):
+        for choice in as_mappings(payload.get("choices")):
             if choice.get("index"):
                 continue
-            self._delta(mapping(choice.get("delta") or choice.get("message")))
+            self._delta(as_mapping(choice.get("delta") or choice.get("message")))
             if choice.get("finish_reason"):
                 self._finish = str(choice["finish_reason"])
 
@@ -171,16 +173,16 @@ class ChatFold:
         if isinstance(content, str):
             self._content(content)
         elif isinstance(content, list):
-            for part in mappings(content):
+            for part in as_mappings(content):
                 self._part(part)
         reasoning = delta.get("reasoning_content") or delta.get("reasoning")
         if isinstance(reasoning, str):
             self._reason(reasoning)
         if isinstance(delta.get("refusal"), str):
             self._content(delta["refusal"])
-        for detail in mappings(delta.get("reasoning_details")):
+        for detail in as_mappings(delta.get("reasoning_details")):
             self._detail(detail)
-        for piece in mappings(delta.get("tool_calls")):
+        for piece in as_mappings(delta.get("tool_calls")):
             self._call(piece)
 
     def _content(self, content: str) -> None:
@@ -199,7 +201,7 @@ class ChatFold:
         """Content in parts, as Mistral streams it: text, or thinking that is itself parts."""
         if isinstance(part.get("text"), str):
             self._content(part["text"])
-        for thought in mappings(part.get("thinking")):
+        for thought in as_mappings(part.get("thinking")):
             if isinstance(thought.get("text"), str):
                 self._reason(thought["text"])
 
@@ -211,14 +213,14 @@ class ChatFold:
             return
         for key, value in detail.items():
             if key in ("text", "summary", "data") and isinstance(value, str):
-                last[key] = words(last.get(key)) + value
+                last[key] = as_text_value(last.get(key)) + value
             elif value is not None:
                 last[key] = value
 
     def _call(self, piece: dict[str, Any]) -> None:
-        function = mapping(piece.get("function"))
+        function = as_mapping(piece.get("function"))
         call = self._place(piece, function)
-        name = words(function.get("name"))
+        name = as_text_value(function.get("name"))
         if name and name != call.name and not call.arguments:
             call.name += name
         if piece.get("id"):
@@ -236,7 +238,7 @@ class ChatFold:
         index = piece.get("index")
         known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
         id = piece.get("id") or ""
-        begins = bool(words(function.get("name"))) and (
+        begins = bool(as_text_value(function.get("name"))) and (
             bool(id and known and known.id and id != known.id)
             or (not isinstance(index, int) and not id and known is not None and bool(known.arguments))
         )
@@ -253,8 +255,8 @@ def usage_of(usage: dict[str, Any] | None) -> Usage:
     """Tokens as reported; what is missing stays unknown."""
     if usage is None:
         return Usage()
-    prompt = mapping(usage.get("prompt_tokens_details"))
-    completion = mapping(usage.get("completion_tokens_details"))
+    prompt = as_mapping(usage.get("prompt_tokens_details"))
+    completion = as_mapping(usage.get("completion_tokens_details"))
     cached = prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens"))
     cost = usage.get("cost")
     return Usage(
@@ -280,7 +282,7 @@ def micros(cost: Any) -> int | None:
 
 
 def _no_answer(provider: str, text: str, secrets: tuple[str, ...]) -> Exception:
-    return failure(
+    return provider_error(
         ErrorClass.BAD_REQUEST,
         f"{provider} sent {text or 'nothing'}",
         secrets=secrets,

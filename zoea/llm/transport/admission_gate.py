@@ -1,6 +1,6 @@
 """The admission gate of a provider: a thousand myses, no storm.
 
-Requests enter in order of arrival, each into one of `concurrency` places. A place
+Requests enter in order of arrival, each into one of `concurrency` places. A ticket
 is free again when its request has ended, and never before 100 ms after the head
 of its answer: as the server saw the request before it answered, it can see no
 more than `concurrency` requests in any 100 ms, however the network shakes them.
@@ -23,7 +23,7 @@ APART_US = 100_000
 MAX_PAUSE_S = 300.0
 
 
-class Gate:
+class AdmissionGate:
     """See the module. `rate` is requests a second, evenly spaced; None for no rate."""
 
     def __init__(self, clock: Clock, *, concurrency: int = 32, rate: float | None = None) -> None:
@@ -32,7 +32,7 @@ class Gate:
         self._interval = round(1_000_000 / rate) if rate else 0
         self._open = self.concurrency
         self._taken = 0
-        self._queue: deque[Place] = deque()
+        self._queue: deque[AdmissionTicket] = deque()
         self._paused_until = 0
         self._next_start = 0
         self._lowered_at = -1
@@ -47,14 +47,14 @@ class Gate:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def arrive(self) -> Place:
+    def enter_queue(self) -> AdmissionTicket:
         """Take a place in the queue; the caller always calls `leave` in the end."""
-        place = Place(self)
-        self._queue.append(place)
+        ticket = AdmissionTicket(self)
+        self._queue.append(ticket)
         self._admit()
-        return place
+        return ticket
 
-    def held(self) -> RequestHeld:
+    def hold(self) -> RequestHeld:
         """Why the gate lets nobody in now, and until when if that is known."""
         now = self._clock.now()
         if now < self._paused_until:
@@ -73,11 +73,11 @@ class Gate:
                 return
             if self._taken >= self._open:
                 return
-            place = self._queue.popleft()
+            ticket = self._queue.popleft()
             self._taken += 1
             if self._interval:
                 self._next_start = max(now, self._next_start) + self._interval
-            place._enter(now)
+            ticket._enter(now)
 
     def _wake_at(self, at: int) -> None:
         if self._timer is not None:
@@ -115,16 +115,16 @@ class Gate:
         was_open = self._paused_until <= now
         self._paused_until = max(self._paused_until, until)
         if was_open:
-            for place in self._queue:
-                place._tell()
+            for ticket in self._queue:
+                ticket._tell()
 
 
-class Place:
+class AdmissionTicket:
     """One request's way through the gate: it waits, is in, and leaves."""
 
     __slots__ = ("_answered_at", "_changed", "_entered_at", "_gate", "_left")
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: AdmissionGate) -> None:
         self._gate = gate
         self._changed: asyncio.Event | None = None
         self._entered_at: int | None = None
@@ -132,29 +132,29 @@ class Place:
         self._left = False
 
     @property
-    def is_in(self) -> bool:
+    def is_admitted(self) -> bool:
         return self._entered_at is not None
 
-    def held(self) -> RequestHeld:
-        return self._gate.held()
+    def hold(self) -> RequestHeld:
+        return self._gate.hold()
 
-    async def moved(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when it is in, or when the reason for waiting has changed."""
-        if self.is_in:
+        if self.is_admitted:
             return
         if self._changed is None:
             self._changed = asyncio.Event()
         self._changed.clear()
         await self._changed.wait()
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """The head of a good answer has come."""
         assert self._entered_at is not None
         self._answered_at = self._gate._clock.now()
         self._gate._succeeded(self._entered_at)
         self._gate._admit()
 
-    def refused(self, retry_after: float | None) -> None:
+    def note_refusal(self, retry_after: float | None) -> None:
         """The provider said it is too much; seconds to wait, or None where it named none."""
         assert self._entered_at is not None
         self._answered_at = self._gate._clock.now()

@@ -1,6 +1,6 @@
 """Small JSON documents that providers serve beside their streams: lists, properties.
 
-They pass no gate, so that a swarm asks for each only once: see `Remembered`.
+They pass no gate, so that a swarm asks for each only once: see `CachedFetch`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from zoea.llm.transport.http_client import HttpClient
 from zoea.llm.transport.json_safety import parse
-from zoea.llm.transport.provider_errors import failure, from_status, said
+from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
@@ -22,7 +22,7 @@ DOCUMENT_S = 30.0
 T = TypeVar("T")
 
 
-class Remembered(Generic[T]):
+class CachedFetch(Generic[T]):
     """Fetched once for all who ask at once or later; a failure is told to all who ask soon after it.
 
     Soon is 5 s, then it is fetched anew; `absent_us` stands instead where the server has no such document.
@@ -86,15 +86,15 @@ async def fetch(
             status, headers, body = await http.read_document(method, path, content)
     except TimeoutError:
         what = f"{provider} did not send {path} within {DOCUMENT_S:g} s"
-        raise failure(ErrorClass.TRANSIENT, what, title="The provider fell silent") from None
+        raise provider_error(ErrorClass.TRANSIENT, what, title="The provider fell silent") from None
     if status >= 300:
-        raise from_status(status, headers, body, now_us=clock.now(), provider=provider, secrets=secrets)
+        raise error_from_status(status, headers, body, now_us=clock.now(), provider=provider, secrets=secrets)
     try:
         return parse(body)
     except ValueError:
-        raise failure(
+        raise provider_error(
             ErrorClass.BAD_REQUEST,
-            f"{provider} sent {said(body)[0] or 'nothing'}",
+            f"{provider} sent {read_error_body(body)[0] or 'nothing'}",
             secrets=secrets,
             title="The provider sent no answer",
             hint="Check the provider's base_url: it should end where the vendor's documentation says (often /v1).",

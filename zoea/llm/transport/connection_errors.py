@@ -7,7 +7,7 @@ import socket
 import aiohttp
 import httpx
 
-from zoea.llm.transport.provider_errors import failure, shorten
+from zoea.llm.transport.provider_errors import provider_error, shorten
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
@@ -22,13 +22,13 @@ connection that was closed on this side, and ValueError for headers that contrad
 def silence_error(name: str, seconds: float, *, has_begun: bool) -> ProviderError:
     """Build the error of an answer that does not come, or stops for `seconds`."""
     what = f"{name} sent nothing for {seconds:g} s in mid-answer" if has_begun else f"{name} sent nothing in time"
-    return failure(ErrorClass.TRANSIENT, what, title="The provider fell silent")
+    return provider_error(ErrorClass.TRANSIENT, what, title="The provider fell silent")
 
 
 def protocol_error(name: str) -> ProviderError:
     """Build the error of a server that answers with a switch to another protocol."""
     what = f"the connection to {name} broke: the server wants to speak another protocol"
-    return failure(ErrorClass.TRANSIENT, what, title="The connection to the provider broke")
+    return provider_error(ErrorClass.TRANSIENT, what, title="The connection to the provider broke")
 
 
 def connection_error(error: Exception, name: str) -> ProviderError:
@@ -41,32 +41,32 @@ def connection_error(error: Exception, name: str) -> ProviderError:
     said = shorten(str(cause) or type(cause).__name__)
     match cause:
         case aiohttp.ServerTimeoutError():
-            return failure(
+            return provider_error(
                 ErrorClass.TRANSIENT, f"{name} could not be reached in time", title="The provider cannot be reached"
             )
         case aiohttp.InvalidURL():
-            return failure(
+            return provider_error(
                 ErrorClass.BAD_REQUEST,
                 f"the address of {name} cannot be used: {said}",
                 title="The provider's address is wrong",
                 hint="Correct the provider's base_url in the settings.",
             )
         case httpx.DecodingError():
-            return failure(
+            return provider_error(
                 ErrorClass.BAD_REQUEST,
                 f"the answer of {name} cannot be unpacked: {said}",
                 title="The provider sent no answer",
                 hint="Check the provider's base_url, and what stands between it and Zoea.",
             )
         case aiohttp.ClientConnectorCertificateError():
-            return failure(
+            return provider_error(
                 ErrorClass.BAD_REQUEST,
                 f"the certificate of {name} is not trusted: {said}",
                 title="The provider's certificate is not trusted",
                 hint="Install the authority's certificate on this system, or correct the provider's base_url.",
             )
         case aiohttp.ClientConnectorError():
-            return failure(
+            return provider_error(
                 ErrorClass.TRANSIENT,
                 f"{name} could not be reached: {_unreachable_reason(cause.os_error)}",
                 title="The provider cannot be reached",
@@ -76,7 +76,7 @@ def connection_error(error: Exception, name: str) -> ProviderError:
             said = f"the server's answer is not HTTP: {shorten(cause.message)}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             said = "the server closed the connection before its answer was whole"
-    return failure(
+    return provider_error(
         ErrorClass.TRANSIENT, f"the connection to {name} broke: {said}", title="The connection to the provider broke"
     )
 

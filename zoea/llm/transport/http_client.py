@@ -1,7 +1,7 @@
 """HTTP client of one provider: httpx's values over aiohttp's connections (`httpx-aiohttp`).
 
 aiohttp parses, pools, encrypts and goes through proxies. On top of it are the limits of this package: deadlines per
-read, bounded decompression, one TLS context per process, and a `ProviderError` for every failure. aiohttp bounds
+read, bounded decompression, one TLS context per process, and a `ProviderError` for every provider_error. aiohttp bounds
 lines and headers (8,190 bytes, 128 headers); `HttpProvider` bounds the whole answer. Redirects are never followed:
 the request carries a key.
 """
@@ -26,7 +26,7 @@ from httpx_aiohttp import AiohttpTransport
 
 from zoea.llm.provider_config import Timeouts
 from zoea.llm.transport.connection_errors import FAILURES, connection_error, protocol_error, silence_error
-from zoea.llm.transport.provider_errors import failure
+from zoea.llm.transport.provider_errors import provider_error
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
@@ -186,7 +186,7 @@ class HttpClient:
             )
         for name, value in self._headers.raw:
             if any(byte in value for byte in b"\r\n\0"):
-                raise failure(
+                raise provider_error(
                     ErrorClass.BAD_REQUEST,
                     f"the header {name.decode('ascii', 'replace')} for {self.name} has a line break in its value",
                     title="The provider's key or a header is wrong",
@@ -195,12 +195,12 @@ class HttpClient:
         return url
 
     def _refusal(self, what: str, hint: str = "Correct the provider's base_url in the settings.") -> ProviderError:
-        return failure(ErrorClass.BAD_REQUEST, what, title="The provider's address is wrong", hint=hint)
+        return provider_error(ErrorClass.BAD_REQUEST, what, title="The provider's address is wrong", hint=hint)
 
     def _proxy(self) -> str | None:
         proxy = proxy_for(self.base_url)
         if proxy is not None and urlsplit(proxy).scheme not in ("http", "https"):
-            raise failure(
+            raise provider_error(
                 ErrorClass.BAD_REQUEST,
                 f"the proxy for {self.name} cannot be used: {urlsplit(proxy).scheme} is not http or https",
                 title="The proxy cannot be used",

@@ -53,21 +53,21 @@ def _inside(value: Any) -> Iterable[Any]:
     return ()
 
 
-def mapping(value: Any) -> dict[str, Any]:
+def as_mapping(value: Any) -> dict[str, Any]:
     """The object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def mappings(value: Any) -> list[dict[str, Any]]:
+def as_mappings(value: Any) -> list[dict[str, Any]]:
     """The objects of a list; none where it is no list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def words(value: Any) -> str:
+def as_text_value(value: Any) -> str:
     """The text, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def named(value: Any) -> str:
+def as_tool_name(value: Any) -> str:
     """The name of a called tool as a model made it up, cut where no tool's name goes on."""
-    return words(value)[:MAX_NAME]
+    return as_text_value(value)[:MAX_NAME]

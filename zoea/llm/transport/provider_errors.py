@@ -104,7 +104,7 @@ _BY_CODE: dict[str, ErrorClass] = {
 }
 
 
-def failure(
+def provider_error(
     kind: ErrorClass,
     what: str,
     *,
@@ -128,7 +128,7 @@ def failure(
     )
 
 
-def from_status(
+def error_from_status(
     status: int,
     headers: Mapping[str, str],
     body: bytes,
@@ -138,9 +138,9 @@ def from_status(
     secrets: tuple[str, ...] = (),
 ) -> ProviderError:
     """The error of an answer that is not 2xx. `headers` is case-insensitive, `now_us` µs UTC."""
-    text, code = said(body)
+    text, code = read_error_body(body)
     kind = classify(status, code, text)
-    return failure(
+    return provider_error(
         kind,
         f"{provider} answered {status}: {text or 'nothing'}",
         status=status,
@@ -150,13 +150,13 @@ def from_status(
     )
 
 
-def from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] = ()) -> ProviderError:
+def error_from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] = ()) -> ProviderError:
     """The error that stands as an object inside a stream that began well."""
-    text, code = message_of(payload)
+    text, code = read_error_object(payload)
     number = payload.get("code") if isinstance(payload, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else None
     kind = _BY_CODE.get(code) or (classify(status, code, text) if status else _of_sentence(text))
-    return failure(
+    return provider_error(
         kind, f"{provider} broke off its answer: {text or 'it did not say why'}", status=status, secrets=secrets
     )
 
@@ -187,11 +187,11 @@ def _of_sentence(text: str) -> ErrorClass:
     return ErrorClass.CONTEXT_LENGTH if _TOO_LONG.search(text) else ErrorClass.TRANSIENT
 
 
-def said(body: bytes) -> tuple[str, str]:
+def read_error_body(body: bytes) -> tuple[str, str]:
     """What an error page says, on one line, and its code. Reads JSON, HTML and plain text."""
     text = body.decode("utf-8", "replace").strip()
     try:
-        return message_of(parse(text))
+        return read_error_object(parse(text))
     except ValueError:
         pass
     if text[:1] == "<":
@@ -211,7 +211,7 @@ def _seen(page: str) -> str:
     return " ".join([*kept, page[at:]])
 
 
-def message_of(payload: Any) -> tuple[str, str]:
+def read_error_object(payload: Any) -> tuple[str, str]:
     """The sentence and the code of an error object, whichever of the usual shapes it has."""
     if isinstance(payload, list) and payload:
         payload = payload[0]

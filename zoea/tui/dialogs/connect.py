@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.types import CSSPathType
 from textual.widgets import Input, Static
 
-from zoea.llm.discovery import Found, Status
+from zoea.llm.discovery import ProbeResult, ProbeStatus
 from zoea.model.errors import SettingsError
 from zoea.runtime.model_discovery import ModelConnection, probe_connection, save_connection
 from zoea.settings.key_paths import SettingsInvalid
@@ -143,8 +143,8 @@ class ConnectDialog(CockpitDialog[str | None]):
         self.query_one("#error", TextBlock).put(lines)
 
 
-def _result(found: Found) -> list[list[Piece]]:
-    if found.status is not Status.OK:
+def _result(found: ProbeResult) -> list[list[Piece]]:
+    if found.status is not ProbeStatus.OK:
         detail = f": {found.detail}" if found.detail else ""
         return [[(f"{found.status}{detail}", "errored")], [(found.hint, "quiet")]]
     names = [model.name for model in found.models or ()]

@@ -24,7 +24,7 @@ from zoea.tui.widgets.pick_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 if TYPE_CHECKING:
-    from zoea.llm.discovery import Found, Key
+    from zoea.llm.discovery import ProbeResult, VendorKey
     from zoea.runtime.model_discovery import ModelSources
 
 SANDBOX_MYSES = 5
@@ -49,7 +49,7 @@ class WelcomeScreen(CockpitScreen[None]):
         super().__init__()
         self._ports = ports
         self._around: ModelSources | None = None
-        self._servers: list[Found] = []
+        self._servers: list[ProbeResult] = []
         self._is_discovering = True
         self._problem = ""
         self._doing = ""
@@ -171,7 +171,7 @@ class WelcomeScreen(CockpitScreen[None]):
     def _dot(self) -> str:
         return self.cockpit.glyphs["running"]
 
-    def _server(self, server: Found, id: str) -> PickItem:
+    def _server(self, server: ProbeResult, id: str) -> PickItem:
         if not server.is_usable:
             return _line(" ", server.name, f"{server.address}: {server.status}", role="quiet", id=id)
         names = [model.name for model in server.models or ()]
@@ -219,10 +219,10 @@ class WelcomeScreen(CockpitScreen[None]):
         key = next(key for key in self._keys() if key.variable == variable)
         self._connect(ModelConnection(_slug(key.title), key.type, key.base_url, "", f"env:{variable}"))
 
-    def _keys(self) -> Sequence[Key]:
+    def _keys(self) -> Sequence[VendorKey]:
         return self._around.keys if self._around is not None else ()
 
-    def _connect_server(self, server: Found) -> None:
+    def _connect_server(self, server: ProbeResult) -> None:
         from zoea.runtime.model_discovery import ModelConnection
 
         model = next((model.name for model in server.models or ()), "")
