@@ -47,7 +47,7 @@ def send(
 
 def broadcast(
     text: Words = None,
-    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; repeatable.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     tag: Annotated[str, typer.Option(help="Only to myses with this tag.")] = "",
     state: Annotated[MysisState | None, typer.Option(help="Only to myses in this state.")] = None,
     mode: Mode = DeliveryMode.QUEUE,

@@ -30,7 +30,7 @@ def new(
     ] = "",
     provider: Annotated[str, typer.Option(help="Its provider; see `zoea providers`.")] = "",
     model: Annotated[str, typer.Option(help="Its model.")] = "",
-    tag: Annotated[list[str], typer.Option(help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    tag: Annotated[list[str], typer.Option(help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
     as_json: AsJson = False,
@@ -121,7 +121,7 @@ def configure(
     no_tags: Annotated[bool, typer.Option("--no-tags", help="Remove all its tags.")] = False,
     setting: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting for this mysis only; KEY= removes it.")
-    ] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    ] = [],  # noqa: B006  # typer reads the default, which is never changed
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

@@ -78,7 +78,7 @@ def search(
     ],
     mysis: Annotated[
         list[str], typer.Option("--mysis", "-m", metavar="NAME", help="Only messages of this mysis; repeatable.")
-    ] = [],  # noqa: B006  # typer reads the default, nobody changes it
+    ] = [],  # noqa: B006  # typer reads the default, which is never changed
     part: Annotated[SearchPlace, typer.Option("--in", help="Part to search.")] = SearchPlace.ALL,
     role: Annotated[
         RoleFilter | None, typer.Option(help="Only prompts (user), answers (assistant) or results (tool).")
@@ -121,25 +121,27 @@ def search(
         "max_chars": _SHOWN_JSON if as_json else SHOWN,
     }
     owners = tuple(read_mysis_view(database, name).id for name in mysis)
+    _write(_asked(database, _build_query(part, asked, owners, role, source)), as_json)
+
+
+def _build_query(
+    part: SearchPlace,
+    asked: dict[str, Any],
+    owners: tuple[int, ...],
+    role: RoleFilter | None,
+    source: SourceFilter | None,
+) -> MemoryQuery | BroadcastQuery:
+    """Build the query from the options; `asked` holds those that both kinds of query share."""
     if part is SearchPlace.BROADCASTS:
         if role or source or len(owners) > 1:
             raise UsageError("--in broadcasts takes no --role, no --source and at most one --mysis")
-        query = BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
-        _write(_asked(database, query), as_json)
-        return
-    column = SearchColumn.ANY if part is SearchPlace.ALL else SearchColumn(part.value)
-    _write(
-        _asked(
-            database,
-            MemoryQuery(
-                **asked,
-                column=column,
-                mysis_ids=owners or None,
-                role=Role(role) if role else None,
-                source=Source(source) if source else None,
-            ),
-        ),
-        as_json,
+        return BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
+    return MemoryQuery(
+        **asked,
+        column=SearchColumn.ANY if part is SearchPlace.ALL else SearchColumn(part.value),
+        mysis_ids=owners or None,
+        role=Role(role) if role else None,
+        source=Source(source) if source else None,
     )
 
 
