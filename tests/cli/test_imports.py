@@ -47,7 +47,7 @@ def test_a_nova_database_survives_import_export_and_import(
     file.write_text(file.read_text("utf-8")[:-40], encoding="utf-8")
     broken = zoea("import", str(file), "--json")
     assert broken.code == 2
-    assert "cut off" in json.loads(broken.err)["error"]["what"]
+    assert "truncated" in json.loads(broken.err)["error"]["what"]
 
 
 def test_wrong_import_arguments_are_refused(zoea: Zoea, tmp_path: Path) -> None:

@@ -122,21 +122,21 @@ def test_what_is_no_json_lines_is_told_from_what_was_cut_off(tmp_path: Path) -> 
     for text, words in (
         ("", "the file is empty"),
         ("SQLite format 3\0", "this is a SQLite database"),
-        ("[1]\n", "no JSON object"),
-        ("{]\n", "this is no JSON"),
+        ("[1]\n", "not a JSON object"),
+        ("{]\n", "this is not JSON"),
         ('{"kind": "conversation", "ver', "ends in the middle of a line"),
         ('{"kind": "conversation", "version": 1}\n', "its end is missing"),
         ('{"kind": "conversation", "version": 9}\n', "of version 9"),
-        ('{"kind": "turn"}\n', "no export of Zoea"),
-        ('{"kind": "wish"}\n', "no kind of line 'wish'"),
+        ('{"kind": "turn"}\n', "not an export of Zoea"),
+        ('{"kind": "wish"}\n', "unknown kind of line 'wish'"),
         ('{"kind": "swarm", "version": 1, "myses": 3}\n', "0 myses"),
         (f'{{"kind": {"[" * 5000}', "ends in the middle"),
-        ('{"kind": "conversation", "version": NaN}\n', "this is no JSON"),
+        ('{"kind": "conversation", "version": NaN}\n', "this is not JSON"),
     ):
         with pytest.raises(UsageError, match=words):
             taken(conn, written(tmp_path, text))
     (tmp_path / "latin.jsonl").write_bytes(b'{"kind": "\xe9"}\n')
-    with pytest.raises(UsageError, match="line 1: this is no UTF-8"):
+    with pytest.raises(UsageError, match="line 1: this is not UTF-8"):
         taken(conn, tmp_path / "latin.jsonl")
     with pytest.raises(UsageError, match="cannot be read"):
         taken(conn, tmp_path / "none.jsonl")

@@ -1,8 +1,8 @@
-"""Room for those who come in: free names, senders who are not here, messages that others have heard already.
+"""Writes imported myses into the workspace and resolves conflicts of names, senders and messages.
 
-For use in an op: everything goes through the op's connection, and one value serves one op.
-A sender of whom nothing else is known becomes an archived mysis with its name and uid,
-which is filled when its own conversation is imported.
+Used inside one op, over the op's connection. A sender that is not in the workspace becomes
+an archived mysis with its name and uid, which is completed when its own conversation is
+imported.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from zoea.store import WriterConnection
 
 LONGEST_NAME = 40
 _SAME_MOMENT = 5_000_000
-"""Zoea Nova stored a broadcast once a recipient, each a moment later: µs."""
+"""Zoea Nova stored a broadcast once for each recipient, within this time in µs."""
 
 
 class ImportTarget:
-    """What one op knows of the workspace it brings myses into.
+    """The workspace that one op imports into.
 
     Args:
         conn: The op's connection.
-        max_myses: How many may live here (`swarm.max_myses`).
+        max_myses: Limit of living myses (`swarm.max_myses`).
     """
 
     def __init__(self, conn: WriterConnection, max_myses: int) -> None:
@@ -34,14 +34,14 @@ class ImportTarget:
         self._living = {row[0].casefold() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
 
     def known(self, uid: str) -> str | None:
-        """What the mysis with this uid is called, unless it is known only as a sender; None where there is none."""
+        """Return the name of the mysis with this uid; None if it is missing or known only as a sender."""
         row = self.conn.execute("SELECT name, state_reason, deleted_at FROM mysis WHERE uid = ?", (uid,)).fetchone()
         if row is None or row["state_reason"] == ONLY_A_SENDER:
             return None
         return str(row["name"]) + (", which is deleted" if row["deleted_at"] is not None else "")
 
     def free_name(self, wanted: str) -> str:
-        """The name, or with the lowest number behind it that nobody living has."""
+        """Return the name, with the lowest free number appended if a living mysis has it."""
         name, number = wanted, 1
         while name.casefold() in self._living:
             number += 1
@@ -50,10 +50,10 @@ class ImportTarget:
         return name
 
     def admit(self, columns: Mapping[str, Any]) -> int:
-        """Store a mysis whose template is stored; its id. Its name must be free.
+        """Store a mysis and return its id. Its template must be stored and its name free.
 
         Raises:
-            SwarmFull: as many live here as may.
+            SwarmFull: if the limit of living myses is reached.
         """
         lives = columns.get("deleted_at") is None
         if lives and len(self._living) >= self._max:
@@ -75,7 +75,7 @@ class ImportTarget:
         return mysis_id
 
     def template(self, template: Template) -> bytes:
-        """Store a template unless it is there; its hash."""
+        """Store a template unless it exists; return its hash."""
         self.conn.execute(
             "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
             (template.hash, template.name, template.text, self.conn.now()),
@@ -83,7 +83,7 @@ class ImportTarget:
         return template.hash
 
     def sender(self, uid: str, name: str) -> int:
-        """The id of the mysis with this uid; one that is not here is made, archived and without anything of its own."""
+        """Return the id of the mysis with this uid; create an archived one if it does not exist."""
         row = self.conn.execute("SELECT id FROM mysis WHERE uid = ?", (uid,)).fetchone()
         if row is not None:
             return int(row[0])
@@ -108,12 +108,12 @@ class ImportTarget:
         return mysis_id
 
     def message(self, columns: Mapping[str, Any], mysis_id: int, *, moment: int = 0) -> int:
-        """The id of a message: a broadcast that others here have heard already is not stored again.
+        """Store a message, or find the same broadcast of another recipient; return its id.
 
         Args:
-            columns: Of the message, with the sender as it is known here.
-            mysis_id: Who hears it now; a message is delivered to it once.
-            moment: µs by which the time of the same broadcast may differ.
+            columns: The message's columns, with the sender's id of this workspace.
+            mysis_id: The recipient; a message is delivered to it once.
+            moment: Largest difference in µs between the times of one broadcast.
         """
         if columns["kind"] == "broadcast":
             found = self.conn.execute(
@@ -137,11 +137,11 @@ class ImportTarget:
                 return int(found[0])
         key = columns.get("idempotency_key")
         if key and self.conn.execute("SELECT 1 FROM message WHERE idempotency_key = ?", (key,)).fetchone():
-            columns = {**columns, "idempotency_key": None}  # the key guards a message of this workspace
+            columns = {**columns, "idempotency_key": None}  # a message of this workspace has the key
         return insert_with_id(self.conn, "message", columns)
 
     def heard_in_nova(self, columns: Mapping[str, Any], mysis_id: int) -> int:
-        """As `message`, for a broadcast that was stored once a recipient."""
+        """As `message`, for a broadcast that was stored once for each recipient."""
         return self.message(columns, mysis_id, moment=_SAME_MOMENT)
 
 
@@ -153,7 +153,7 @@ def insert_row(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -
 
 
 def insert_with_id(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int:
-    """Insert a row of a table that has ids; its id. Names come from the schema, never from a file."""
+    """Insert a row of a table with ids; return the id. Names come from the schema, never from a file."""
     names = ", ".join(columns)
     marks = ", ".join("?" * len(columns))
     cursor = conn.execute(f"INSERT INTO {table}({names}) VALUES ({marks})", tuple(columns.values()))

@@ -1,8 +1,8 @@
-"""A conversation as a file: Markdown and HTML for people, JSON lines for machines, which leave nothing out.
+"""Exports conversations as Markdown, HTML or JSON lines.
 
-Markdown and HTML take keys, addresses and the like out of every text unless told
-otherwise; JSON lines keep every column of every row. Nothing is overwritten unless
-that was asked for. Synchronous; fronts call it in a thread.
+Markdown and HTML redact secrets and personal data by default; JSON lines keep every column
+of every row. Existing files are replaced only on request. Synchronous; fronts call it in a
+thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Clean = Callable[[str], str]
 
 
 class Format(StrEnum):
-    """What a conversation can be written as; the value is the file's ending."""
+    """A file format; the value is the file's extension."""
 
     MARKDOWN = "md"
     HTML = "html"
@@ -39,17 +39,17 @@ class Format(StrEnum):
 
     @property
     def redacts(self) -> bool:
-        """Whether secrets and personal data are taken out unless told otherwise."""
+        """True if secrets and personal data are redacted by default."""
         return self is not Format.JSONL
 
 
 def file_name(mysis: str, form: Format, at: int) -> str:
-    """A name for the file: the mysis's, the local time, the format's ending."""
+    """Return a file name from the mysis's name, the local time and the format."""
     return f"{_safe(mysis)}-{datetime.fromtimestamp(at / 1_000_000):%Y%m%d-%H%M}.{form}"
 
 
 def file_stem(mysis_id: int, name: str) -> str:
-    """A name without ending that no other mysis has."""
+    """Return a file name without extension that is unique to the mysis."""
     return f"{_safe(name)}-{mysis_id}"
 
 
@@ -58,7 +58,7 @@ def _safe(name: str) -> str:
 
 
 def read_exportable(database: Path, *, archived: bool = False) -> dict[int, str]:
-    """Id and name of all who have a conversation, in the order they came. Raises StoreError."""
+    """Read id and name of all myses with a conversation, oldest first. Raises StoreError."""
     with open_database(database) as reader:
         found = reader.execute(
             "SELECT id, name FROM mysis WHERE (deleted_at IS NULL OR ?) AND state_reason <> ? ORDER BY id",
@@ -70,15 +70,15 @@ def read_exportable(database: Path, *, archived: bool = False) -> dict[int, str]
 def export_to_file(
     database: Path, mysis_id: int, path: Path, form: Format, *, redact: bool | None = None, replace: bool = False
 ) -> int:
-    """Write the whole conversation to `path`, readable by its owner alone; how many turns it holds.
+    """Write the whole conversation to `path` (mode 0600) and return its number of turns.
 
     Args:
-        redact: Take secrets and personal data out; None is the format's own default.
-        replace: Write over a file that is there.
+        redact: Redact secrets and personal data; None means the format's default.
+        replace: Replace an existing file.
 
     Raises:
-        UsageError: there is a file at `path` already, or it cannot be written.
-        MysisMissing, StoreError: there is nothing to read.
+        UsageError: if the file exists or cannot be written.
+        MysisMissing, StoreError: if the conversation cannot be read.
     """
     return write_pieces(export_pieces(database, mysis_id, form, redact=redact), path, replace=replace)
 
@@ -97,7 +97,7 @@ def write_pieces(texts: Iterator[ExportPiece], path: Path, *, replace: bool = Fa
         if replace:
             beside.replace(path)
         else:
-            os.link(beside, path)  # fails where there is a file, whoever wrote it meanwhile
+            os.link(beside, path)  # fails if the file exists, even if it was created just now
     except FileExistsError as problem:
         raise UsageError(f"{path} exists", hint="Choose another name, or replace it.") from problem
     except OSError as problem:
@@ -109,7 +109,7 @@ def write_pieces(texts: Iterator[ExportPiece], path: Path, *, replace: bool = Fa
 
 
 class ExportPiece(str):
-    """A piece of the file; `is_turn` where it is one turn."""
+    """A piece of the file; `is_turn` is True if it is one turn."""
 
     __slots__ = ("is_turn",)
     is_turn: bool
@@ -122,14 +122,14 @@ class ExportPiece(str):
 
 
 def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool | None = None) -> Iterator[ExportPiece]:
-    """The conversation, piece by piece, oldest turn first.
+    """Yield the file of one conversation in pieces, oldest turn first.
 
     Raises:
-        MysisMissing, StoreError: there is nothing to read.
+        MysisMissing, StoreError: if the conversation cannot be read.
     """
     takes_out = form.redacts if redact is None else redact
     with open_database(database) as reader:
-        reader.execute("BEGIN")  # one moment, whatever a running swarm stores meanwhile
+        reader.execute("BEGIN")  # one consistent state while a swarm writes
         row = _row(reader, mysis_id)
         match form:
             case Format.JSONL:
@@ -146,10 +146,10 @@ def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool |
 def swarm_pieces(
     database: Path, myses: Sequence[int], form: Format, *, redact: bool | None = None
 ) -> Iterator[ExportPiece]:
-    """Several conversations as one file, piece by piece, in the order that was given.
+    """Yield one file of several conversations in pieces, in the given order.
 
     Raises:
-        MysisMissing, StoreError: there is nothing to read.
+        MysisMissing, StoreError: if a conversation cannot be read.
     """
     takes_out = form.redacts if redact is None else redact
     clean = _cleaned if takes_out else strip
@@ -187,7 +187,7 @@ def _cleaned(text: str) -> str:
     return redact_all(strip(text))
 
 
-# Words that both documents use.
+# Phrases of both Markdown and HTML.
 
 
 def _when(at: int) -> str:
@@ -201,7 +201,7 @@ def _by(entry: ConversationEntry) -> str:
 
 
 def _ended(turn: ConversationTurn) -> str:
-    """How a turn ended, where that is not an answer; what went wrong stands behind it."""
+    """Describe the end of a turn that has no answer, with its failure."""
     if turn.outcome is None:
         words = f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
     else:
@@ -241,7 +241,7 @@ def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Ite
 
 
 def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
-    """One turn as Markdown, piece by piece; `clean` is applied to every text in it."""
+    """Yield one turn as Markdown in pieces; `clean` is applied to every text."""
     yield f"\n---\n\n## {_title(turn)}\n\n_{_numbers(turn)}_\n"
     results = _results(turn)
     for entry in turn.entries:
@@ -268,7 +268,7 @@ def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
 
 
 def code_block(text: str, kind: str = "") -> str:
-    """A code block that nothing in the text can end."""
+    """Format a code block with a fence longer than any in the text."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{kind}\n{text}\n{fence}"

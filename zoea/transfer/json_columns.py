@@ -1,4 +1,4 @@
-"""Columns that hold JSON: read by the code that will read them later, so that nothing it cannot read gets in."""
+"""Checks the columns of imported rows, and the JSON in them, with the code that reads them later."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from zoea.text import clean
 from zoea.transfer.json_lines import JsonLine
 from zoea.transfer.jsonl_export import TABLES
 
-# Whatever a file says, only columns of the schema are written, each with a value of its
-# type; what SQLite checks beyond that (the closed sets, references, uniqueness) it checks when it inserts.
+# Only columns of the schema are written, each with a value of its type. Closed sets, references and
+# uniqueness are checked by SQLite at the insert.
 
 LATEST = 253_370_764_800_000_000
-"""The year 9999 in µs: no later time can be shown."""
+"""The year 9999 in µs, the latest time that can be shown."""
 
 _MOST = 1 << 47
-"""Of whatever is counted: sums over many rows stay whole numbers to SQLite."""
+"""Limit of numbers: sums over many rows stay integers in SQLite."""
 _ALSO = {"blob": frozenset({"hash", "size", "data"}), "request": frozenset({"plan"}), "memory": frozenset({"owner"})}
-"""What a line holds that is no column of its table, or is read by somebody else."""
+"""Values of a line that are no column of its table, or are read elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as the schema declares it. `must` where it has no default and takes no NULL."""
+    """A column of the schema. `must` is True without a default and with NOT NULL."""
 
     name: str
     type: str
@@ -39,17 +39,17 @@ class SchemaColumn:
 
 
 class SchemaColumns:
-    """The columns of every kind of line.
+    """The columns of each kind of line.
 
     Args:
-        conn: A connection to the database that is written to.
+        conn: A connection to the database of the import.
     """
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._of = {kind: _columns(conn, table) for kind, table in TABLES.items()}
 
     def read(self, line: JsonLine) -> dict[str, Any]:
-        """The line's columns, checked; `id` among them where the table has one. Refuses what does not fit."""
+        """Return the checked columns of a line, with `id` if the table has one. Refuses invalid values."""
         known = self._of[line.kind]
         others = _ALSO.get(line.kind, frozenset())
         for name in line.values:
@@ -100,7 +100,7 @@ def _bytes(line: JsonLine, column: SchemaColumn, value: str) -> bytes:
 
 def _columns(conn: sqlite3.Connection, table: str) -> Mapping[str, SchemaColumn]:
     found = {}
-    for row in conn.execute(f"PRAGMA table_info({table})"):  # leaves out what the schema makes itself
+    for row in conn.execute(f"PRAGMA table_info({table})"):  # does not list generated columns
         is_id = bool(row["pk"]) and row["name"] == "id"
         has_default = row["dflt_value"] is not None
         takes_null = not row["notnull"] and not row["pk"]
@@ -117,11 +117,11 @@ Ids = Mapping[int, int]
 
 
 class InvalidColumn(ValueError):
-    """A value that nothing here could read; the text says why."""
+    """A value that its reader could not decode; the text is the reason."""
 
 
 def check_json(name: str, text: str | None) -> None:
-    """Refuse a JSON column of this name that its reader could not read. Raises Misshapen."""
+    """Check that the reader of a JSON column can decode the text. Raises InvalidColumn."""
     if text is None:
         return
     try:
@@ -143,27 +143,28 @@ def check_json(name: str, text: str | None) -> None:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
     if not sound:
-        raise InvalidColumn(f"{name} is not what it should be")
+        raise InvalidColumn(f"{name} is invalid")
 
 
 def convert_frozen(
     text: str, *, mysis_id: int, turn_id: int, before: Callable[[int], int], templates: Mapping[str, str]
 ) -> str:
-    """What a turn froze, with the ids it has here.
+    """Convert the frozen settings of a turn to the ids of this workspace.
 
     Args:
-        before: Gives the newest memory here that is not after that of the file.
-        templates: The hash here of each template of the file, in hex.
+        before: Returns the id of the newest memory that is not after the file's memory.
+        templates: Template hash in the file -> hash in this workspace, in hexadecimal.
 
-    Raises Misshapen.
+    Raises:
+        InvalidColumn: if the text cannot be decoded.
     """
     try:
         value = FrozenTurn.from_json(text, system="")
     except (PlanError, RecursionError):
-        raise InvalidColumn("what the turn froze cannot be read") from None
+        raise InvalidColumn("the frozen settings of the turn cannot be read") from None
     for one in fields(FrozenTurn):
         if not _fits(getattr(value, one.name), one.default, one.name):
-            raise InvalidColumn(f"{one.name}, which the turn froze, is of the wrong type")
+            raise InvalidColumn(f"{one.name} in the frozen settings of the turn is of the wrong type")
     moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before))
     return replace(moved, template_hash=templates.get(value.template_hash, value.template_hash)).to_json()
 
@@ -180,31 +181,32 @@ def _fits(value: Any, default: Any, name: str) -> bool:
             return isinstance(value, str)
         case tuple():
             return all(isinstance(one, str) for one in value)
-        case None:  # context_window, the one that may be unknown
+        case None:  # context_window, the only one that may be unknown
             return value is None or _is_int(value)
     return _is_int(value)
 
 
 def convert_plan(value: Any, memories: Ids, calls: Ids) -> bytes | None:
-    """A request's plan before compression, with the ids it has here.
+    """Convert a request's plan to the ids of this workspace; return it as JSON.
 
-    A memory that is not in the file is memory 0, which is none: its text is gone, not another's.
-    `{"zstd": hex}` is a plan that was damaged already; None is returned for it and for none.
+    A memory that is not in the file gets id 0, which no memory has. Returns None without a
+    plan and for `{"zstd": hex}`, a plan that was damaged before the export.
 
-    Raises Misshapen.
+    Raises:
+        InvalidColumn: if the plan cannot be decoded.
     """
     if value is None or (isinstance(value, dict) and set(value) == {"zstd"}):
         return None
     try:
         moved = dict(value)
         if not (_is_int(moved["v"]) and isinstance(moved["budget"], dict)):
-            raise InvalidColumn("the plan is not what it should be")
+            raise InvalidColumn("the plan is invalid")
         moved["decisions"] = [_decision(one) for one in moved["decisions"]]
         moved["steps"] = [{**one, "memory_id": memories.get(one["memory_id"], 0)} for one in moved["steps"]]
         moved["messages"] = [_message(one, memories, calls) for one in moved["messages"]]
         return json.dumps(moved, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
-        raise InvalidColumn("the plan is not what it should be") from None
+        raise InvalidColumn("the plan is invalid") from None
 
 
 _DECIDED = {
@@ -220,7 +222,7 @@ _DECIDED = {
 
 def _decision(value: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(value[name], kind) for name, kind in _DECIDED.items()):
-        raise InvalidColumn("a decision of the plan is not what it should be")
+        raise InvalidColumn("a decision of the plan is invalid")
     return value
 
 
@@ -238,7 +240,7 @@ def _message(value: dict[str, Any], memories: Ids, calls: Ids) -> dict[str, Any]
 
 
 def _wire_id(value: Any, calls: Ids) -> str:
-    """A call's id as requests carry it: `c` and the row's id."""
+    """Convert a call's id in a request: `c` and the row's id."""
     text = _text(value)
     if text[:1] == "c" and text[1:].isascii() and text[1:].isdigit() and len(text) < 20:
         return f"c{calls.get(int(text[1:]), 0)}"
@@ -247,7 +249,7 @@ def _wire_id(value: Any, calls: Ids) -> str:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidColumn("a message of the plan is not what it should be")
+        raise InvalidColumn("a message of the plan is invalid")
     return value
 
 

@@ -1,6 +1,6 @@
-"""Lines of a file of JSON lines, each with its number, so that every complaint can name its place.
+"""Reads the lines of a JSON lines file with their numbers, for error messages.
 
-Nothing of what a line holds is believed here but that it is a JSON object of a known kind.
+Checks only that each line is a JSON object of a known kind.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from zoea.model.errors import UsageError
 from zoea.transfer.jsonl_export import TABLES, VERSION
 
 LONGEST_LINE = 256 * 1024 * 1024
-"""Bytes: a request's plan or an image in base64 are far below it."""
+"""Limit in bytes; plans and images in base64 are far smaller."""
 
 _KINDS = frozenset({*TABLES, "conversation", "swarm", "sender", "end"})
-_ANEW = "Export it anew with `zoea export NAME --format jsonl`."
+_EXPORT_AGAIN = "Export it again with `zoea export NAME --format jsonl`."
 _SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
 class LinePosition:
-    """A line of a file."""
+    """The position of a line: file and number."""
 
     file: Path
     number: int
 
-    def refuse(self, what: str, hint: str = _ANEW) -> NoReturn:
-        """Raise the error that names this place."""
+    def refuse(self, what: str, hint: str = _EXPORT_AGAIN) -> NoReturn:
+        """Raise a UsageError that names this position."""
         raise UsageError(f"{self.file}, line {self.number}: {what}; nothing was imported from this file", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """One line as it was read. `values` are without `kind`."""
+    """A parsed line; `values` are without `kind`."""
 
     place: LinePosition
     kind: str
@@ -44,10 +44,10 @@ class JsonLine:
 
 
 def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
-    """Every line of the file, and how many bytes were read when it ended.
+    """Yield every line of the file with the number of bytes read so far.
 
     Raises:
-        UsageError: the file cannot be read, is something else, or ends in the middle.
+        UsageError: if the file cannot be read, has another format, or is truncated.
     """
     number = read = 0
     try:
@@ -57,7 +57,10 @@ def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
                 read += len(raw)
                 place = LinePosition(file, number)
                 if number == 1 and raw.startswith(_SQLITE[: len(raw)]):
-                    place.refuse("this is a SQLite database, no JSON lines", f"Try `zoea import nova {file}`.")
+                    place.refuse(
+                        "this is a SQLite database, not JSON lines",
+                        f"For a Zoea Nova database: `zoea import nova {file}`.",
+                    )
                 if raw.strip():
                     yield _line(place, raw), read
     except OSError as problem:
@@ -69,14 +72,14 @@ def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
 
 
 def check_header(line: JsonLine, kind: str) -> None:
-    """Refuse a line that is no header of this kind, or of another version."""
+    """Refuse a line that is not a header of this kind and version."""
     if line.kind != kind:
-        line.place.refuse(f"this is no export of Zoea: it begins with {line.kind!r}")
+        line.place.refuse(f"this is not an export of Zoea: it begins with {line.kind!r}")
     version = line.values.get("version")
     if version != VERSION:
         line.place.refuse(
             f"the file is of version {str(version)[:20]}; this Zoea reads {VERSION}",
-            "Import it with the Zoea that wrote it, or a newer one.",
+            "Import it with the version of Zoea that wrote it, or a newer one.",
         )
 
 
@@ -86,20 +89,20 @@ def _line(place: LinePosition, raw: bytes) -> JsonLine:
     try:
         value = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant)
     except UnicodeDecodeError:
-        place.refuse("this is no UTF-8 text")
+        place.refuse("this is not UTF-8 text")
     except (ValueError, RecursionError):
         if not raw.endswith(b"\n"):
-            place.refuse("the file ends in the middle of a line: it was cut off")
-        place.refuse("this is no JSON")
+            place.refuse("the file is truncated: it ends in the middle of a line")
+        place.refuse("this is not JSON")
     if not isinstance(value, dict):
-        place.refuse("this is no JSON object")
+        place.refuse("this is not a JSON object")
     kind = value.pop("kind", None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        place.refuse(f"there is no kind of line {str(kind)[:40]!r}")
+        place.refuse(f"unknown kind of line {str(kind)[:40]!r}")
     if "of" in value:
         value["kind"] = value.pop("of")
     return JsonLine(place, kind, value)
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")

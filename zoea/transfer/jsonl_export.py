@@ -1,8 +1,8 @@
-"""A conversation as JSON lines: every column of every row of a mysis, so that another workspace can take it in.
+"""Exports a conversation as JSON lines with every column of every row of a mysis.
 
-`zoea.transfer.jsonl_import` reads it. The first line says the version, the last one how many lines there
-are, so that a file that was cut off is known. What belongs to the workspace and not to a mysis stays there:
-events, calibration, the budget of a day, and grants, which are asked for again where it goes.
+`zoea.transfer.jsonl_import` reads it. The first line has the version, the last one the
+number of lines, so that a truncated file is detected. Data of the workspace is not
+exported: events, calibration, daily budgets, and grants.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _OF_TURN = (
     ),
 )
 
-# What waits, was skipped or withdrawn; what it asked a model outside of any turn; what it said to the commander.
+# Deliveries that are pending, skipped or withdrawn; requests outside of turns; messages to the commander.
 _OF_NO_TURN = (
     ("delivery", "SELECT * FROM delivery WHERE mysis_id = :mysis AND turn_id IS NULL ORDER BY id"),
     (
@@ -117,10 +117,10 @@ _OF_NO_TURN = (
 
 
 def conversation_lines(reader: sqlite3.Connection, mysis_id: int, clean: Clean | None) -> Iterator[tuple[str, bool]]:
-    """The lines, several at a time, each with whether they are one turn's.
+    """Yield the lines in groups, each with whether it is one turn.
 
     Args:
-        clean: Takes out of a text what must not leave; None leaves everything in.
+        clean: Redacts a text; None keeps everything.
     """
     count = turns = 0
     head = [json.dumps({"kind": "conversation", "version": VERSION}) + "\n"]
@@ -143,7 +143,7 @@ def conversation_lines(reader: sqlite3.Connection, mysis_id: int, clean: Clean |
 
 
 def swarm_line(count: int) -> str:
-    """The line above several conversations in one file."""
+    """Return the header line of a file with several conversations."""
     return json.dumps({"kind": "swarm", "version": VERSION, "myses": count}) + "\n"
 
 
@@ -158,7 +158,7 @@ def _line(reader: sqlite3.Connection, kind: str, row: sqlite3.Row, clean: Clean 
     for name in row.keys():  # noqa: SIM118  a Row yields its values, not its names
         value = row[name]
         if (kind, name) == ("memory", "owner"):
-            continue  # made from the id by the schema
+            continue  # a generated column
         if isinstance(value, bytes):
             value = _plan(value, clean) if (kind, name) == ("request", "plan") else value.hex()
         elif isinstance(value, str) and clean is not None:
@@ -178,7 +178,7 @@ def _cleaned(kind: str, name: str, value: str, clean: Clean) -> str:
 
 
 def _bytes(reader: sqlite3.Connection, blob_id: int) -> str | None:
-    """Base64; None where they were redacted or are lost."""
+    """Return the bytes of a blob in base64; None if they were redacted or are lost."""
     try:
         return base64.b64encode(get_blob(reader, blob_id)).decode("ascii")
     except StoreError:
@@ -186,7 +186,7 @@ def _bytes(reader: sqlite3.Connection, blob_id: int) -> str | None:
 
 
 def _plan(blob: bytes, clean: Clean | None) -> Any:
-    """The plan as JSON; one that cannot be read any more as it is stored, unless something is to be taken out."""
+    """Return the plan as JSON; a damaged one in its stored form, or None if it must be redacted."""
     try:
         plan = plan_of(blob)
         return plan if clean is None else redact_json(plan, clean)

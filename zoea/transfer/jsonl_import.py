@@ -1,7 +1,7 @@
-"""Taking in what `zoea export --format jsonl` wrote: one file is one op, so all of it comes in or nothing.
+"""Imports a file of `zoea export --format jsonl` in one op, so completely or not at all.
 
-Rows keep everything but their ids, which are given anew; what refers to them is moved along.
-A mysis that is here already, known by its uid, is left alone.
+Rows get new ids, and references to them are changed accordingly. A mysis whose uid is
+already in the workspace is skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _JSON = {
     "approval": ("about",),
 }
 
-# Which column names a row of which kind. `person` is the mysis itself or one of the senders.
+# The kind of row that a column refers to. `person` is the mysis itself or one of the senders.
 _REFERENCES: dict[str, dict[str, str]] = {
     "tag": {"mysis_id": "mysis"},
     "tally": {"mysis_id": "mysis"},
@@ -66,17 +66,17 @@ _compressor = zstandard.ZstdCompressor()
 
 
 def import_file(conn: WriterConnection, file: Path, settings: Settings, progress: Progress) -> ImportReport:
-    """The op: every conversation of the file that is not here yet.
+    """Import every conversation of the file that is not in the workspace. This is the op.
 
     Raises:
-        UsageError: naming the line where the file cannot be followed.
-        SwarmFull: not all of them may live here.
+        UsageError: naming the line that is invalid.
+        SwarmFull: if the limit of living myses is exceeded.
     """
     return _FileImport(conn, file, settings, progress).run()
 
 
 class _FileImport:
-    """One reading of one file."""
+    """The import of one file."""
 
     def __init__(self, conn: WriterConnection, file: Path, settings: Settings, progress: Progress) -> None:
         self.conn = conn
@@ -94,7 +94,7 @@ class _FileImport:
         if first.kind != "swarm":
             self._conversation(first, lines)
             for more in lines:
-                more.place.refuse("there is more in the file after its end")
+                more.place.refuse("the file continues after its end line")
             return self.report
         check_header(first, "swarm")
         count = 0
@@ -102,7 +102,7 @@ class _FileImport:
             self._conversation(line, lines)
             count += 1
         if count != first.values.get("myses"):
-            first.place.refuse(f"the file was cut off: it holds {count} myses and should hold more")
+            first.place.refuse(f"the file is truncated: it holds {count} myses and should hold more")
         return self.report
 
     def _watched(self) -> Iterator[JsonLine]:
@@ -119,16 +119,16 @@ class _FileImport:
         for line in lines:
             count += 1
             if line.kind in ("conversation", "swarm"):
-                line.place.refuse("the conversation above it was cut off")
+                line.place.refuse("the conversation above it is truncated")
             if line.kind == "end":
                 intake.end(line, count)
                 return
             intake.take(line)
-        first.place.refuse("the conversation that begins here was cut off: its end is missing")
+        first.place.refuse("the conversation that begins here is truncated: its end is missing")
 
 
 class _ConversationImport:
-    """One mysis, from its header to its end: first what it is, then turn by turn."""
+    """The import of one conversation: first the mysis, then turn by turn."""
 
     def __init__(self, intake: _FileImport) -> None:
         self._in = intake
@@ -142,7 +142,7 @@ class _ConversationImport:
         self._arrival = ImportedMysis("", "")
 
     def take(self, line: JsonLine) -> None:
-        """The next line of it."""
+        """Take the next line."""
         if line.kind in _HEAD:
             if self._head is None:
                 line.place.refuse(f"a {line.kind} stands after the first turn")
@@ -155,15 +155,13 @@ class _ConversationImport:
         self._block.append(line)
 
     def end(self, line: JsonLine, count: int) -> None:
-        """The last line of it: was everything there?"""
+        """Take the end line and check that no line is missing."""
         self._begin(line)
         self._store()
         if line.values.get("lines") != count or line.values.get("turns") != self._turns:
             line.place.refuse(f"lines are missing: {count} are there, the end counts {line.values.get('lines')!s:.20}")
         if not self._is_here:
             self._in.report.arrivals.append(self._arrival)
-
-    # What it is.
 
     def _begin(self, line: JsonLine) -> None:
         head, self._head = self._head, None
@@ -174,7 +172,7 @@ class _ConversationImport:
             by_kind.setdefault(one.kind, []).append(one)
         who = by_kind.get("mysis", [])
         if len(who) != 1:
-            line.place.refuse(f"the conversation is of {len(who)} myses and not of one")
+            line.place.refuse(f"the conversation is of {len(who)} myses instead of one")
         uid, name = self._who(who[0])
         known = self._in.arrivals.known(uid)
         if known is not None:
@@ -193,9 +191,9 @@ class _ConversationImport:
     def _who(self, line: JsonLine) -> tuple[str, str]:
         uid, name = line.values.get("uid"), line.values.get("name")
         if not isinstance(uid, str) or not _UID.fullmatch(uid):
-            line.place.refuse("the uid of this mysis is none")
+            line.place.refuse("the uid of this mysis is invalid")
         if not isinstance(name, str):
-            line.place.refuse("the name of this mysis is no text")
+            line.place.refuse("the name of this mysis is not a text")
         try:
             return uid, check_name(name)
         except NameRefused as refused:
@@ -237,7 +235,7 @@ class _ConversationImport:
         uid, name = self._who(line)
         old = line.values.get("id")
         if not isinstance(old, int) or isinstance(old, bool):
-            line.place.refuse("the id of this sender is no number")
+            line.place.refuse("the id of this sender is not a number")
         self._ids["person"].setdefault(old, self._in.arrivals.sender(uid, name))
 
     def _known_template(self, line: JsonLine, row: dict[str, Any]) -> bytes:
@@ -245,8 +243,6 @@ class _ConversationImport:
         if found is None:
             line.place.refuse(f"the template of this {line.kind} is not in the file")
         return found
-
-    # What was said, a turn at a time.
 
     def _store(self) -> None:
         block, self._block = self._block, []
@@ -278,7 +274,7 @@ class _ConversationImport:
         self._arrival.calls += len(by_kind.get("tool_call", []))
 
     def _row(self, line: JsonLine) -> int:
-        """Store a line as a row of its table; the row's id, 0 where it has none."""
+        """Store a line as a row of its table and return the row's id, 0 without one."""
         row = self._in.columns.read(line)
         kind = line.kind
         old = row.pop("id", None)
@@ -288,7 +284,7 @@ class _ConversationImport:
             case "session":
                 row["template_hash"] = self._known_template(line, row)
             case "tag" if not _TAG.fullmatch(row["tag"]):
-                line.place.refuse("this tag is none")
+                line.place.refuse("this tag is invalid")
             case "spend" if row["scope"] != "mysis":
                 line.place.refuse("this spending is not a mysis's")
             case "tally":
@@ -298,7 +294,7 @@ class _ConversationImport:
                 if known is not None:
                     return 0
             case "turn":
-                row["frozen"] = "{}"  # until the memories that it speaks of are here
+                row["frozen"] = "{}"  # set after its memories are stored
         try:
             if old is None:
                 insert_row(self._conn, TABLES[kind], row)
@@ -312,18 +308,18 @@ class _ConversationImport:
     def _remember(self, line: JsonLine, kind: str, old: int, new: int) -> None:
         ids = self._ids.setdefault(kind, {})
         if old in ids:
-            line.place.refuse(f"there are two of {kind} {old}")
+            line.place.refuse(f"{kind} {old} occurs twice")
         ids[old] = new
 
     def _moved(self, line: JsonLine, row: dict[str, Any]) -> None:
-        """The ids in a row as they are here."""
+        """Replace the references of a row by ids of this workspace."""
         for column, kind in _REFERENCES.get(line.kind, {}).items():
             old = row.get(column)
             if old is None:
                 continue
             new = self._ids.get(kind, {}).get(old)
             if new is None:
-                line.place.refuse(f"{column} of this {line.kind} is {old}, and nothing of that id stands above it")
+                line.place.refuse(f"{column} of this {line.kind} is {old}, which does not occur above it")
             row[column] = new
 
     def _shaped(self, line: JsonLine, row: dict[str, Any]) -> None:
@@ -339,13 +335,13 @@ class _ConversationImport:
         self._shaped(line, row)
         self._moved(line, row)
         if not row.get("sender_name", "").isprintable():
-            line.place.refuse("the sender's name is none")  # it stands in the line that speaks for the sender
+            line.place.refuse("the sender's name is invalid")  # it is printed in front of the message
         if old in self._ids.get("message", {}):
-            return  # it was answered in one turn, and stands with its other deliveries too
+            return  # repeated with another delivery
         known = self._in.messages.get(old)
         if known is not None:
             if known[1] != row:
-                line.place.refuse(f"message {old} is told twice, and not alike")
+                line.place.refuse(f"message {old} occurs twice with different values")
             new = known[0]
         else:
             try:
@@ -365,7 +361,7 @@ class _ConversationImport:
             line.place.refuse(f"the database refuses this blob: {refused}")
 
     def _bytes(self, line: JsonLine) -> int:
-        """The id of the blob; bytes that the file does not hold are kept as redacted ones."""
+        """Store the blob and return its id; bytes that the file does not have are marked as redacted."""
         data, said = line.values.get("data"), line.values.get("hash")
         try:
             digest = bytes.fromhex(said) if isinstance(said, str) else b""
@@ -374,11 +370,11 @@ class _ConversationImport:
             line.place.refuse("the bytes of this blob cannot be read")
         if content is not None:
             if blake3(content).digest() != digest:
-                line.place.refuse("the bytes of this blob are not those that its hash names")
+                line.place.refuse("the bytes of this blob do not match its hash")
             return put_blob(self._conn, content)
         size = line.values.get("size")
         if len(digest) != 32 or not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 62:
-            line.place.refuse("hash and size of this blob are none")
+            line.place.refuse("hash or size of this blob is invalid")
         self._arrival.mended["bytes that the file does not hold are kept as redacted"] += 1
         self._conn.execute("INSERT OR IGNORE INTO blob(hash, size, place) VALUES (?, ?, 'redacted')", (digest, size))
         return int(self._conn.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()[0])
@@ -419,7 +415,7 @@ class _ConversationImport:
 
 
 def _id(line: JsonLine) -> int:
-    """For sorting, before anything of the line is checked."""
+    """Return the id for sorting; the line is not checked yet."""
     return _number(line.values.get("id"))
 
 

@@ -1,8 +1,8 @@
-"""Reading a Zoea Nova database without changing a byte of it, whatever columns it has beyond those that are needed.
+"""Reads a Zoea Nova database without changing it; ignores unknown columns.
 
-A database that was closed is opened as immutable; one with a write-ahead log beside it is
-copied first, as reading the log would write beside the file. Accounts are read for one
-purpose: so that their passwords can be taken out of what was said.
+A database without a write-ahead log is opened as immutable; one with a log is copied
+first, because reading the log writes to its directory. Accounts are read only to redact
+their passwords in texts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TIME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class NovaMysis:
-    """A row of `myses`. `created` is its time as it stands there, `created_at` in µs; None where it cannot be read."""
+    """A row of `myses`. `created` is its time as stored, `created_at` in µs or None if it cannot be parsed."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class NovaMysis:
 
 @dataclass(frozen=True, slots=True)
 class NovaMemory:
-    """A row of `memories`, texts as stored; `at` is µs UTC. `has_time` is False where its own could not be read."""
+    """A row of `memories`. `at` is in µs UTC; `has_time` is False if its own time could not be parsed."""
 
     id: int
     role: str
@@ -63,8 +63,8 @@ class NovaDatabase:
     """An open Zoea Nova database. Made by `open_nova`.
 
     Attributes:
-        schema: What it says its schema is; None where it says nothing.
-        passwords: Those of its accounts, to be taken out of texts; never stored.
+        schema: The stored version of the schema; None if there is none.
+        passwords: Passwords of its accounts, to be redacted in texts; never stored.
     """
 
     def __init__(self, conn: sqlite3.Connection, path: Path) -> None:
@@ -77,12 +77,12 @@ class NovaDatabase:
 
     @property
     def description(self) -> str:
-        """What was found, for the report."""
-        said = f"of schema {self.schema}" if self.schema is not None else "that does not say its schema"
+        """File name and schema, for the report."""
+        said = f"of schema {self.schema}" if self.schema is not None else "without a schema version"
         return f"{self.path.name}, a Zoea Nova database {said}"
 
     def myses(self) -> list[NovaMysis]:
-        """Every mysis in the order it was stored, and those of whom only memories are left."""
+        """Read every mysis in stored order, and those of which only memories are left."""
         found = [self._mysis(row) for row in self._conn.execute("SELECT * FROM myses ORDER BY rowid")]
         there = {mysis.id for mysis in found}
         for (owner,) in self._conn.execute("SELECT DISTINCT mysis_id FROM memories ORDER BY 1").fetchall():
@@ -91,11 +91,11 @@ class NovaDatabase:
         return found
 
     def count(self, mysis: NovaMysis) -> int:
-        """How many memories it has."""
+        """Count its memories."""
         return int(self._conn.execute("SELECT count(*) FROM memories WHERE mysis_id = ?", (mysis.id,)).fetchone()[0])
 
     def system_prompt(self, mysis: NovaMysis) -> str:
-        """The prompt it was given first; empty where there is none."""
+        """Read its first system prompt; empty if there is none."""
         found = self._conn.execute(
             "SELECT content FROM memories WHERE mysis_id = ? AND lower(trim(role)) = 'system' ORDER BY rowid LIMIT 1",
             (mysis.id,),
@@ -103,7 +103,7 @@ class NovaDatabase:
         return _text(found, "content") if found is not None else ""
 
     def memories(self, mysis: NovaMysis) -> Iterator[NovaMemory]:
-        """Its memories by time, those of one moment in the order they were stored."""
+        """Yield its memories by time, those of the same time in stored order."""
         times = self._times(mysis)
         for place in sorted(times, key=lambda rowid: (times[rowid][0], rowid)):
             row = self._conn.execute("SELECT * FROM memories WHERE rowid = ?", (place,)).fetchone()
@@ -120,7 +120,7 @@ class NovaDatabase:
             )
 
     def _times(self, mysis: NovaMysis) -> dict[int, tuple[int, bool]]:
-        """Time of each memory by its row; one that cannot be read has that of the row before it."""
+        """Return the time of each memory by its row id; an unreadable one gets that of the row before."""
         column = "created_at" if "created_at" in self._columns["memories"] else "NULL"
         last = mysis.created_at or 0
         found = {}
@@ -146,11 +146,11 @@ class NovaDatabase:
 
 @contextmanager
 def open_nova(path: Path) -> Iterator[NovaDatabase]:
-    """The database, for reading alone.
+    """Open a Zoea Nova database read-only.
 
     Raises:
-        UsageError: there is no such file.
-        StoreForeign: it is something else, of another schema, or damaged; says what was found.
+        UsageError: if the file does not exist.
+        StoreForeign: if it has another format or schema, or is damaged.
     """
     if not path.is_file():
         raise UsageError(f"there is no file {path}", hint="Name the database of Zoea Nova, usually zoea.db.")
@@ -173,7 +173,7 @@ def open_nova(path: Path) -> Iterator[NovaDatabase]:
 
 
 def parse_time(value: Any) -> int | None:
-    """A time as Zoea Nova, Go's drivers or SQLite write it, as µs UTC; None where it is none."""
+    """Parse a time as written by Zoea Nova, Go's drivers or SQLite, to µs UTC; None if it is invalid."""
     match value:
         case bool() | None:
             return None
@@ -187,12 +187,12 @@ def parse_time(value: Any) -> int | None:
 
 
 def former_name(nova_id: str) -> str:
-    """The name of one of whom only the id is known."""
+    """Return a name for a mysis of which only the id is known."""
     return f"nova-{re.sub(r'[^A-Za-z0-9]+', '', nova_id)[:8] or 'unknown'}"
 
 
 def _from_number(value: float) -> int | None:
-    """Seconds, ms, µs or ns, whichever makes it a time of this age."""
+    """Interpret a number as s, ms, µs or ns by its size."""
     for limit, per_us in ((1e11, 1_000_000), (1e14, 1_000), (1e17, 1)):
         if 0 < value < limit:
             return int(value * per_us)
@@ -219,7 +219,7 @@ def _from_text(value: str) -> int | None:
 
 
 def _connect(path: Path, stack: ExitStack) -> sqlite3.Connection:
-    """A connection for one thread after another: it is opened here and read in the op."""
+    """Open a connection that another thread may use: it is opened here and read in the op."""
     log = path.with_name(path.name + "-wal")
     if log.is_file() and log.stat().st_size:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoea-import-")))
@@ -272,7 +272,7 @@ def _check(database: NovaDatabase) -> None:
 
 
 def _passwords(conn: sqlite3.Connection) -> tuple[str, ...]:
-    """Those long enough to be told from a word, longest first."""
+    """Read the passwords that are long enough not to be common words, longest first."""
     if "password" not in _columns(conn, "accounts"):
         return ()
     said = {str(row[0]) for row in conn.execute("SELECT password FROM accounts") if row[0] is not None}
@@ -280,7 +280,7 @@ def _passwords(conn: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def _text(row: sqlite3.Row, name: str) -> str:
-    """A column as text; empty where it is missing or NULL."""
+    """Return a column as text; empty if it is missing or NULL."""
     value = row[name] if name in row.keys() else None  # noqa: SIM118  a Row yields its values, not its names
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")

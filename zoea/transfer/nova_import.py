@@ -1,7 +1,7 @@
-"""Taking in one mysis of Zoea Nova: an op, so that it comes in whole or not at all.
+"""Imports one mysis of Zoea Nova in one op, so completely or not at all.
 
-Everything it said and was told becomes turns, as if it had lived here; the next start
-goes on from there. Its uid is made from what it was there, so a second import knows it.
+Its memories become turns, and the next start continues from there. Its uid is derived
+from its id and creation time in Zoea Nova, so a second import recognizes it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _SAID_EVERY = 500
 
 @dataclass(frozen=True, slots=True)
 class NovaOptions:
-    """What the imported are here.
+    """Options of the import.
 
-    `template` is for those without a prompt; `provider` and `model` for those whose own
-    provider is not configured here, or for all where `is_forced`.
+    Attributes:
+        template: For myses without their own prompt.
+        provider, model: For myses with a provider that is not configured here; for all if `is_forced`.
     """
 
     settings: Settings
@@ -49,7 +50,7 @@ class NovaOptions:
 
 @dataclass(slots=True)
 class _ImportState:
-    """Where the op stands in one conversation."""
+    """The counters and ids of one import."""
 
     mysis_id: int
     newest: int = 0
@@ -60,12 +61,12 @@ class _ImportState:
 
 
 def nova_uid(mysis: NovaMysis) -> str:
-    """32 hexadecimal digits, the same at every import, wherever the file lies."""
+    """Return the uid of 32 hexadecimal digits, the same at every import."""
     return blake2b(f"zoea-nova\0{mysis.id}\0{mysis.created}".encode(), digest_size=16).hexdigest()
 
 
 def nova_name(mysis: NovaMysis) -> str:
-    """Its name, as far as one may be so called here."""
+    """Return its name with disallowed characters replaced."""
     name = re.sub(r"[^\w .\-]+", "-", clean(mysis.name)).strip(" -")[:LONGEST_NAME].strip()
     for candidate in (name, f"nova-{name}"[:LONGEST_NAME].strip()):
         try:
@@ -76,11 +77,11 @@ def nova_name(mysis: NovaMysis) -> str:
 
 
 class NovaImport:
-    """The op of one mysis. Call it with the writer's connection; it may be called twice, and begins anew then.
+    """The op that imports one mysis. Call it with the writer's connection; a second call starts again.
 
     Args:
-        everyone: All myses of the database, who may be its senders.
-        progress: Told how many of its memories are read.
+        everyone: All myses of the database, as possible senders.
+        progress: Called with the number of memories read.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class NovaImport:
         self._progress = progress
 
     def __call__(self, conn: WriterConnection) -> ImportedMysis | str:
-        """What came in; the name it has here where it came in before. Raises SwarmFull."""
+        """Return the imported mysis, or its present name if it was imported before. Raises SwarmFull."""
         arrivals = ImportTarget(conn, self._wanted.settings.swarm.max_myses)
         known = arrivals.known(nova_uid(self._mysis))
         if known is not None:
@@ -188,7 +189,7 @@ class _MysisImport:
             self._arrival.notes.append("Zoea Nova had only its memories left, not the mysis itself")
 
     def _own_template(self, prompt: str) -> Template | None:
-        """What it is from now on: its own prompt, where it had one."""
+        """Make a template of its own prompt; None without one."""
         prompt = self._secrets.text(prompt).strip()
         return Template(name="nova", title="From Zoea Nova", prompt=prompt) if prompt else None
 
@@ -277,7 +278,7 @@ class _MysisImport:
             )
 
     def _step(self, turn_id: int, seq: int, step: NovaStep) -> int:
-        """An assistant message with its calls and results; the place behind it."""
+        """Store an assistant message with its calls and results; return the next `seq`."""
         said = {
             "role": "assistant",
             "source": "llm",
@@ -324,14 +325,14 @@ class _MysisImport:
         return self._rows.newest
 
     def _known(self, nova_id: str) -> tuple[str, str]:
-        """Uid and name of a sender; of one who is gone, what its id gives."""
+        """Return uid and name of a sender; derived from the id if it no longer exists."""
         if nova_id not in self._uids:
             name = former_name(nova_id)
             self._uids[nova_id] = (nova_uid(NovaMysis(nova_id, name)), name)
         return self._uids[nova_id]
 
     def _sender(self, nova_id: str) -> int | None:
-        """The mysis that spoke; None is the commander."""
+        """Return the id of the sender; None for the commander."""
         if not nova_id:
             return None
         if nova_id not in self._rows.senders:
@@ -340,7 +341,7 @@ class _MysisImport:
 
 
 def _level(turn: NovaTurn) -> int:
-    """How urgent the nudge was that opened it; 0 where prompts did."""
+    """Return the level of the nudge that opened the turn; 0 if prompts did."""
     if turn.opened_by is OpenedBy.PROMPT:
         return 0
     said = (number for number, text in enumerate(NUDGES, 1) if turn.nudge.startswith(text))
@@ -351,10 +352,10 @@ PASSWORD = "[REDACTED_PASSWORD]"
 
 
 class Secrets:
-    """Takes secrets out of texts, and counts the texts that had some.
+    """Redacts secrets in texts and counts the changed texts.
 
     Args:
-        passwords: Of the accounts, wherever they stand; longest first.
+        passwords: Passwords of the accounts, longest first.
     """
 
     def __init__(self, passwords: Sequence[str]) -> None:
@@ -362,11 +363,11 @@ class Secrets:
         self._known = re.compile("|".join(map(re.escape, passwords))) if passwords else None
 
     def text(self, text: str) -> str:
-        """What somebody said, as it may be stored."""
+        """Redact a text."""
         return self._counted(text, redact_secrets(self._without_known(clean(text))))
 
     def json(self, text: str) -> str:
-        """Arguments or a result, which stay JSON where they are."""
+        """Redact arguments or a result; JSON stays JSON."""
         return self._counted(text, redact_json_text(self._without_known(clean(text)), redact_secrets))
 
     def _without_known(self, text: str) -> str:

@@ -1,9 +1,8 @@
-"""Memories of Zoea Nova folded into turns. Pure.
+"""Groups the memories of Zoea Nova into turns. Pure functions.
 
-A turn begins at the prompts that stand together, or at a nudge, and ends with an answer
-without calls. Zoea Nova did not store nudges: an answer that nobody asked for is one's turn. Every
-call has its result in the end and every result its call; what that took is counted.
-Source: design.md, "Storage"; seeds/zoea-nova-context-compression.md, "Turn-Aware Context Composition".
+A turn begins at consecutive prompts or at a nudge, and ends with an answer without calls.
+Zoea Nova did not store all nudges: an answer without a prompt belongs to a nudge's turn.
+Afterwards every call has a result and every result a call; the repairs are counted.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ from zoea.llm.messages.argument_repair import repair
 from zoea.model.enums import CallState, OpenedBy, Outcome
 from zoea.transfer.nova_database import NovaMemory
 
-# `[TOOL_CALLS]id:name:arguments|id:name:arguments…` is one assistant message, `id:content` a
-# result. Arguments are JSON, so they are read as JSON from the left: where that ends, the next
-# call begins, whatever stands inside.
-# Source: seeds/zoea-nova-context-compression.md, "Loop Extraction"; memory.md, "Import".
+# An assistant message with calls is `[TOOL_CALLS]id:name:arguments|id:name:arguments…`, a result
+# `id:content`. Arguments are decoded as JSON from the left, because they may contain `|`.
 
 PREFIX = "[TOOL_CALLS]"
 UNKNOWN_TOOL = "unknown_tool"
@@ -35,10 +32,10 @@ _NAME = re.compile(r"[\w./-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """A call as it was read.
+    """A parsed call.
 
-    `is_mended` where its arguments were broken and are not any more, `is_broken` where
-    they still are and stand as they were.
+    `is_mended` is True if broken arguments were repaired, `is_broken` if they could not be
+    and are kept unchanged.
     """
 
     id: str
@@ -49,9 +46,9 @@ class StoredCall:
 
 
 def parse_calls(content: str) -> tuple[StoredCall, ...] | None:
-    """The calls of an assistant message; None where it is no message with calls.
+    """Parse the calls of an assistant message; None if it has none.
 
-    What cannot be read as a call is one of an unknown tool with the text as it stands, so nothing is lost.
+    Text that is not a call becomes a call of an unknown tool, so that nothing is lost.
     """
     if not content.startswith(PREFIX):
         return None
@@ -67,11 +64,11 @@ def parse_calls(content: str) -> tuple[StoredCall, ...] | None:
 
 
 def parse_result(content: str, waiting: Iterable[str]) -> tuple[str, str]:
-    """The id and the content of a result.
+    """Split a result into id and content.
 
     Args:
-        content: As stored.
-        waiting: Ids of calls that wait for their result; ids may hold `:` themselves, so the longest that fits wins.
+        content: The stored text.
+        waiting: Ids of calls without a result. Ids may contain `:`, so the longest match wins.
     """
     fitting = [one for one in waiting if content.startswith(f"{one}:")]
     if fitting:
@@ -84,7 +81,7 @@ def parse_result(content: str, waiting: Iterable[str]) -> tuple[str, str]:
 
 
 def _call(content: str, start: int) -> tuple[StoredCall, int]:
-    """The call that begins at `start`, and where the next may begin."""
+    """Parse the call at `start`; return it with the position after it."""
     end_of_id = content.find(":", start)
     bar = content.find("|", start)
     if end_of_id < 0 or 0 <= bar < end_of_id:
@@ -105,7 +102,7 @@ def _call(content: str, start: int) -> tuple[StoredCall, int]:
 
 
 def _arguments(content: str, start: int) -> tuple[str, int]:
-    """The text of the arguments that begin at `start`, and where they end."""
+    """Return the text of the arguments at `start` and the position after them."""
     begin = start
     while begin < len(content) and content[begin] in " \t\r\n":
         begin += 1
@@ -114,7 +111,7 @@ def _arguments(content: str, start: int) -> tuple[str, int]:
         if _AFTER.match(content, end):
             return content[begin:end], end
     except (ValueError, RecursionError):
-        pass  # broken JSON ends where something that looks like the next call begins
+        pass  # broken JSON ends at the next text that looks like a call
     separator = _SEPARATOR.search(content, start)
     end = separator.start() if separator else len(content)
     return content[start:end].strip(), end
@@ -135,12 +132,12 @@ def _is_object(text: str) -> bool:
 
 NO_RESULT = "unknown: Zoea Nova stored no result of this call"
 _REMEMBERED = 3
-"""Turns that are over and may still get a late result."""
+"""Number of finished turns that may still get a late result."""
 
 
 @dataclass(slots=True)
 class NovaCall:
-    """A call and what came back, `at` in µs."""
+    """A call with its result; `at` in µs."""
 
     call: StoredCall
     state: CallState = CallState.UNKNOWN
@@ -159,7 +156,7 @@ class NovaStep:
 
 @dataclass(slots=True)
 class NovaTurn:
-    """A turn as it will be stored. `nudge` is the text of a stored nudge; `notes` have the place they stand behind."""
+    """A turn to be stored. `nudge` is the text of a stored nudge."""
 
     opened_at: int
     prompts: list[NovaMemory] = field(default_factory=list)
@@ -175,14 +172,14 @@ class NovaTurn:
 
 
 class TurnBuilder:
-    """Folds the memories of one mysis.
+    """Groups the memories of one mysis into turns.
 
     Args:
-        system: The system prompt that it has here; others are kept as notes.
+        system: The system prompt of the imported mysis; others become notes.
 
     Attributes:
-        mended: What had to be mended, by a sentence.
-        lost_notes: What no turn could take, as there was none.
+        mended: Number of repairs, by a sentence.
+        lost_notes: Notes without a turn to store them in.
     """
 
     def __init__(self, system: str = "") -> None:
@@ -194,7 +191,7 @@ class TurnBuilder:
         self._notes: list[str] = []
 
     def turns(self, memories: Iterable[NovaMemory]) -> Iterator[NovaTurn]:
-        """The turns, in order, while the memories are read."""
+        """Yield the turns in order while the memories are read."""
         for memory in memories:
             if not memory.has_time:
                 self.mended["times that could not be read are those of the memory before"] += 1
@@ -238,7 +235,7 @@ class TurnBuilder:
         calls = parse_calls(memory.content)
         turn = self._open or self._new(memory.at)
         if not calls:
-            # A prefix with nothing behind it is an answer that says so.
+            # A prefix without calls is kept as an answer.
             turn.steps.append(NovaStep(memory, memory.content))
             self._close(Outcome.ANSWERED)
             return
@@ -264,7 +261,7 @@ class TurnBuilder:
         fitting.result, fitting.state, fitting.at = content, CallState.DONE, memory.at
 
     def _waiting(self) -> Iterator[NovaCall]:
-        """Calls without a result: of the newest message first, each message's in its order."""
+        """Yield calls without a result: newest message first, in order within a message."""
         turns = [*([self._open] if self._open else []), *reversed(self._closed)]
         for turn in turns:
             for step in reversed(turn.steps):
@@ -286,7 +283,7 @@ class TurnBuilder:
             self._open = None
 
     def _settled(self, turn: NovaTurn) -> NovaTurn:
-        """The turn with a result for each call, and its end."""
+        """Complete a turn: a result for each call, and the time of its end."""
         last = turn.opened_at
         for memory in turn.prompts:
             last = max(last, memory.at)

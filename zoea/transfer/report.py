@@ -1,4 +1,4 @@
-"""What an import did, for people and for machines: who came, what was mended, what could not be."""
+"""The report of an import, as text and as JSON: imported myses, repairs, omissions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being read, how much of it is done, and how much there is (0 where nobody knows)."""
+"""Called with the name of the source, the amount done and the total (0 if unknown)."""
 
 
 @dataclass(slots=True)
 class ImportedMysis:
-    """One mysis that came in. `wanted` is the name it had; `mended` counts repairs by a sentence."""
+    """An imported mysis. `wanted` is its former name; `mended` counts repairs by a sentence."""
 
     name: str
     wanted: str
@@ -35,7 +35,7 @@ class ImportedMysis:
         }
 
     def lines(self) -> list[str]:
-        """What a person reads."""
+        """Return the text for people."""
         numbers = ", ".join(
             (
                 _many(self.turns, "turn"),
@@ -51,7 +51,7 @@ class ImportedMysis:
 
 @dataclass(slots=True)
 class ImportReport:
-    """A whole import. `source` says what was read; `left_out` what could not be brought in, and why."""
+    """The report of one import. `source` describes the file; `left_out` lists omissions with reasons."""
 
     source: str
     arrivals: list[ImportedMysis] = field(default_factory=list)
@@ -67,7 +67,7 @@ class ImportReport:
         }
 
     def lines(self) -> list[str]:
-        """What a person reads."""
+        """Return the text for people."""
         found = [f"Read {self.source}"]
         for arrival in self.arrivals:
             found += arrival.lines()

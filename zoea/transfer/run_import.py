@@ -1,4 +1,7 @@
-"""The two ways in, from a path to a report, while the workspace is held: a file, or a mysis of Zoea Nova, is one op."""
+"""Runs an import with the workspace locked: of JSON lines files, or of a Zoea Nova database.
+
+Each file, or each mysis of Zoea Nova, is one op.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from zoea.transfer.report import ImportReport, Progress
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A database to write to, and the settings that hold there."""
+    """The open database of a workspace and its settings."""
 
     store: Store
     loaded: LoadedSettings
@@ -29,11 +32,11 @@ class Workspace:
 
 @asynccontextmanager
 async def held_workspace(places: Places) -> AsyncIterator[Workspace]:
-    """Take the workspace for as long as the block lasts.
+    """Lock and open the workspace while the block runs.
 
     Raises:
-        WorkspaceHeld: a swarm runs in it, naming its process.
-        SettingsError, StoreError: it cannot be opened.
+        WorkspaceHeld: if a swarm runs in it, naming its process.
+        SettingsError, StoreError: if it cannot be opened.
     """
     loaded = load(places)
     places.make_data()
@@ -56,11 +59,11 @@ async def held_workspace(places: Places) -> AsyncIterator[Workspace]:
 
 
 async def import_files(places: Places, paths: Sequence[Path], progress: Progress) -> list[ImportReport]:
-    """Take in files of `zoea export --format jsonl`, or every such file of a folder; a report each.
+    """Import files of `zoea export --format jsonl`, or all such files of a folder; return a report each.
 
     Raises:
-        UsageError: a file cannot be followed; those before it are in.
-        WorkspaceHeld, SettingsError, StoreError, SwarmFull: see `held_workspace` and `jsonl.take_in`.
+        UsageError: if a file is invalid; the files before it are imported.
+        WorkspaceHeld, SettingsError, StoreError, SwarmFull: see `held_workspace` and `import_file`.
     """
     files = [file for path in paths for file in _files(path)]
     reports = []
@@ -75,15 +78,15 @@ async def import_files(places: Places, paths: Sequence[Path], progress: Progress
 async def import_nova(
     places: Places, path: Path, progress: Progress, *, template: str = "", provider: str = "", model: str = ""
 ) -> ImportReport:
-    """Take in every mysis of a Zoea Nova database that is not here yet.
+    """Import every mysis of a Zoea Nova database that is not in the workspace.
 
     Args:
-        template: For those without a prompt of their own; the default one if empty.
-        provider, model: For all of them; empty keeps what they had where that is configured here.
+        template: For myses without their own prompt; empty means the default one.
+        provider, model: For all myses; empty keeps their own if it is configured here.
 
     Raises:
-        UsageError, StoreForeign: the file is not what it should be; nothing was imported.
-        SwarmFull: not all of them may live here; nothing was imported.
+        UsageError, StoreForeign: if the file is invalid; nothing is imported then.
+        SwarmFull: if the limit of living myses is exceeded; nothing is imported then.
         WorkspaceHeld, SettingsError, StoreError: see `held_workspace`.
     """
     with nova_database.open_nova(path) as database:
@@ -121,7 +124,7 @@ def _wanted(loaded: LoadedSettings, template: str, provider: str, model: str) ->
 
 
 async def _check_room(workspace: Workspace, uids: list[str]) -> None:
-    """Refuse before anything is written where not all of them may live here."""
+    """Raise SwarmFull before anything is written if the limit of living myses is exceeded."""
     most = workspace.loaded.settings.swarm.max_myses
     rows = await workspace.store.read("SELECT uid FROM mysis WHERE deleted_at IS NULL")
     living = {row["uid"] for row in rows}
