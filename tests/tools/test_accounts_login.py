@@ -110,7 +110,7 @@ async def test_a_taken_name_is_numbered(open_box: Opener, faulty: Faulty) -> Non
     await session.catalogue()
     await session.call(asked("balance"), meta=meta())
     del first.kept["alpha"]
-    identity = box._identities["faulty"]
+    identity = box._accounts["faulty"]
     identity._accounts.clear()
     await session.call(asked("balance"), meta=meta())
     assert first.kept["alpha"]["account"] == "alpha-2"
@@ -123,8 +123,8 @@ async def test_a_refused_login_is_an_error_result_without_the_password(open_box:
     await session.call(asked("balance"), meta=meta())
     other = Keeper(alpha={"account": "alpha", "password": "canary-password-wrong"})
     box = session._toolbox
-    box._identities["faulty"]._keeper = other
-    box._identities["faulty"]._accounts.clear()
+    box._accounts["faulty"]._keeper = other
+    box._accounts["faulty"]._accounts.clear()
     result = await session.call(asked("balance"), meta=meta())
     assert result.content == f"faulty refused the login of alpha: wrong_password: {MASK}"
 
@@ -173,7 +173,7 @@ async def test_no_canary_reaches_results_logs_reprs_or_stored_arguments(
     seen.append(repr(await session.call(asked("balance"), meta=meta())))
     login = faulty.seen("call", tool="balance")[0]["arguments"]["session_id"]
     seen.append(session.stored_arguments(asked("echo", text=f"I heard {login}")))
-    seen += [repr(box.status()), repr(box._identities["faulty"]._accounts), caplog.text]
+    seen += [repr(box.status()), repr(box._accounts["faulty"]._accounts), caplog.text]
     for text in seen:
         assert not any(canary in text for canary in CANARIES), text
     assert MASK in seen[0]
@@ -184,7 +184,7 @@ async def test_no_canary_reaches_results_logs_reprs_or_stored_arguments(
     [
         (LoginTools(register=""), "alpha has no account on faulty. Store one in the credentials."),
         (LoginTools(register="refuse"), "faulty refused refuse: out of order (code -32000)"),
-        (LoginTools(register="garbage"), "faulty made an account for alpha but did not say which"),
+        (LoginTools(register="garbage"), "faulty made an account for alpha but gave no fields"),
         (LoginTools(register="fail"), 'faulty made no account for alpha: cannot do {"name": "alpha"}'),
         (LoginTools(login="whoami"), "faulty gave no session_id for the account of alpha"),
         (LoginTools(register="hang"), "balance: the login did not finish within 1 s"),
@@ -246,7 +246,7 @@ async def test_who_is_named_like_a_deleted_mysis_gets_an_account_of_its_own(open
         box.forget(uid)
     assert set(keeper.kept) == {"u1", "u2"}
     assert sorted(fields["account"] for fields in keeper.kept.values()) == ["alpha", "alpha-2"]
-    assert box._identities["faulty"]._accounts == {}
+    assert box._accounts["faulty"]._accounts == {}
 
 
 async def test_secrets_in_the_bytes_of_a_blob_are_masked_too(open_box: Opener, faulty: Faulty) -> None:

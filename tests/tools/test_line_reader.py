@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import anyio
 import pytest
 from anyio import BrokenResourceError, EndOfStream
+from mcp.client import stdio
 
 from tests.fakes.toolboxes import wait_until
 from tests.tools.conftest import Opener
@@ -59,3 +61,9 @@ async def test_a_server_that_writes_a_line_without_end_is_given_up_soon(
 
 def test_a_result_nested_without_end_has_no_fields() -> None:
     assert parse_fields({"content": [{"type": "text", "text": "[" * 100_000}]}) == {}
+
+
+def test_the_sdk_still_has_no_limit_for_a_line_of_a_process() -> None:
+    """When this fails, the SDK has a limit: use it instead of `BoundedLineStream`."""
+    options = [*inspect.signature(stdio.stdio_client).parameters, *stdio.StdioServerParameters.model_fields]
+    assert options == ["server", "errlog", "command", "args", "env", "cwd", "encoding", "encoding_error_handler"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zoea.model.errors import SettingsError
-from zoea.tools.mcp_json import is_reference, read_servers, references, secret_arguments
+from zoea.tools.mcp_json import convert_references, find_secret_arguments, is_reference, read_servers
 
 GIT = {"command": "uvx", "args": ["mcp-server-git", "--repository", "/r"], "env": {"LOG": "debug"}}
 WEB = {"type": "http", "url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}}
@@ -60,13 +60,13 @@ def test_a_command_may_be_a_table() -> None:
     ("entry", "why"),
     [
         (5, "is not a table of settings"),
-        ({"type": "sse", "url": "http://h/sse"}, "speaks sse, which MCP has given up"),
+        ({"type": "sse", "url": "http://h/sse"}, "speaks sse, which MCP no longer has"),
         ({}, "has neither command nor url"),
         ({"command": "x", "url": "http://h"}, "has command and url"),
-        ({"command": "x", "args": "y"}, "args is no list"),
-        ({"command": "x", "args": [{}]}, "args holds something that is no text"),
-        ({"command": "x", "env": ["A=1"]}, "env is no table"),
-        ({"command": "x", "env": {"A": True}}, "env.A holds something that is no text"),
+        ({"command": "x", "args": "y"}, "args is not a list"),
+        ({"command": "x", "args": [{}]}, "args holds a value that is not text"),
+        ({"command": "x", "env": ["A=1"]}, "env is not a table"),
+        ({"command": "x", "env": {"A": True}}, "env.A holds a value that is not text"),
     ],
 )
 def test_what_cannot_be_an_upstream_says_why(entry: Any, why: str) -> None:
@@ -93,14 +93,14 @@ def test_what_a_person_must_know_is_noted() -> None:
     "text", ["", "{", "[]", "{}", '{"mcpServers": 5}', '{"a": 1}', '{"a": {"b": 1}}', "[" * 100_000]
 )
 def test_a_file_without_servers_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"the file (is no JSON|names no MCP servers)"):
+    with pytest.raises(SettingsError, match=r"the file (is not JSON|names no MCP servers)"):
         read_servers(text)
 
 
 def test_references_of_other_clients_become_zoeas() -> None:
-    assert references("${env:TOKEN}") == references("${TOKEN}") == "env:TOKEN"
-    assert references("Bearer ${TOKEN}") == "Bearer {env:TOKEN}"
-    assert references("$HOME") == "$HOME"
+    assert convert_references("${env:TOKEN}") == convert_references("${TOKEN}") == "env:TOKEN"
+    assert convert_references("Bearer ${TOKEN}") == "Bearer {env:TOKEN}"
+    assert convert_references("$HOME") == "$HOME"
     assert is_reference("env:TOKEN")
     assert is_reference("Bearer {file:x}")
     assert not is_reference("environment")
@@ -108,4 +108,4 @@ def test_references_of_other_clients_become_zoeas() -> None:
 
 def test_arguments_that_look_secret_are_found() -> None:
     args = ("--api-key", "abc", "--token=def", "--verbose", "--key", "--next", "x", "--keyboard=us")
-    assert list(secret_arguments(args)) == [1, 2, 7]
+    assert list(find_secret_arguments(args)) == [1, 2, 7]

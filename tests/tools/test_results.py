@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.request import Blob, ToolResult
-from zoea.tools.results import NOTHING, UNEXPLAINED, parse_fields, parse_result, size_of
+from zoea.tools.results import NO_REASON, NOTHING, parse_fields, parse_result, read_image_size
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x02\0\0\0"
 GIF = b"GIF89a" + struct.pack("<HH", 320, 200)
@@ -77,7 +77,7 @@ def test_other_content_is_described(block: dict[str, Any], text: str) -> None:
 
 def test_nothing_is_said_to_be_nothing() -> None:
     assert parse_result({}).content == NOTHING
-    assert _of("not a block", isError=True) == ToolResult(UNEXPLAINED, is_error=True)
+    assert _of("not a block", isError=True) == ToolResult(NO_REASON, is_error=True)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_nothing_is_said_to_be_nothing() -> None:
     ],
 )
 def test_sizes_are_read_from_headers(data: bytes, size: tuple[int, int] | None) -> None:
-    assert size_of(data) == size
+    assert read_image_size(data) == size
 
 
 @given(st.sampled_from([PNG, GIF, JPEG, BMP, WEBP_X, WEBP_L, WEBP]), st.integers(0, 40), st.binary(max_size=20))
 def test_a_cut_or_garbled_header_never_raises(data: bytes, cut: int, tail: bytes) -> None:
-    size_of(data[:cut] + tail)
+    read_image_size(data[:cut] + tail)
 
 
 def test_fields_are_structured_content_or_text_that_is_json() -> None:

@@ -35,7 +35,7 @@ async def test_the_file_is_turned_over_at_its_bound(tmp_path: Path) -> None:
         for number in range(10):
             end.write(f"{number}" * 40)
             end.flush()
-            log._carry(next(iter(log._readers)))
+            log._copy(next(iter(log._readers)))
         log.close()
     assert log.path.read_text() == "8" * 40 + "9" * 40
     assert (tmp_path / "upstream-x.log.1").read_text() == "6" * 40 + "7" * 40
@@ -51,7 +51,7 @@ async def test_a_log_that_cannot_be_written_is_said_once_and_stops_nobody(
         for _ in range(3):
             end.write("lost")
             end.flush()
-            log._carry(next(iter(log._readers)))
+            log._copy(next(iter(log._readers)))
         log.path.rmdir()
         end.write("kept")
         end.flush()
@@ -64,8 +64,8 @@ async def test_an_empty_pipe_is_no_end(tmp_path: Path) -> None:
     log = StderrLog(tmp_path / "upstream-x.log")
     with log.attach():
         reader = next(iter(log._readers))
-        log._carry(reader)
+        log._copy(reader)
         assert log._readers == {reader}
         log.close()
-        log._carry(reader)
+        log._copy(reader)
     assert not log.path.exists()

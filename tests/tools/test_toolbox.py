@@ -17,8 +17,8 @@ from zoea.model.errors import SettingsError, UsageError
 from zoea.model.ports import ToolFactory, ToolSession
 from zoea.model.request import AnswerCall
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
-from zoea.tools.call_arguments import parse
-from zoea.tools.upstream.open_errors import reason_of
+from zoea.tools.toolbox import parse_arguments
+from zoea.tools.upstream.upstream_errors import describe_failure
 
 
 async def test_it_is_the_factory_and_the_session_of_the_ports(open_box: Opener) -> None:
@@ -72,7 +72,7 @@ async def test_broken_arguments_are_an_error_that_says_what_is_broken(open_box: 
     ("text", "message"),
     [
         ("{", "arguments are not JSON"),
-        ('{"a": NaN}', "NaN is no JSON value"),
+        ('{"a": NaN}', "NaN is not a JSON value"),
         ("[" * 100_000, "nested too deeply"),
         ("null", "not null"),
         ("true", "not true or false"),
@@ -82,16 +82,16 @@ async def test_broken_arguments_are_an_error_that_says_what_is_broken(open_box: 
 )
 def test_arguments_must_be_one_json_object(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        parse(text)
+        parse_arguments(text)
 
 
 def test_no_arguments_are_an_empty_object() -> None:
-    assert parse("") == parse(" {} ") == {}
+    assert parse_arguments("") == parse_arguments(" {} ") == {}
 
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=5)))
 def test_arguments_are_always_sendable(value: dict[str, Any]) -> None:
-    json.dumps(parse(json.dumps(value)), ensure_ascii=False).encode()
+    json.dumps(parse_arguments(json.dumps(value)), ensure_ascii=False).encode()
 
 
 async def test_an_unknown_upstream_is_named_with_those_there_are(open_box: Opener, faulty: Faulty) -> None:
@@ -135,11 +135,11 @@ def test_a_reason_holds_no_secret() -> None:
     config = UpstreamConfig(
         "a", url="http://user:canary-pass@h/mcp?key=canary-key", headers={"Authorization": "Bearer canary-bearer"}
     )
-    text = reason_of(RuntimeError("at h?key=canary-key with canary-bearer of canary-pass"), config)
+    text = describe_failure(RuntimeError("at h?key=canary-key with canary-bearer of canary-pass"), config)
     assert "canary" not in text
     assert "canary" not in repr(config)
-    assert reason_of(ExceptionGroup("g", [OSError("")]), config) == "OSError"
-    assert "not allowed" in reason_of(PermissionError(), UpstreamConfig("a", command="/x"))
+    assert describe_failure(ExceptionGroup("g", [OSError("")]), config) == "OSError"
+    assert "not allowed" in describe_failure(PermissionError(), UpstreamConfig("a", command="/x"))
 
 
 def test_importing_the_toolbox_loads_no_sdk() -> None:

@@ -13,8 +13,8 @@ from zoea.model.request import ToolSpec
 from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.runtime.provider_set import ProviderSet
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
-from zoea.tools.call_arguments import parse
 from zoea.tools.results import parse_result
+from zoea.tools.toolbox import parse_arguments
 
 CALLER = "commander"
 TRIAL_S = 25.0
@@ -46,7 +46,7 @@ class LiveConnections:
         found = self._toolbox.upstream(upstream)
         if all(spec.origin != tool for spec in found.tools):
             raise UsageError(f"upstream {upstream} has no tool {tool}")
-        given = parse(arguments)
+        given = parse_arguments(arguments)
         began = time.monotonic()
         try:
             wire = await found.call(tool, given, mysis=CALLER, deadline_s=TRIAL_S, repeatable=False)

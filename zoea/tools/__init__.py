@@ -1,6 +1,6 @@
 """The tools of the myses: upstream MCP sessions, the toolbox and its policy, Zoea's own tools.
 
-Start with `Toolbox`. Importing this package loads no SDK; opening an upstream does.
+Start with `Toolbox`. Importing this package does not load the MCP SDK; opening an upstream does.
 """
 
 from zoea.tools.accounts_login import AccountKeeper

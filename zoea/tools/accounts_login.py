@@ -1,8 +1,8 @@
-"""Who a mysis is to an upstream: an account that Zoea makes, opens and keeps from the model.
+"""Accounts of myses on an upstream: Zoea creates them, logs in and hides them from the model.
 
-The model never sees the arguments named in `inject`: they are taken out of the
-schemas, filled in at the last moment, stored as `‹account›` and masked in every
-result. Nothing here puts a secret into an exception, a log line or a `repr`.
+The model never sees the arguments named in `inject`: they are removed from the schemas, filled in
+before the call, stored as `‹account›` and masked in every result. No exception, log line or `repr`
+holds a secret.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from zoea.model.request import Blob, ToolResult
 from zoea.tools.results import parse_fields, parse_result
 from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
 
-_PUBLIC = frozenset({"account", "name", "username", "user", "player", "id", "email"})
-_SHORTEST = 4
-_REMEMBERED = 8
+_PUBLIC_FIELDS = frozenset({"account", "name", "username", "user", "player", "id", "email"})
+_SHORTEST_SECRET = 4
+_REMEMBERED_SECRETS = 8
 _NAMES_TRIED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose an account is: it goes by the uid, for a name is given anew once its mysis is deleted."""
+    """The mysis that has an account: found by uid, because the name of a deleted mysis is reused."""
 
     uid: str
     name: str
 
 
 class AccountKeeper(Protocol):
-    """Where accounts are kept, by the mysis's uid: the credentials store, handed in by `app`."""
+    """Stores accounts by the mysis's uid; `runtime` passes in the credentials store."""
 
     async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
-        """The fields of an account; None where there is none. A person may have stored it under the `name`."""
+        """Load the fields of an account, by uid or by a `name` that a person stored; None if there is none."""
         ...
 
     async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
-        """Keep them; returned means durable."""
+        """Store the fields durably."""
         ...
 
 
 class InMemoryAccounts:
-    """Keeps accounts while the process lives; for upstreams without any, and for tests."""
+    """Keeps accounts until the process ends."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], dict[str, str]] = {}
@@ -59,22 +59,22 @@ class InMemoryAccounts:
         self._kept[upstream, uid] = dict(fields)
 
 
-Send = Callable[[str, dict[str, Any], str], Awaitable[dict[str, Any]]]
-"""`(tool, arguments, mysis) -> wire result`; raises ToolError."""
+SendCall = Callable[[str, dict[str, Any], str], Awaitable[dict[str, Any]]]
+"""`(tool, arguments, mysis name) -> wire result`; raises ToolError."""
 
 
 class _Account:
     """One mysis's account and session on one upstream."""
 
-    __slots__ = ("entering", "fields", "generation", "is_kept", "retired", "session")
+    __slots__ = ("fields", "generation", "is_stored", "login_task", "retired", "session")
 
     def __init__(self) -> None:
-        self.entering: asyncio.Task[None] | None = None
+        self.login_task: asyncio.Task[None] | None = None
         self.fields: dict[str, str] = {}
-        self.is_kept = True
+        self.is_stored = True
         self.session: dict[str, Any] | None = None
         self.generation = 0
-        self.retired: deque[str] = deque(maxlen=_REMEMBERED)
+        self.retired: deque[str] = deque(maxlen=_REMEMBERED_SECRETS)
 
     def __repr__(self) -> str:
         return f"<account, session {self.generation}>"
@@ -83,38 +83,38 @@ class _Account:
 class UpstreamAccounts:
     """The accounts of all myses on one upstream."""
 
-    def __init__(self, config: UpstreamConfig, keeper: AccountKeeper, send: Send, schema_of: SchemaOf) -> None:
+    def __init__(self, config: UpstreamConfig, keeper: AccountKeeper, send: SendCall, schema_of: SchemaOf) -> None:
         self._config = config
         self._keeper = keeper
         self._send = send
         self._schema_of = schema_of
         self._accounts: dict[str, _Account] = {}
 
-    def injected(self, tool: str) -> tuple[str, ...]:
-        """The arguments of this tool that Zoea fills in."""
+    def injected_arguments(self, tool: str) -> tuple[str, ...]:
+        """Return the names of this tool's arguments that Zoea fills in."""
         properties = self._schema_of(tool).get("properties")
         if not self._config.inject or not isinstance(properties, Mapping):
             return ()
         return tuple(name for name in self._config.inject if name in properties)
 
-    def concealed(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they may be stored."""
-        return {**arguments, **dict.fromkeys(self.injected(tool), MASK)}
+    def conceal(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as they may be stored."""
+        return {**arguments, **dict.fromkeys(self.injected_arguments(tool), MASK)}
 
-    async def filled(self, caller: Caller, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        """The arguments as they go out, and the generation of the session they carry (0 for none).
+    async def fill_arguments(self, caller: Caller, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """Fill in the account's arguments; return them and the session's generation (0 for none).
 
-        Makes and opens the account at the first use.
+        Creates the account and logs in at the first use.
 
         Raises:
-            ToolError: There is no account and none could be made, or the login failed.
+            ToolError: There is no account and none could be created, or the login failed.
         """
-        names = self.injected(tool)
+        names = self.injected_arguments(tool)
         if not names:
             return arguments, 0
         account = self._accounts.setdefault(caller.uid, _Account())
         if account.session is None:
-            await self._entered(caller, account)
+            await self._ensure_login(caller, account)
         known: Mapping[str, Any] = {**account.fields, **(account.session or {})}
         missing = [name for name in names if name not in known]
         if missing:
@@ -125,7 +125,7 @@ class UpstreamAccounts:
         return {**arguments, **{name: known[name] for name in names}}, account.generation
 
     async def renew(self, caller: Caller, generation: int) -> None:
-        """Log in again, unless another call has done so since `generation`.
+        """Log in again, unless another call did so since `generation`.
 
         Raises:
             ToolError: The login failed.
@@ -135,34 +135,34 @@ class UpstreamAccounts:
             account.retired.extend(self._session_secrets(account))
             account.session = None
         if account.session is None:
-            await self._entered(caller, account)
+            await self._ensure_login(caller, account)
 
     def forget(self, uid: str) -> None:
-        """The mysis is deleted: nothing of its account stays in memory. What is kept stays, as it may come back."""
+        """Drop a deleted mysis's account from memory; the stored one stays, because the mysis may come back."""
         account = self._accounts.get(uid)
-        # A registration under way is kept first: the account would be lost for ever.
-        if account is not None and (account.entering is None or account.entering.done()):
+        # A registration in progress must be stored first, or the account would be lost.
+        if account is not None and (account.login_task is None or account.login_task.done()):
             del self._accounts[uid]
 
     async def close(self) -> None:
-        """Give up logins that are still under way."""
-        tasks = [account.entering for account in self._accounts.values() if account.entering is not None]
+        """Cancel logins in progress."""
+        tasks = [account.login_task for account in self._accounts.values() if account.login_task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def is_lost(self, result: ToolResult) -> bool:
-        """Whether an error result says that the session is gone."""
+    def is_session_lost(self, result: ToolResult) -> bool:
+        """Return whether an error result says that the session is gone."""
         login = self._config.login
-        return login is not None and result.is_error and _holds(result.content, login.lost)
+        return login is not None and result.is_error and _contains_any(result.content, login.lost)
 
-    def masked(self, caller: Caller, text: str) -> str:
-        """The text without any secret of this mysis."""
+    def mask_text(self, caller: Caller, text: str) -> str:
+        """Mask the secrets of this mysis in a text."""
         account = self._accounts.get(caller.uid)
         return _mask(text, self._secrets(account)) if account is not None else text
 
-    def masked_result(self, caller: Caller, result: ToolResult) -> ToolResult:
-        """The result without any secret of this mysis; the same object where there is none."""
+    def mask_result(self, caller: Caller, result: ToolResult) -> ToolResult:
+        """Mask the secrets of this mysis in a result; the same object if it holds none."""
         account = self._accounts.get(caller.uid)
         secrets = self._secrets(account) if account is not None else []
         content = _mask(result.content, secrets)
@@ -171,23 +171,25 @@ class UpstreamAccounts:
             return result
         return replace(result, content=content, blobs=blobs)
 
-    async def _entered(self, caller: Caller, account: _Account) -> None:
-        """One login at a time, for all calls that wait for it.
+    async def _ensure_login(self, caller: Caller, account: _Account) -> None:
+        """Log in once for all calls that wait for it.
 
-        A task of its own: a caller that is cancelled between a registration and its
-        keeping would lose the account for ever.
+        In a separate task, because a caller cancelled between registration and storing would
+        lose the account.
         """
-        if account.entering is None or account.entering.done():
-            account.entering = asyncio.create_task(self._enter(caller, account), name=f"{self._config.name} login")
-            account.entering.add_done_callback(_seen)
-        await asyncio.shield(account.entering)
+        if account.login_task is None or account.login_task.done():
+            account.login_task = asyncio.create_task(
+                self._log_in_or_register(caller, account), name=f"{self._config.name} login"
+            )
+            account.login_task.add_done_callback(_retrieve_error)
+        await asyncio.shield(account.login_task)
 
-    async def _enter(self, caller: Caller, account: _Account) -> None:
+    async def _log_in_or_register(self, caller: Caller, account: _Account) -> None:
         if not account.fields:
             account.fields = dict(await self._keeper.load(self._config.name, caller.uid, caller.name) or {})
         login = self._config.login
         if login is None or not self._schema_of(login.login):
-            # No login tool: the account's own fields are what is filled in.
+            # Without a login tool, the account's own fields are filled in.
             if not account.fields:
                 raise ToolError(
                     f"{caller.name} has no account on {self._config.name}", hint="Store one in the credentials."
@@ -196,7 +198,7 @@ class UpstreamAccounts:
         else:
             if not account.fields:
                 await self._register(caller, account, login)
-            await self._keep(caller, account)
+            await self._store(caller, account)
             account.session = await self._login(caller, account, login)
         account.generation += 1
 
@@ -208,36 +210,36 @@ class UpstreamAccounts:
         for number in range(1, _NAMES_TRIED + 1):
             name = caller.name if number == 1 else f"{caller.name}-{number}"
             wire = await self._send(login.register, {"name": name}, caller.name)
-            result, fields = parse_result(wire), _texts(parse_fields(wire))
+            result, fields = parse_result(wire), _text_fields(parse_fields(wire))
             if not result.is_error:
                 break
-            if not _holds(result.content, login.taken):
+            if not _contains_any(result.content, login.taken):
                 raise ToolError(
                     f"{self._config.name} made no account for {caller.name}: {_mask(result.content, fields.values())}"
                 )
         else:
             raise ToolError(f"{self._config.name} made no account for {caller.name}: the names are taken")
         if not fields:
-            raise ToolError(f"{self._config.name} made an account for {caller.name} but did not say which")
-        account.fields, account.is_kept = fields, False
-        # Before the first login: an account whose password is lost could never be entered again.
-        await self._keep(caller, account)
+            raise ToolError(f"{self._config.name} made an account for {caller.name} but gave no fields")
+        account.fields, account.is_stored = fields, False
+        # Before the first login: without its password the account is lost.
+        await self._store(caller, account)
 
-    async def _keep(self, caller: Caller, account: _Account) -> None:
-        if account.is_kept:
+    async def _store(self, caller: Caller, account: _Account) -> None:
+        if account.is_stored:
             return
         try:
             await self._keeper.save(self._config.name, caller.uid, account.fields)
         except OSError as error:
             raise ToolError(
-                f"the account of {caller.name} on {self._config.name} cannot be kept: {error.strerror}",
-                hint="It is tried again at the next call.",
+                f"the account of {caller.name} on {self._config.name} cannot be stored: {error.strerror}",
+                hint="Zoea tries again at the next call.",
             ) from None
-        account.is_kept = True
+        account.is_stored = True
 
     async def _login(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any]:
         result, found = await self._try_login(caller, account, login)
-        if result.is_error and login.register and _holds(result.content, login.unknown):
+        if result.is_error and login.register and _contains_any(result.content, login.unknown):
             account.retired.extend(self._field_secrets(account))
             await self._register(caller, account, login)
             result, found = await self._try_login(caller, account, login)
@@ -256,13 +258,13 @@ class UpstreamAccounts:
         return parse_result(wire), parse_fields(wire)
 
     def _secrets(self, account: _Account) -> list[str]:
-        """Longest first, so that a secret that holds another is replaced whole."""
+        """Return the secrets, longest first, so that one that contains another is replaced whole."""
         values = {*self._field_secrets(account), *self._session_secrets(account), *account.retired}
         return sorted(values, key=len, reverse=True)
 
     def _field_secrets(self, account: _Account) -> Iterable[str]:
         inject = self._config.inject
-        return (value for key, value in account.fields.items() if key in inject or key.lower() not in _PUBLIC)
+        return (value for key, value in account.fields.items() if key in inject or key.lower() not in _PUBLIC_FIELDS)
 
     def _session_secrets(self, account: _Account) -> Iterable[str]:
         session = account.session or {}
@@ -271,13 +273,13 @@ class UpstreamAccounts:
 
 class SchemaOf(Protocol):
     def __call__(self, tool: str) -> Mapping[str, Any]:
-        """A tool's input schema as its server listed it; empty where it listed none."""
+        """Return a tool's input schema as its server listed it; empty if there is none."""
         ...
 
 
 def _mask(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
-        if len(secret) < _SHORTEST:
+        if len(secret) < _SHORTEST_SECRET:
             continue
         text = text.replace(secret, MASK)
         escaped = json.dumps(secret)[1:-1]
@@ -289,20 +291,20 @@ def _mask(text: str, secrets: Iterable[str]) -> str:
 def _mask_blob(blob: Blob, secrets: Iterable[str]) -> Blob:
     data, note = blob.data, _mask(blob.note, secrets)
     for secret in secrets:
-        if len(secret) >= _SHORTEST:
+        if len(secret) >= _SHORTEST_SECRET:
             data = data.replace(secret.encode(), MASK.encode())
     return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
 
 
-def _seen(entering: asyncio.Task[None]) -> None:
-    """A failure belongs to those who waited; where all of them were cancelled, the next call meets it again."""
-    if not entering.cancelled():
-        entering.exception()
+def _retrieve_error(task: asyncio.Task[None]) -> None:
+    """Mark the error as retrieved: the waiting calls get it, and if all were cancelled, the next call."""
+    if not task.cancelled():
+        task.exception()
 
 
-def _texts(fields: Mapping[str, Any]) -> dict[str, str]:
+def _text_fields(fields: Mapping[str, Any]) -> dict[str, str]:
     return {key: str(value) for key, value in fields.items() if isinstance(value, str | int | float)}
 
 
-def _holds(text: str, marks: Iterable[str]) -> bool:
+def _contains_any(text: str, marks: Iterable[str]) -> bool:
     return any(mark in text for mark in marks)

@@ -1,7 +1,7 @@
-"""From the tools that upstreams list to the catalogue that one template's myses see. Pure.
+"""Make the catalogue of tools for one template's myses from the upstreams' lists. Pure.
 
-Names are what model providers accept (letters, digits, `_`, `-`, at most 64) and
-are prefixed `UPSTREAM__` only where two tools would share one.
+Names are acceptable to all model providers (letters, digits, `_`, `-`, at most 64), and get the
+prefix `UPSTREAM__` only if two tools share one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from blake3 import blake3
 
 from zoea.model.request import Catalogue, ToolSpec
-from zoea.tools.policy import ToolPolicy, decide, matches
+from zoea.tools.policy import ToolPolicy, apply_policy, matches
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 MAX_NAME = 64
@@ -37,7 +37,10 @@ class RemoteTool:
 
 
 def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
-    """The tool before any policy: injected arguments gone, hash made of what the upstream said."""
+    """Make the catalogue entry before any policy, without injected arguments.
+
+    The hash covers everything that the upstream listed.
+    """
     return ToolSpec(
         name=safe_name(tool.name),
         description=tool.description,
@@ -52,12 +55,12 @@ def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
 
 
 def build_catalogue(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSpec]], policy: ToolPolicy) -> Catalogue:
-    """One catalogue: Zoea's own tools first, then each upstream's in its own order.
+    """Build the catalogue: Zoea's own tools first, then each upstream's in its order.
 
-    Zoea's own tools keep their names; of upstreams that share a name, all are prefixed.
+    Zoea's own tools keep their names; if upstreams share a name, all of them get a prefix.
     """
-    mine = [spec for tool in own if (spec := decide(tool, policy)) is not None]
-    theirs = [spec for tools in upstreams for tool in tools if (spec := decide(tool, policy)) is not None]
+    mine = [spec for tool in own if (spec := apply_policy(tool, policy)) is not None]
+    theirs = [spec for tools in upstreams for tool in tools if (spec := apply_policy(tool, policy)) is not None]
     shared = Counter(spec.name for spec in theirs)
     taken = {spec.name for spec in mine}
     named: list[ToolSpec] = list(mine)
@@ -71,7 +74,7 @@ def build_catalogue(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSp
 
 
 def safe_name(name: str) -> str:
-    """A name that every provider accepts; the same name for the same tool."""
+    """Turn a name into one that every provider accepts; equal for equal names."""
     plain = _ODD.sub("_", name) or "tool"
     if len(plain) <= MAX_NAME:
         return plain
@@ -79,7 +82,7 @@ def safe_name(name: str) -> str:
 
 
 def remove_properties(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """A JSON schema without the named top-level properties; always an object schema."""
+    """Remove top-level properties from a JSON schema; the result is always an object schema."""
     hidden = set(names)
     kept = dict(schema) if schema else dict(_EMPTY_SCHEMA)
     kept.setdefault("type", "object")
@@ -96,7 +99,7 @@ def remove_properties(schema: Mapping[str, Any], names: Iterable[str]) -> dict[s
 
 
 def digest(value: Any) -> str:
-    """32 hex digits over the canonical JSON of a value."""
+    """Hash the canonical JSON of a value to 32 hex digits."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return blake3(text.encode("utf-8", "surrogatepass")).hexdigest(length=16)
 

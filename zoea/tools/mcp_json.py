@@ -1,4 +1,4 @@
-"""Reading the MCP servers of other clients: the JSON that they all nearly share. Pure.
+"""Read the MCP servers from other clients' JSON files, which have nearly the same shape. Pure.
 
 Known shapes: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI,
 LM Studio), `servers` (VS Code's mcp.json), `mcp.servers` (VS Code's settings.json),
@@ -20,7 +20,7 @@ _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*(?://[^\n]*\s*
 _PLACES: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 _URL_KEYS = ("url", "serverUrl", "httpUrl")
 _REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_]\w*)|([A-Z_][A-Z0-9_]*))\}", re.ASCII)
-_ASKED = re.compile(r"\$\{input:([^}]+)\}")
+_INPUT = re.compile(r"\$\{input:([^}]+)\}")
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)[a-z0-9_-]*$")
 
@@ -29,8 +29,8 @@ _SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)
 class ImportedServer:
     """One server of the file.
 
-    `config` holds values as the file has them; `notes` says what a person should
-    know (left out, disabled, asked for).
+    `config` has the values of the file; `notes` are for the person (renamed, disabled,
+    placeholders).
     """
 
     config: UpstreamConfig
@@ -39,23 +39,23 @@ class ImportedServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerImport:
-    """What a file held. `refused` maps a name to why it cannot be an upstream."""
+    """The servers of a file. `refused` maps a name to the reason why it cannot be an upstream."""
 
     servers: tuple[ImportedServer, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_servers(text: str) -> ServerImport:
-    """The servers that a client's JSON names.
+    """Read the servers from a client's JSON.
 
     Raises:
-        SettingsError: The text is no JSON, or names no servers; says what was looked for.
+        SettingsError: The text is not JSON, or names no servers.
     """
     try:
-        tree = json.loads(_TOKEN.sub(_plain, text))
+        tree = json.loads(_TOKEN.sub(_drop_comment, text))
     except (ValueError, RecursionError) as error:
         raise SettingsError(
-            f"the file is no JSON: {error}", hint="Give the file in which the client keeps it."
+            f"the file is not JSON: {error}", hint="Give the file in which the client keeps its servers."
         ) from None
     table = _table(tree)
     found: list[ImportedServer] = []
@@ -72,10 +72,10 @@ def read_servers(text: str) -> ServerImport:
     return ServerImport(tuple(found), refused)
 
 
-def references(value: str) -> str:
-    """A value with other clients' `${env:NAME}` and `${NAME}` as Zoea's references.
+def convert_references(value: str) -> str:
+    """Turn other clients' `${env:NAME}` and `${NAME}` into Zoea's references.
 
-    A value that is nothing else becomes `env:NAME`; inside a text, `{env:NAME}`.
+    A whole value becomes `env:NAME`; inside a text, `{env:NAME}`.
     """
     whole = _REFERENCE.fullmatch(value)
     if whole is not None:
@@ -84,12 +84,12 @@ def references(value: str) -> str:
 
 
 def is_reference(value: str) -> bool:
-    """Whether the value says where a secret is, and holds none itself."""
+    """Return whether the value names the place of a secret instead of holding one."""
     return bool(re.fullmatch(r"(?:env|keyring|file):.+", value)) or "{env:" in value or "{file:" in value
 
 
-def secret_arguments(args: tuple[str, ...]) -> Iterator[int]:
-    """Places of arguments that look like secrets: what follows `--api-key`, what stands after its `=`."""
+def find_secret_arguments(args: tuple[str, ...]) -> Iterator[int]:
+    """Find the places of arguments that look like secrets: after `--api-key`, or after its `=`."""
     for place, argument in enumerate(args):
         flag, _, value = argument.partition("=")
         follows = place > 0 and _SECRET_ARGUMENT.match(args[place - 1]) and not argument.startswith("-")
@@ -102,7 +102,7 @@ def _server(name: str, title: str, entry: Any) -> ImportedServer:
         raise SettingsError("is not a table of settings")
     kind = str(entry.get("type") or entry.get("transport") or "").lower()
     if kind in ("sse", "ws", "websocket"):
-        raise SettingsError(f"speaks {kind}, which MCP has given up; look for its streamable HTTP address")
+        raise SettingsError(f"speaks {kind}, which MCP no longer has; use its streamable HTTP address")
     command = entry.get("command")
     inner = command if isinstance(command, dict) else entry
     url = next((str(entry[key]) for key in _URL_KEYS if entry.get(key)), "")
@@ -110,11 +110,11 @@ def _server(name: str, title: str, entry: Any) -> ImportedServer:
     config = UpstreamConfig(
         name,
         command=_text(run or "", "command"),
-        args=tuple(references(_text(one, "args")) for one in _list(inner.get("args"), "args")),
-        env={key: references(value) for key, value in _strings(inner.get("env"), "env").items()},
+        args=tuple(convert_references(_text(one, "args")) for one in _list(inner.get("args"), "args")),
+        env={key: convert_references(value) for key, value in _strings(inner.get("env"), "env").items()},
         cwd=_text(entry.get("cwd") or "", "cwd"),
         url=url,
-        headers={key: references(value) for key, value in _strings(_headers(entry), "headers").items()},
+        headers={key: convert_references(value) for key, value in _strings(_headers(entry), "headers").items()},
     )
     return ImportedServer(config, tuple(_notes(name, title, entry, config)))
 
@@ -128,10 +128,10 @@ def _notes(name: str, title: str, entry: Mapping[str, Any], config: UpstreamConf
         *(config.command, str(config.cwd), config.url),
         *(*config.args, *config.env.values(), *config.headers.values()),
     ]
-    for asked in sorted({match for value in values for match in _ASKED.findall(value)}):
+    for asked in sorted({match for value in values for match in _INPUT.findall(value)}):
         yield f"the other client asked for {asked} when it started: replace ${{input:{asked}}}"
-    if any(_PLACEHOLDER.search(_ASKED.sub("", value)) for value in values):
-        yield "it holds a placeholder ${…} that only the other client knows: replace it"
+    if any(_PLACEHOLDER.search(_INPUT.sub("", value)) for value in values):
+        yield "it contains a placeholder ${…} that only the other client knows: replace it"
 
 
 def _headers(entry: Mapping[str, Any]) -> Any:
@@ -145,13 +145,13 @@ def _table(tree: Any) -> Mapping[str, Any]:
             found = found.get(key) if isinstance(found, dict) else None
         if isinstance(found, dict):
             return found
-    if isinstance(tree, dict) and tree and all(isinstance(one, dict) and _looks(one) for one in tree.values()):
+    if isinstance(tree, dict) and tree and all(isinstance(one, dict) and _is_server(one) for one in tree.values()):
         return tree
-    looked = ", ".join(".".join(place) for place in _PLACES)
-    raise SettingsError("the file names no MCP servers", hint=f"Zoea looks for {looked}.")
+    places = ", ".join(".".join(place) for place in _PLACES)
+    raise SettingsError("the file names no MCP servers", hint=f"Zoea looks for {places}.")
 
 
-def _looks(entry: Mapping[str, Any]) -> bool:
+def _is_server(entry: Mapping[str, Any]) -> bool:
     return bool(entry.get("command")) or any(entry.get(key) for key in _URL_KEYS)
 
 
@@ -163,13 +163,13 @@ def _name(title: str, taken: set[str]) -> str:
     return name
 
 
-def _plain(token: re.Match[str]) -> str:
+def _drop_comment(token: re.Match[str]) -> str:
     return token[0] if token[0].startswith('"') else " "
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise SettingsError(f"{key} holds something that is no text")
+        raise SettingsError(f"{key} holds a value that is not text")
     return str(value)
 
 
@@ -177,7 +177,7 @@ def _list(value: Any, key: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise SettingsError(f"{key} is no list")
+        raise SettingsError(f"{key} is not a list")
     return value
 
 
@@ -185,5 +185,5 @@ def _strings(value: Any, key: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise SettingsError(f"{key} is no table")
+        raise SettingsError(f"{key} is not a table")
     return {str(name): _text(one, f"{key}.{name}") for name, one in value.items() if one is not None}

@@ -1,7 +1,7 @@
-"""Which tools a template's myses may see, and which of them ask a person first. Pure.
+"""Policy of a template: the tools its myses see, and those that need an approval. Pure.
 
-A glob is matched against a tool's own name, `UPSTREAM/tool` and `UPSTREAM__tool`,
-so `git_*`, `git/*` and `git__commit` all say what they seem to say.
+A glob is matched against a tool's own name, `UPSTREAM/tool` and `UPSTREAM__tool`, so `git_*`,
+`git/*` and `git__commit` all work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zoea.model.request import ToolSpec
 
 
 class Send(StrEnum):
-    """Whom a mysis may write to."""
+    """Recipients that a mysis may write to."""
 
     NONE = "none"
     COMMANDER = "commander"
@@ -22,7 +22,7 @@ class Send(StrEnum):
 
 
 class SearchScope(StrEnum):
-    """Whose memories a mysis may search."""
+    """Memories that a mysis may search."""
 
     OWN = "own"
     SWARM = "swarm"
@@ -30,13 +30,13 @@ class SearchScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """A template's word on tools. `deny` wins over `allow`; an empty `allow` allows nothing.
+    """A template's policy for tools. `deny` wins over `allow`; an empty `allow` allows nothing.
 
     Args:
-        allow, deny, ask: Globs.
-        ask_destructive: Tools that their server marks as destructive ask too.
-        send: Whom the mysis may write to.
-        search: Whose memories it may search.
+        allow, deny, ask: Globs; `ask` tools need an approval.
+        ask_destructive: Tools that their server marks as destructive need an approval too.
+        send: Recipients that the mysis may write to.
+        search: Memories that it may search.
     """
 
     allow: tuple[str, ...] = ("*",)
@@ -48,16 +48,16 @@ class ToolPolicy:
 
 
 def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:
-    """Whether one of the globs names this tool."""
+    """Return whether one of the globs matches this tool."""
     names = (origin, f"{upstream}/{origin}", f"{upstream}__{origin}") if upstream else (origin,)
     return any(fnmatchcase(name, glob) for glob in globs for name in names)
 
 
-def decide(spec: ToolSpec, policy: ToolPolicy) -> ToolSpec | None:
-    """The tool as the policy leaves it: None where hidden, `asks` set where a person decides."""
+def apply_policy(spec: ToolSpec, policy: ToolPolicy) -> ToolSpec | None:
+    """Apply the policy to a tool: None if hidden, `asks` set if it needs an approval."""
     if matches(policy.deny, spec.origin, spec.upstream) or not matches(policy.allow, spec.origin, spec.upstream):
         return None
-    is_question = spec.asks and not spec.upstream  # Zoea's own: its approval is the answer
+    is_question = spec.asks and not spec.upstream  # Zoea's own tool: its approval is the answer
     asks = (
         is_question
         or matches(policy.ask, spec.origin, spec.upstream)

@@ -1,7 +1,7 @@
-"""From what an MCP server answers to what a mysis reads: one text, and blobs beside it.
+"""Turn the result of an MCP tool into one text for the mysis, and blobs.
 
-Takes the result as decoded wire JSON, so nothing here depends on the SDK. Shapes:
-MCP specification, "Tool Result" and "Content".
+Takes decoded wire JSON, so nothing here depends on the SDK. Shapes: MCP specification, "Tool
+Result" and "Content".
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, Literal
 from zoea.model.request import Blob, ToolResult
 
 NOTHING = "(no output)"
-UNEXPLAINED = "the tool failed and did not say why"
+NO_REASON = "the tool failed and did not say why"
 
 
 def parse_result(wire: Mapping[str, Any]) -> ToolResult:
-    """The result of `tools/call`: texts joined by newlines, other content described in place.
+    """Parse the result of `tools/call`: texts joined by newlines, other content described in place.
 
-    Structured content is the text where there is no other.
+    Structured content becomes the text if there is no other.
     """
     lines: list[str] = []
     blobs: list[Blob] = []
@@ -38,17 +38,17 @@ def parse_result(wire: Mapping[str, Any]) -> ToolResult:
     if not lines and structured is not None:
         lines.append(json.dumps(structured, ensure_ascii=False))
     is_error = bool(wire.get("isError"))
-    text = "\n".join(lines) or (UNEXPLAINED if is_error else NOTHING)
+    text = "\n".join(lines) or (NO_REASON if is_error else NOTHING)
     return ToolResult(content=text, is_error=is_error, blobs=tuple(blobs))
 
 
 def error_result(why: str) -> ToolResult:
-    """An error result; `why` is a sentence for the model."""
+    """Make an error result; `why` is a sentence for the model."""
     return ToolResult(content=why, is_error=True)
 
 
 def parse_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """The result as one JSON object: its structured content, else its text read as JSON; empty where neither is."""
+    """Read a result as one JSON object: structured content, or text that is JSON; else empty."""
     structured = wire.get("structuredContent")
     if isinstance(structured, Mapping):
         inner = structured.get("result")
@@ -84,9 +84,9 @@ def _media(kind: str, block: Mapping[str, Any]) -> tuple[str, Blob | None]:
 
 
 def describe(media_type: str, data: bytes, kind: str = "") -> str:
-    """`[image 640x480 png]`, `[audio wav, 12 kB]`, `[application/pdf, 3 kB]`."""
+    """Describe data: `[image 640x480 png]`, `[audio wav, 12 kB]`, `[application/pdf, 3 kB]`."""
     if kind == "image" or media_type.startswith("image/"):
-        size = size_of(data)
+        size = read_image_size(data)
         if size is not None:
             return f"[image {size[0]}x{size[1]} {_short(media_type)}]"
         return f"[image {_short(media_type)}, {_amount(len(data))}]"
@@ -139,8 +139,6 @@ def _amount(count: int) -> str:
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
-# Formats: PNG, GIF, JPEG, WebP (RFC 9649) and BMP; anything else has no size here.
-
 Size = tuple[int, int]
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -148,29 +146,29 @@ _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})
 
 
-def size_of(data: bytes) -> Size | None:
-    """Width and height in pixels; None where the header does not say."""
+def read_image_size(data: bytes) -> Size | None:
+    """Read width and height in pixels from PNG, GIF, JPEG, WebP (RFC 9649) or BMP; else None."""
     if data.startswith(_PNG) and data[12:16] == b"IHDR":
-        return _pair(data, 16, 4, "big")
+        return _read_pair(data, 16, 4, "big")
     if data[:6] in (b"GIF87a", b"GIF89a"):
-        return _pair(data, 6, 2, "little")
+        return _read_pair(data, 6, 2, "little")
     if data.startswith(b"\xff\xd8"):
-        return _jpeg(data)
+        return _read_jpeg_size(data)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return _webp(data)
+        return _read_webp_size(data)
     if data.startswith(b"BM"):
-        return _pair(data, 18, 4, "little")
+        return _read_pair(data, 18, 4, "little")
     return None
 
 
-def _pair(data: bytes, at: int, width: int, order: Literal["big", "little"]) -> Size | None:
+def _read_pair(data: bytes, at: int, width: int, order: Literal["big", "little"]) -> Size | None:
     if len(data) < at + 2 * width:
         return None
     first, second = data[at : at + width], data[at + width : at + 2 * width]
     return int.from_bytes(first, order), int.from_bytes(second, order)
 
 
-def _jpeg(data: bytes) -> Size | None:
+def _read_jpeg_size(data: bytes) -> Size | None:
     at = 2
     while at + 4 <= len(data):
         if data[at] != 0xFF:
@@ -181,14 +179,14 @@ def _jpeg(data: bytes) -> Size | None:
         elif marker in _JPEG_BARE:
             at += 2
         elif marker in _JPEG_FRAMES:
-            found = _pair(data, at + 5, 2, "big")
+            found = _read_pair(data, at + 5, 2, "big")
             return (found[1], found[0]) if found else None
         else:
             at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     return None
 
 
-def _webp(data: bytes) -> Size | None:
+def _read_webp_size(data: bytes) -> Size | None:
     kind = data[12:16]
     if kind == b"VP8X" and len(data) >= 30:
         return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
@@ -196,6 +194,6 @@ def _webp(data: bytes) -> Size | None:
         bits = int.from_bytes(data[21:25], "little")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     if kind == b"VP8 " and len(data) >= 30:
-        found = _pair(data, 26, 2, "little")
+        found = _read_pair(data, 26, 2, "little")
         return (found[0] & 0x3FFF, found[1] & 0x3FFF) if found else None
     return None

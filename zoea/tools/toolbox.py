@@ -1,4 +1,4 @@
-"""What each mysis may call: the upstreams' tools and Zoea's own, after its template's policy.
+"""The tools of each mysis: those of the upstreams and Zoea's own, filtered by its template's policy.
 
 `Toolbox` is the `ToolFactory` and `ToolboxSession` the `ToolSession` of `zoea.model.ports`.
 """
@@ -15,10 +15,10 @@ from typing import Any
 
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.text.control_characters import clean
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.builtin.definitions import mysis_tools
 from zoea.tools.builtin.mysis_tools import BuiltinBackend, MysisTools
-from zoea.tools.call_arguments import parse
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import ToolPolicy
 from zoea.tools.results import error_result, parse_result
@@ -31,7 +31,7 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class _PolicyCatalogue:
-    """The catalogue of one policy, and where its names lead."""
+    """The catalogue of one policy, and its tools by name."""
 
     version: int
     catalogue: Catalogue
@@ -42,12 +42,12 @@ class Toolbox:
     """All upstreams of a swarm, and a session for each mysis.
 
     Args:
-        upstreams: What to open; names are unique.
+        upstreams: Configurations with unique names.
         policies: Template name -> its policy.
-        logs: The folder for the children's stderr.
-        backend: The swarm, for Zoea's own tools; without one there are none. May come later, by `serve`.
-        accounts: Where accounts are kept.
-        changed: Told on the loop when an upstream's state or tools changed.
+        logs: The folder for the stderr of upstream processes.
+        backend: The swarm for Zoea's own tools, which need one; `serve` may set it later.
+        accounts: Keeps the accounts.
+        changed: Called on the loop when an upstream's state or tools changed.
     """
 
     def __init__(
@@ -64,42 +64,42 @@ class Toolbox:
         self._policies = policies
         self._builtin = MysisTools(backend) if backend is not None else None
         self._upstreams = {
-            config.name: Upstream(config, logs=logs, pool=self._pool, changed=changed) for config in upstreams
+            config.name: Upstream(config, logs=logs, pool=self._pool, on_change=changed) for config in upstreams
         }
         keeper = accounts if accounts is not None else InMemoryAccounts()
-        self._identities = {
-            name: UpstreamAccounts(upstream.config, keeper, _sender(upstream), upstream.schema_of)
+        self._accounts = {
+            name: UpstreamAccounts(upstream.config, keeper, _login_sender(upstream), upstream.schema_of)
             for name, upstream in self._upstreams.items()
             if upstream.config.inject or upstream.config.login is not None
         }
-        self._shelves: dict[ToolPolicy, _PolicyCatalogue] = {}
+        self._catalogues: dict[ToolPolicy, _PolicyCatalogue] = {}
 
     def open(self) -> None:
-        """Begin to open every upstream at once. Returns at once."""
+        """Begin to open all upstreams; return at once."""
         for upstream in self._upstreams.values():
             upstream.open()
 
     def serve(self, backend: BuiltinBackend) -> None:
         """Set the swarm for Zoea's own tools."""
         self._builtin = MysisTools(backend)
-        self._shelves.clear()
+        self._catalogues.clear()
 
     async def settled(self) -> None:
-        """Wait until each upstream's tools are known, it is down, or its `start_timeout` is over."""
+        """Wait until the tools of each upstream are known, it is down, or its `start_timeout` is over."""
         await asyncio.gather(*(upstream.settled() for upstream in self._upstreams.values()))
 
     async def close(self) -> None:
-        """Close all upstreams together, within the bound of one (5 s), whatever hangs."""
-        await asyncio.gather(*(identity.close() for identity in self._identities.values()))
+        """Close all upstreams together, within the limit of one (5 s)."""
+        await asyncio.gather(*(accounts.close() for accounts in self._accounts.values()))
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
         await self._pool.close()
 
     def status(self) -> tuple[UpstreamStatus, ...]:
-        """Each upstream as it stands now, in the order they were given."""
+        """Return the state of each upstream, in the order of the configuration."""
         return tuple(upstream.status() for upstream in self._upstreams.values())
 
     def upstream(self, name: str) -> Upstream:
-        """One upstream. Raises UsageError where there is none of that name."""
+        """Return one upstream. Raises UsageError if there is none of that name."""
         found = self._upstreams.get(name)
         if found is None:
             known = ", ".join(self._upstreams) or "none"
@@ -107,94 +107,94 @@ class Toolbox:
         return found
 
     def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> ToolboxSession:
-        """The toolbox of one mysis, after its template's policy. Its accounts go by its uid, else by its name."""
+        """Make the toolbox of one mysis. Its accounts are found by its uid, else by its name."""
         return ToolboxSession(self, Caller(uid or mysis, mysis), self._policies(template))
 
     def forget(self, uid: str) -> None:
-        """The mysis is deleted: its accounts are kept where they are kept, and nowhere else."""
-        for identity in self._identities.values():
-            identity.forget(uid)
+        """Drop a deleted mysis from memory; its stored accounts stay."""
+        for accounts in self._accounts.values():
+            accounts.forget(uid)
 
-    def shelf(self, policy: ToolPolicy) -> _PolicyCatalogue:
-        """The catalogue of a policy as it is now; made once for each change of any upstream's tools."""
+    def catalogue_of(self, policy: ToolPolicy) -> _PolicyCatalogue:
+        """Return the catalogue of a policy, cached until the tools of an upstream change."""
         version = sum(upstream.version for upstream in self._upstreams.values())
-        kept = self._shelves.get(policy)
+        kept = self._catalogues.get(policy)
         if kept is not None and kept.version == version:
             return kept
         own = [tool.to_spec() for tool in mysis_tools(policy)] if self._builtin is not None else []
-        catalogue = build_catalogue(own, [_offered(upstream) for upstream in self._upstreams.values()], policy)
+        catalogue = build_catalogue(own, [_visible_tools(upstream) for upstream in self._upstreams.values()], policy)
         made = _PolicyCatalogue(version, catalogue, {tool.name: tool for tool in catalogue.tools})
-        self._shelves[policy] = made
+        self._catalogues[policy] = made
         return made
 
     def missing(self) -> UpstreamLost | None:
-        """The error of a required upstream whose retries are spent."""
+        """Return the error of a required upstream whose retries are spent, if there is one."""
         for upstream in self._upstreams.values():
             if upstream.config.required and upstream.is_down:
                 why = upstream.status().last_error
                 return UpstreamLost(
                     f"required upstream {upstream.name} is not available: {why}",
-                    hint=f"Mend it (zoea upstream test {upstream.name}), then relaunch the mysis.",
+                    hint=f"Check it with `zoea upstream test {upstream.name}`, then relaunch the mysis.",
                     was_sent=False,
                 )
         return None
 
     def release(self, mysis: str) -> None:
-        """The mysis has stopped: sessions of its own are closed."""
+        """Close the sessions of a mysis that has stopped."""
         for upstream in self._upstreams.values():
             upstream.release(mysis)
 
     def stored_arguments(self, spec: ToolSpec | None, caller: Caller, text: str) -> str:
-        """Arguments as they may be stored; the same text where nothing is to be hidden."""
-        identity = self._identities.get(spec.upstream) if spec is not None else None
-        if identity is None or spec is None:
+        """Return the arguments of a call with hidden accounts, as they may be stored."""
+        accounts = self._accounts.get(spec.upstream) if spec is not None else None
+        if accounts is None or spec is None:
             return text
-        if identity.injected(spec.origin):
+        if accounts.injected_arguments(spec.origin):
             try:
-                text = json.dumps(identity.concealed(spec.origin, parse(text)), ensure_ascii=False)
+                text = json.dumps(accounts.conceal(spec.origin, parse_arguments(text)), ensure_ascii=False)
             except UsageError:
-                return identity.masked(caller, text)
-        return identity.masked(caller, text)
+                return accounts.mask_text(caller, text)
+        return accounts.mask_text(caller, text)
 
     async def call(
         self, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta, policy: ToolPolicy, caller: Caller
     ) -> ToolResult:
-        """Carry out one call of a tool that the caller's policy allows."""
+        """Carry out a call of a tool that the caller's policy allows."""
         if not spec.upstream:
             if self._builtin is None:
                 return error_result(f"{spec.name} is not available")
             return await self._builtin.call(spec.origin, arguments, meta, policy)
-        upstream, identity = self._upstreams[spec.upstream], self._identities.get(spec.upstream)
+        upstream, accounts = self._upstreams[spec.upstream], self._accounts.get(spec.upstream)
         try:
-            if identity is None:
-                return parse_result(await _send(upstream, spec, arguments, meta.mysis, meta.deadline_s))
-            result = await self._call_as(identity, caller, upstream, spec, arguments, meta)
+            if accounts is None:
+                return parse_result(await _call_upstream(upstream, spec, arguments, meta.mysis, meta.deadline_s))
+            result = await self._call_as(accounts, caller, upstream, spec, arguments, meta)
         except ZoeaError as error:
-            # Tools fail, and so may the credentials store: both are the call's failure, not the mysis's.
+            # A failing tool or credentials store fails the call, not the mysis.
             result = _failure(error)
-        return identity.masked_result(caller, result) if identity is not None else result
+        return accounts.mask_result(caller, result) if accounts is not None else result
 
     async def _call_as(
         self,
-        identity: UpstreamAccounts,
+        accounts: UpstreamAccounts,
         caller: Caller,
         upstream: Upstream,
         spec: ToolSpec,
         arguments: dict[str, Any],
         meta: CallMeta,
     ) -> ToolResult:
-        """One call under the mysis's account; once more, logged in anew, where its session was lost."""
+        """Call with the mysis's account; log in again and repeat once if its session was lost."""
         until = asyncio.get_running_loop().time() + meta.deadline_s
-        filled, generation = await _entered(identity, caller, spec, arguments, meta, until)
-        result = parse_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
-        if not generation or not identity.is_lost(result):
+        filled, generation = await _fill_arguments(accounts, caller, spec, arguments, meta, until)
+        result = parse_result(await _call_upstream(upstream, spec, filled, meta.mysis, _left(until)))
+        if not generation or not accounts.is_session_lost(result):
             return result
-        filled, _ = await _entered(identity, caller, spec, arguments, meta, until, lost=generation)
-        return parse_result(await _send(upstream, spec, filled, meta.mysis, _left(until)))
+        filled, _ = await _fill_arguments(accounts, caller, spec, arguments, meta, until, lost=generation)
+        return parse_result(await _call_upstream(upstream, spec, filled, meta.mysis, _left(until)))
 
 
 class ToolboxSession:
-    """The toolbox of one mysis while it runs. A body of `zoea.model.ports.ToolSession`."""
+    """The toolbox of one mysis while it runs; see `zoea.model.ports.ToolSession`."""
 
     def __init__(self, toolbox: Toolbox, caller: Caller, policy: ToolPolicy) -> None:
         self._toolbox = toolbox
@@ -203,7 +203,7 @@ class ToolboxSession:
         self._has_waited = False
 
     async def catalogue(self) -> Catalogue:
-        """The tools it may call now. The first time, waits for upstreams that are still opening.
+        """Return the tools it may call now; the first call waits for upstreams that are opening.
 
         Raises:
             UpstreamLost: A required upstream is down.
@@ -214,34 +214,34 @@ class ToolboxSession:
         lost = self._toolbox.missing()
         if lost is not None:
             raise lost
-        return self._toolbox.shelf(self._policy).catalogue
+        return self._toolbox.catalogue_of(self._policy).catalogue
 
     async def call(self, call: AnswerCall, *, meta: CallMeta) -> ToolResult:
-        """Carry out one call. A failing tool is an error result; only cancellation is raised."""
+        """Carry out one call. A failing tool gives an error result; only cancellation is raised."""
         spec = self._find(call.name)
         if spec is None:
             return error_result(self._unknown(call.name))
         if call.broken:
             return error_result(f"arguments of {call.name} are broken: {call.broken}")
         try:
-            arguments = parse(call.arguments)
+            arguments = parse_arguments(call.arguments)
         except UsageError as error:
             return error_result(f"{call.name}: {error.what}")
         return await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
 
     def stored_arguments(self, call: AnswerCall) -> str:
-        """The arguments as they may be stored: injected ones as `‹account›`."""
+        """Return the arguments as they may be stored: injected ones as `‹account›`."""
         return self._toolbox.stored_arguments(self._find(call.name), self._caller, call.arguments)
 
     async def close(self) -> None:
-        """Give up the sessions that are this mysis's own."""
+        """Close the sessions of this mysis."""
         self._toolbox.release(self._caller.name)
 
     def _find(self, name: str) -> ToolSpec | None:
-        return self._toolbox.shelf(self._policy).by_name.get(name)
+        return self._toolbox.catalogue_of(self._policy).by_name.get(name)
 
     def _unknown(self, name: str) -> str:
-        tools = self._toolbox.shelf(self._policy).catalogue.tools
+        tools = self._toolbox.catalogue_of(self._policy).catalogue.tools
         same = [tool.name for tool in tools if tool.origin == name]
         known = {tool.origin: tool.name for tool in tools} | {tool.name: tool.name for tool in tools}
         near = same or list(dict.fromkeys(known[one] for one in difflib.get_close_matches(name, known, n=3)))
@@ -251,8 +251,8 @@ class ToolboxSession:
         return f"there is no tool {name}; there are: {names}" if names else f"there is no tool {name}, nor any other"
 
 
-async def _entered(
-    identity: UpstreamAccounts,
+async def _fill_arguments(
+    accounts: UpstreamAccounts,
     caller: Caller,
     spec: ToolSpec,
     arguments: dict[str, Any],
@@ -261,12 +261,12 @@ async def _entered(
     *,
     lost: int = 0,
 ) -> tuple[dict[str, Any], int]:
-    """The arguments with what Zoea fills in; logged in anew where the session of generation `lost` is gone."""
+    """Fill in the account's arguments; log in again if the session of generation `lost` is gone."""
     try:
         async with asyncio.timeout_at(until):
             if lost:
-                await identity.renew(caller, lost)
-            return await identity.filled(caller, spec.origin, arguments)
+                await accounts.renew(caller, lost)
+            return await accounts.fill_arguments(caller, spec.origin, arguments)
     except TimeoutError:
         raise ToolError(f"{spec.name}: the login did not finish within {meta.deadline_s:g} s") from None
 
@@ -275,13 +275,13 @@ def _left(until: float) -> float:
     return max(0.0, until - asyncio.get_running_loop().time())
 
 
-async def _send(
+async def _call_upstream(
     upstream: Upstream, spec: ToolSpec, arguments: dict[str, Any], mysis: str, deadline_s: float
 ) -> dict[str, Any]:
     return await upstream.call(spec.origin, arguments, mysis=mysis, deadline_s=deadline_s, repeatable=spec.idempotent)
 
 
-def _sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], Any]:
+def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], Any]:
     async def send(tool: str, arguments: dict[str, Any], mysis: str) -> dict[str, Any]:
         deadline_s = upstream.config.start_timeout
         return await upstream.call(tool, arguments, mysis=mysis, deadline_s=deadline_s, repeatable=False)
@@ -289,7 +289,7 @@ def _sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], Any]:
     return send
 
 
-def _offered(upstream: Upstream) -> tuple[ToolSpec, ...]:
+def _visible_tools(upstream: Upstream) -> tuple[ToolSpec, ...]:
     hidden = upstream.config.hidden_tools
     return tuple(tool for tool in upstream.tools if tool.origin not in hidden)
 
@@ -297,3 +297,57 @@ def _offered(upstream: Upstream) -> tuple[ToolSpec, ...]:
 def _failure(error: ZoeaError) -> ToolResult:
     text = f"{error.what}. {error.hint}" if error.hint else error.what
     return ToolResult(content=text, is_error=True, is_unknown=isinstance(error, UpstreamLost) and error.was_sent)
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Parse the arguments that a model wrote; an empty text is an empty object.
+
+    Only JSON is checked here: the server checks its own schema.
+
+    Raises:
+        UsageError: The text is not one JSON object.
+    """
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+        if "\\u" in text or not text.isascii():
+            # A lone surrogate would break the whole transport.
+            value = _clean(value)
+    except RecursionError:
+        raise UsageError("arguments are nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"arguments are not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"arguments must be a JSON object, not {_json_type(value)}")
+    return value
+
+
+def _clean(value: Any) -> Any:
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [_clean(item) for item in value]
+        case dict():
+            return {_clean(key): _clean(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _json_type(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case _:
+            return "a number"

@@ -21,7 +21,7 @@ from zoea.model.errors import SettingsError, ToolError, UsageError
 from zoea.settings import Credentials, Places, Settings, places
 from zoea.settings.private_file import lock_file, write_private
 from zoea.text.control_characters import strip
-from zoea.tools.mcp_json import ImportedServer, is_reference, read_servers, secret_arguments
+from zoea.tools.mcp_json import ImportedServer, find_secret_arguments, is_reference, read_servers
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 _SECRET_KEY = re.compile(r"(?i)(key|token|secret|passw|credential|auth|bearer|cookie|\bpat\b|_pat$)")
@@ -112,7 +112,7 @@ def _table(config: UpstreamConfig, secrets: dict[str, tuple[str, str]]) -> Table
     if config.command:
         table["command"] = config.command
         args = list(config.args)
-        for place in secret_arguments(config.args):
+        for place in find_secret_arguments(config.args):
             args[place] = _hidden_argument(config.name, args, place, secrets)
         if args:
             table["args"] = args

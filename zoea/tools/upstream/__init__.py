@@ -1,1 +1,1 @@
-"""Sessions with the MCP servers whose tools the myses use."""
+"""Sessions with the MCP servers that offer tools to the myses."""

@@ -1,9 +1,8 @@
-"""One pool of HTTP connections for all upstreams of this process, and failures told apart.
+"""One pool of HTTP connections for all upstreams of this process.
 
-A client of its own for each upstream would cost a TLS context (75 to 90 ms) each.
-The SDK ends the whole session where one request cannot connect, and hides the
-status of refusals; here both become JSON-RPC errors of the one request they
-belong to, with codes that say whether it ever left.
+One client per upstream would cost a TLS context (75 to 90 ms) each. The SDK ends the whole
+session if one request cannot connect, and hides the status of refusals; here both become
+JSON-RPC errors of the request, with codes that say whether it was sent.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ NOT_SENT = -32096
 BROKEN = -32097
 """The connection broke after the request had begun to leave."""
 REFUSED = -32098
-"""The server answered with an HTTP error that is no JSON-RPC message."""
+"""The server answered with an HTTP error that is not a JSON-RPC message."""
 
 TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
-"""Reading has no bound here: calls have their callers' deadlines, and a stream of news may be silent for days."""
+"""Reads have no limit: calls have deadlines of their callers, and a stream of notices may be silent for days."""
 MAX_LINE_BYTES = 32 * 1024 * 1024
-"""The longest message that a server may send, as over stdio."""
-GOODBYE_S = 2.0
-"""How long a server may take to acknowledge the end of a session."""
+"""The longest message of a server, as over stdio."""
+DELETE_S = 2.0
+"""Limit for the request that ends a session."""
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30.0)
 _KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
 class HttpPool:
-    """The shared connections. Made at first use, closed by who made it."""
+    """The shared connections, opened at first use; its creator closes it."""
 
     def __init__(self) -> None:
         self._transport: httpx2.AsyncHTTPTransport | None = None
 
     @asynccontextmanager
     async def client(self, headers: Mapping[str, str]) -> AsyncIterator[httpx2.AsyncClient]:
-        """A client with one upstream's headers over the shared connections."""
+        """Open a client with one upstream's headers on the shared connections."""
         if self._transport is None:
             self._transport = httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=_KEEP_ALIVE)
         async with httpx2.AsyncClient(
@@ -51,48 +50,48 @@ class HttpPool:
             yield client
 
     async def close(self) -> None:
-        """Close every connection; later use makes new ones."""
+        """Close all connections; later use opens new ones."""
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.aclose()
 
 
 class _ErrorTransport(httpx2.AsyncBaseTransport):
-    """Turns what goes wrong with one POST into an answer to it."""
+    """Turns a failed POST into a JSON-RPC error response."""
 
     def __init__(self, inner: httpx2.AsyncHTTPTransport) -> None:
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "DELETE":
-            request.extensions["timeout"] = httpx2.Timeout(GOODBYE_S).as_dict()
+            request.extensions["timeout"] = httpx2.Timeout(DELETE_S).as_dict()
         if request.method != "POST":
-            return await self._ask(request)
+            return await self._send(request)
         try:
-            response = await self._ask(request)
+            response = await self._send(request)
         except _NEVER_SENT as error:
             return _error(NOT_SENT, f"cannot connect ({type(error).__name__})")
         except httpx2.TransportError as error:
             return _error(BROKEN, f"the connection broke ({type(error).__name__})")
         kind = response.headers.get("content-type", "").lower()
-        # 404 keeps its meaning: "session gone" with a session, "no such method" before.
+        # The SDK reads 404: "session gone" within a session, "no such method" before.
         if response.status_code < 400 or response.status_code == 404 or kind.startswith("application/json"):
             return response
         await response.aclose()
         return _error(REFUSED, f"HTTP {response.status_code} {_phrase(response.status_code)}")
 
-    async def _ask(self, request: httpx2.Request) -> httpx2.Response:
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
         response = await self._inner.handle_async_request(request)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(response.stream)
         return response
 
     async def aclose(self) -> None:
-        """Nothing: the connections belong to the pool."""
+        """Do nothing: the connections belong to the pool."""
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body whose lines have an end: a JSON answer is one line, an event a few. What is not whole is kept."""
+    """A body with bounded lines: a JSON answer is one line, an event a few."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner

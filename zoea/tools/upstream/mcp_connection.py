@@ -1,7 +1,7 @@
-"""One live MCP session over the official SDK: the only module that knows it.
+"""One open MCP session over the official SDK; no other module of `tools` imports the SDK.
 
-Imported in a thread at the first opening, because the SDK takes 0.6 s to load.
-Everything that the SDK raises is translated here into `CallFailure`, a value.
+Imported in a thread at the first opening, because the SDK takes 0.6 s to load. The SDK's errors
+become `CallFailure` here.
 """
 
 from __future__ import annotations
@@ -28,23 +28,27 @@ from pydantic import TypeAdapter, ValidationError
 
 from zoea import __version__
 from zoea.tools.catalogue import RemoteTool
-from zoea.tools.upstream.call_failure import CallFailure, CallOutcome
 from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
-
-# The SDK joins and splits all that came since the last newline at each read: a line of
-# 100 MB takes it a minute of the loop's time, and one without end all memory. Here
-# pieces wait until their newline has come, and a line beyond the bound ends the session.
+from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome
 
 logger = logging.getLogger(__name__)
 
 MAX_LINE_CHARS = 32 * 1024 * 1024
-"""The longest message that a child may send."""
+"""The longest message of an upstream's process."""
+MAX_PAGES = 100
+CANCEL_WRITE_S = 0.5
+"""Limit for sending a cancellation to a server that does not read."""
+LISTEN_AGAIN_S = 1.0
+LISTEN_AGAIN_MAX_S = 60.0
+
+_RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+_SESSION_CODES = frozenset({types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
 
 
 class BoundedLineStream(TextReceiveStream):
-    """Decoded output, handed out up to a newline and no further."""
+    """Decoded output of a process, in whole lines of bounded length."""
 
     def __post_init__(self, encoding: str, errors: str) -> None:
         super().__post_init__(encoding, errors)
@@ -52,11 +56,11 @@ class BoundedLineStream(TextReceiveStream):
         self._size = 0
 
     async def receive(self) -> str:
-        """The lines that are whole by now; what is left where the output ends.
+        """Receive whole lines; at the end of the output, its rest.
 
         Raises:
-            BrokenResourceError: a line is too long.
-            EndOfStream: there is no more.
+            BrokenResourceError: A line is too long.
+            EndOfStream: The output has ended.
         """
         while True:
             try:
@@ -64,17 +68,17 @@ class BoundedLineStream(TextReceiveStream):
             except EndOfStream:
                 if not self._waiting:
                     raise
-                return self._taken("")
+                return self._take("")
             whole, newline, rest = piece.rpartition("\n")
             if newline:
-                taken = self._taken(whole + newline)
+                lines = self._take(whole + newline)
                 self._keep(rest)
-                return taken
+                return lines
             self._keep(piece)
             if self._size > MAX_LINE_CHARS:
                 self._waiting.clear()
                 logger.info("an upstream's process sent a line of over %d characters", MAX_LINE_CHARS)
-                # The SDK would go on to read what still comes, and end the session only after that.
+                # Otherwise the SDK reads the rest of the output before it ends the session.
                 await self.transport_stream.aclose()
                 raise BrokenResourceError
 
@@ -83,31 +87,22 @@ class BoundedLineStream(TextReceiveStream):
             self._waiting.append(piece)
             self._size += len(piece)
 
-    def _taken(self, last: str) -> str:
+    def _take(self, last: str) -> str:
         taken = "".join([*self._waiting, last])
         self._waiting.clear()
         self._size = 0
         return taken
 
 
-logger = logging.getLogger(__name__)
-
-# The SDK names the class that reads its children, and gives no other way to bound it.
+# The SDK joins and splits all output since the last newline at each read: a line of 100 MB takes a
+# minute of the loop's time, and an endless line takes all memory. The Python SDK has no option for a
+# limit; the same defect of the TypeScript SDK: https://github.com/modelcontextprotocol/typescript-sdk/pull/2245
+# tests/tools/test_line_reader.py fails once `stdio_client` has one; then this replacement goes.
 vars(stdio)["TextReceiveStream"] = BoundedLineStream
-
-MAX_PAGES = 100
-CANCEL_WRITE_S = 0.5
-"""How long a notice of cancellation may try to reach a server that does not read."""
-
-LISTEN_AGAIN_S = 1.0
-LISTEN_AGAIN_MAX_S = 60.0
-
-_RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
-_SESSION_CODES = frozenset({types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
 
 
 class _SendState:
-    """Whether the message of one call was handed to the transport."""
+    """Whether the message of one call was passed to the transport."""
 
     __slots__ = ("begun",)
 
@@ -116,38 +111,38 @@ class _SendState:
 
 
 class SessionEnd:
-    """Whether a session is over, and whom to tell when it ends."""
+    """Records the end of a session and calls a function then."""
 
-    __slots__ = ("_told", "is_over")
+    __slots__ = ("_on_end", "is_over")
 
-    def __init__(self, told: Callable[[], None]) -> None:
+    def __init__(self, on_end: Callable[[], None]) -> None:
         self.is_over = False
-        self._told = told
+        self._on_end = on_end
 
     def end(self) -> None:
         self.is_over = True
-        self._told()
+        self._on_end()
 
 
-_written: ContextVar[_SendState | None] = ContextVar("zoea_call_written", default=None)
+_send_state: ContextVar[_SendState | None] = ContextVar("zoea_call_send_state", default=None)
 
 
 class McpConnection:
-    """An open session. Calls come from any task; opening and closing is its owner's."""
+    """An open session. Any task may call; its owner task opens and closes it."""
 
-    def __init__(self, client: Client, life: SessionEnd, *, in_process: bool) -> None:
+    def __init__(self, client: Client, end: SessionEnd, *, in_process: bool) -> None:
         self._client = client
-        self._life = life
+        self._end = end
         self._in_process = in_process
         self.in_flight = 0
 
     @property
     def is_over(self) -> bool:
-        return self._life.is_over
+        return self._end.is_over
 
     @property
     def server(self) -> str:
-        """Name and version as the server gives them; empty where it does not."""
+        """Name and version of the server; empty if it gives none."""
         info = self._client.server_info
         return f"{info.name} {info.version}".strip() if info is not None else ""
 
@@ -156,14 +151,14 @@ class McpConnection:
         return self._client.protocol_version
 
     def end(self) -> None:
-        """Say that the session is of no more use; its owner closes it."""
-        self._life.end()
+        """Mark the session as over; its owner closes it."""
+        self._end.end()
 
     async def tools(self) -> tuple[RemoteTool, ...]:
-        """Every page of `tools/list`.
+        """Read every page of `tools/list`.
 
         Raises:
-            Failure: The server cannot be asked, or its list is not one.
+            Failure: The server does not answer, or not with a list of tools.
         """
         session, cursor = self._client.session, None
         found: list[RemoteTool] = []
@@ -177,38 +172,38 @@ class McpConnection:
                 if not cursor:
                     break
         except ValidationError:
-            raise CallFailure(CallOutcome.ANSWERED, "its list of tools is not one") from None
+            raise CallFailure(CallOutcome.ANSWERED, "its list of tools is invalid") from None
         except (MCPError, RuntimeError) as error:
             raise self._failure(error, begun=True) from None
         return tuple(found)
 
     async def call(self, name: str, arguments: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
-        """`tools/call`, as decoded wire JSON. Cancelling the caller cancels at the server.
+        """Call a tool; return the decoded wire JSON. Cancelling the caller cancels at the server.
 
         Raises:
-            Failure: With what became of the call.
+            Failure: There is no result.
         """
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(
                 name=name, arguments=arguments, _meta=cast(types.RequestParamsMeta, dict(meta))
             )
         )
-        written = _SendState(begun=self._in_process)
-        token = _written.set(written)
+        state = _SendState(begun=self._in_process)
+        token = _send_state.set(state)
         self.in_flight += 1
         try:
             raw = await self._client.session.send_request(request, _RAW)
-        except Exception as error:  # noqa: BLE001 - whatever the SDK raises is the failure of this call alone
-            raise self._failure(error, begun=written.begun) from None
+        except Exception as error:  # noqa: BLE001 - any error of the SDK is the failure of this call alone
+            raise self._failure(error, begun=state.begun) from None
         finally:
-            _written.reset(token)
+            _send_state.reset(token)
             self.in_flight -= 1
             if self.is_over:
-                self._life.end()
+                self._end.end()
         return cast(dict[str, Any], raw)
 
     async def listen(self, changed: Callable[[], None]) -> None:
-        """Where the protocol wants a subscription for it, hear of changed tools until the session ends."""
+        """Report changed tools until the session ends, if the protocol needs a subscription for that."""
         if self.protocol not in MODERN_PROTOCOL_VERSIONS:
             return
         capabilities = self._client.server_capabilities.tools
@@ -222,10 +217,12 @@ class McpConnection:
                     async for _ in events:
                         changed()
             except SubscriptionLost:
-                # Nothing tells what was missed: the tools are read again, once it hears again.
-                logger.info("the news of changed tools broke off; listening again in %g s", pause)
+                # Notices may be missed, so the tools are read again afterwards.
+                logger.info("the subscription to changed tools ended; subscribing again in %g s", pause)
             except (MCPError, TimeoutError) as error:
-                logger.info("no news of changed tools from %s: %s", self.server or "an upstream", type(error).__name__)
+                logger.info(
+                    "no notices of changed tools from %s: %s", self.server or "an upstream", type(error).__name__
+                )
                 return
             await anyio.sleep(pause)
             pause = min(2 * pause, LISTEN_AGAIN_MAX_S)
@@ -235,7 +232,7 @@ class McpConnection:
         if isinstance(error, ValidationError):
             return CallFailure(CallOutcome.ANSWERED, "answered with something that is not a tool result")
         if not isinstance(error, MCPError):
-            # The SDK's own "not entered" and "not running": the session ended under the call.
+            # The SDK's "not entered" and "not running": the session ended during the call.
             return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
         code, text = error.code, error.message
         if code == NOT_SENT:
@@ -253,41 +250,47 @@ class McpConnection:
 
 @asynccontextmanager
 async def connect(
-    config: UpstreamConfig, *, log: StderrLog, pool: HttpPool, changed: Callable[[], None], over: Callable[[], None]
+    config: UpstreamConfig,
+    *,
+    log: StderrLog,
+    pool: HttpPool,
+    on_tools_changed: Callable[[], None],
+    on_end: Callable[[], None],
 ) -> AsyncIterator[McpConnection]:
     """Open a session; leaving the block closes it. Enter and leave in one task.
 
-    `changed` is called when the server says that its tools are others now, `over`
-    when the session has ended without being asked to.
+    Args:
+        on_tools_changed: Called when the server reports changed tools.
+        on_end: Called when the session has ended by itself.
 
     Raises:
         OSError, ValueError: The command cannot be run.
-        MCPError, RuntimeError, ExceptionGroup: The server cannot be reached or speaks no MCP.
+        MCPError, RuntimeError, ExceptionGroup: The server cannot be reached or does not speak MCP.
     """
     quiet_sdk()
-    life = SessionEnd(over)
+    end = SessionEnd(on_end)
 
-    async def heard(message: IncomingMessage) -> None:
+    async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            changed()
+            on_tools_changed()
 
     async with AsyncExitStack() as stack:
         if config.server is not None:
             target: Any = config.server
         else:
-            target = _ObservedTransport(await _transport(config, stack, log, pool), life)
+            target = _ObservedTransport(await _transport(config, stack, log, pool), end)
         client = Client(
             target,
-            message_handler=heard,
+            message_handler=on_message,
             client_info=types.Implementation(name="zoea", version=__version__),
             cache=None,
         )
         await stack.enter_async_context(client)
-        yield McpConnection(client, life, in_process=config.server is not None)
+        yield McpConnection(client, end, in_process=config.server is not None)
 
 
 def quiet_sdk() -> None:
-    """Keep the SDK's own loggers silent: they write whole messages, with what is in them."""
+    """Silence the SDK's loggers, because they write whole messages."""
     for name in ("mcp.client", "mcp.shared", "client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("httpx2", "httpcore2", "httpcore"):
@@ -310,7 +313,7 @@ async def _transport(config: UpstreamConfig, stack: AsyncExitStack, log: StderrL
 
 @asynccontextmanager
 async def _stdio(parameters: StdioServerParameters, log: StderrLog) -> AsyncIterator[Any]:
-    """A child whose stderr goes to the log; this process's own end is closed once the child has its."""
+    """Start a child with its stderr in the log; close this process's end once the child has its own."""
     errlog = log.attach()
     try:
         async with stdio.stdio_client(parameters, errlog) as streams:
@@ -321,15 +324,15 @@ async def _stdio(parameters: StdioServerParameters, log: StderrLog) -> AsyncIter
 
 
 class _ObservedTransport:
-    """A transport that says when it ended, and whether a call's message was handed to it."""
+    """A transport that reports its end, and whether a call's message was passed to it."""
 
-    def __init__(self, inner: Any, life: SessionEnd) -> None:
+    def __init__(self, inner: Any, end: SessionEnd) -> None:
         self._inner = inner
-        self._life = life
+        self._end = end
 
     async def __aenter__(self) -> tuple[_ObservedReadStream, _ObservedWriteStream]:
         reads, writes = await self._inner.__aenter__()
-        return _ObservedReadStream(reads, self._life), _ObservedWriteStream(writes)
+        return _ObservedReadStream(reads, self._end), _ObservedWriteStream(writes)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -338,11 +341,11 @@ class _ObservedTransport:
 
 
 class _ObservedReadStream:
-    """The read stream of the SDK's transport; its end is the end of the session."""
+    """The read stream of the SDK's transport; marks the session as over when it ends."""
 
-    def __init__(self, inner: Any, life: SessionEnd) -> None:
+    def __init__(self, inner: Any, end: SessionEnd) -> None:
         self._inner = inner
-        self._life = life
+        self._end = end
 
     @property
     def last_context(self) -> Any:
@@ -355,7 +358,7 @@ class _ObservedReadStream:
         try:
             return cast("SessionMessage | Exception", await self._inner.__anext__())
         except (StopAsyncIteration, anyio.ClosedResourceError):
-            self._life.end()
+            self._end.end()
             raise
 
     async def aclose(self) -> None:
@@ -371,7 +374,7 @@ class _ObservedReadStream:
 
 
 class _ObservedWriteStream:
-    """The write stream of the SDK's transport; marks the call on whose behalf it writes."""
+    """The write stream of the SDK's transport; records that a call's message was sent."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -381,15 +384,15 @@ class _ObservedWriteStream:
             with anyio.move_on_after(CANCEL_WRITE_S):
                 await self._inner.send(item)
             return
-        written = _written.get()
-        if written is not None:
+        state = _send_state.get()
+        if state is not None:
             # A cancelled or interrupted write may have been delivered: only a closed stream proves it was not.
-            written.begun = True
+            state.begun = True
         try:
             await self._inner.send(item)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            if written is not None:
-                written.begun = False
+            if state is not None:
+                state.begun = False
             raise
 
     async def aclose(self) -> None:

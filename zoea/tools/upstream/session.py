@@ -1,8 +1,7 @@
-"""One session of an upstream and the task that owns it.
+"""One session of an upstream, and the task that owns it.
 
-The owner opens, closes and re-opens and does nothing else: the SDK's cancel
-scopes must be entered and left in one task. Calls run in their callers' tasks on
-the `McpConnection` that `ready` gives them.
+The owner task opens, closes and reopens the session and does nothing else, because the SDK's
+cancel scopes must be entered and left in one task. Calls run in their callers' tasks.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from zoea.tools.catalogue import RemoteTool
-from zoea.tools.upstream.call_failure import CallFailure, CallOutcome
 from zoea.tools.upstream.http_pool import HttpPool
-from zoea.tools.upstream.open_errors import reason_of
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
+from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, describe_failure
 
 if TYPE_CHECKING:
     from zoea.tools.upstream.mcp_connection import McpConnection
@@ -33,16 +31,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
-"""The longest that closing may take: the SDK ends a child within 4.5 s, by force if it must."""
+"""Limit for closing: the SDK ends a child within 4.5 s, by force if needed."""
 REOPEN_S = 5.0
-"""How long a new call waits for a session that has just been lost."""
+"""Time that a new call waits for a session that has just been lost."""
 STABLE_S = 10.0
-"""A session that held this long starts its back-off anew."""
+"""A session that lasted this long resets the back-off."""
 DRAIN_S = 2.0
-"""How long calls in flight may still be answered on a session that the server has forgotten."""
+"""Time for calls in flight on a session that the server has forgotten."""
 
-_SDK_SIDE = "zoea.tools.upstream.mcp_connection"
-"""Loaded at the first opening and off the loop: the SDK's import takes 0.6 s."""
+_SDK_MODULE = "zoea.tools.upstream.mcp_connection"
+"""Imported in a thread at the first opening, because the SDK takes 0.6 s."""
 _PERMANENT = (FileNotFoundError, PermissionError, NotADirectoryError, ValueError)
 
 
@@ -56,26 +54,28 @@ class SessionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionContext:
-    """What a link needs from its upstream.
+    """Parts of an upstream that its sessions share.
 
-    `tools` is told each list that a session gives, `changed` any change of state;
-    `jitter` gives a number in [0, 1).
+    Args:
+        on_tools: Called with each list of tools that a session reads.
+        on_change: Called at any change of state.
+        jitter: A random number in [0, 1).
     """
 
     config: UpstreamConfig
     log: StderrLog
     pool: HttpPool
-    tools: Callable[[tuple[RemoteTool, ...]], None]
-    changed: Callable[[], None]
+    on_tools: Callable[[tuple[RemoteTool, ...]], None]
+    on_change: Callable[[], None]
     jitter: Callable[[], float]
 
 
 class UpstreamSession:
-    """One session: opened at once, re-opened when lost, closed when idle where it may be."""
+    """One session: opened at once, reopened when lost, closed when idle for `idle_close` seconds."""
 
-    def __init__(self, around: SessionContext, *, label: str, idle_close: float | None) -> None:
-        self._around = around
-        self._config = around.config
+    def __init__(self, context: SessionContext, *, label: str, idle_close: float | None) -> None:
+        self._context = context
+        self._config = context.config
         self._label = label
         self._idle_close = idle_close
         self._connection: McpConnection | None = None
@@ -93,7 +93,7 @@ class UpstreamSession:
         self.error = ""
         self.open_ms: float | None = None
         self.server = ""
-        self._task = asyncio.create_task(self._own(), name=f"upstream {label}")
+        self._task = asyncio.create_task(self._run(), name=f"upstream {label}")
 
     @property
     def is_closed(self) -> bool:
@@ -101,7 +101,7 @@ class UpstreamSession:
 
     @property
     def is_ending(self) -> bool:
-        """True from the moment it will take no more calls."""
+        """True once it takes no more calls."""
         return self._ending or self._task.done()
 
     @property
@@ -109,27 +109,28 @@ class UpstreamSession:
         """`time.monotonic()` of the last call's start or end."""
         return self._used
 
-    def use(self) -> None:
-        """A call begins: the link is neither idle nor to be taken away."""
+    def begin_call(self) -> None:
+        """Mark the begin of a call: the session must not be closed."""
         self.busy += 1
         self._used = time.monotonic()
 
-    def unuse(self) -> None:
+    def end_call(self) -> None:
+        """Mark the end of a call."""
         self.busy -= 1
         self._used = time.monotonic()
 
     async def ready(self, *, after: int = 0, patience: float | None = None) -> tuple[int, McpConnection]:
-        """An open connection of a generation above `after`, and its generation.
+        """Wait for an open connection of a generation above `after`; return generation and connection.
 
-        Waits up to `patience` seconds: by default the rest of `start_timeout` for a
-        link that was never open, `REOPEN_S` for one that is being re-opened. A link
-        that is down makes nobody wait.
+        Args:
+            patience: Seconds; by default the rest of `start_timeout` for a session that was
+                never open, else `REOPEN_S`. A session that is down is not waited for.
 
         Raises:
-            Failure: `NOT_SENT`, saying why there is none.
+            CallFailure: `NOT_SENT`, with the reason.
         """
         if patience is None:
-            patience = REOPEN_S if self.generation else self._first_patience()
+            patience = REOPEN_S if self.generation else self._start_time_left()
         until = time.monotonic() + patience
         while True:
             if self._connection is not None and self.generation > after and not self._connection.is_over:
@@ -144,10 +145,10 @@ class UpstreamSession:
                 continue
 
     async def close(self) -> None:
-        """End the session and its task, within `CLOSE_S` whatever hangs.
+        """End the session and its task, within `CLOSE_S`.
 
-        The owner is asked, not cancelled: a cancellation that lands in the SDK's own
-        bounded shutdown of a child would break it and leave the child behind.
+        The task is asked to end, not cancelled: a cancellation during the SDK's own bounded
+        shutdown of a child would leave the child running.
         """
         self._ending = True
         self._wake.set()
@@ -157,55 +158,55 @@ class UpstreamSession:
             await asyncio.wait({self._task}, timeout=CLOSE_S)
         if not self._task.done():
             logger.warning("upstream %s did not close within %g s", self._label, CLOSE_S)
-        self._move(SessionState.CLOSED)
+        self._set_state(SessionState.CLOSED)
 
-    def _first_patience(self) -> float:
+    def _start_time_left(self) -> float:
         return max(0.0, self._started + self._config.start_timeout - time.monotonic())
 
-    async def _own(self) -> None:
-        connect = await _connect()
+    async def _run(self) -> None:
+        connect = await _load_connect()
         while not self._ending:
             opened = time.monotonic()
             try:
-                await self._session(connect)
-            except Exception as error:  # noqa: BLE001 - whatever an upstream raises stays in its link
+                await self._serve_once(connect)
+            except Exception as error:  # noqa: BLE001 - any error of an upstream stays in its session
                 failure: Exception | None = error
             else:
                 failure = None
             if not self._ending:
-                self._failed(failure, held_s=time.monotonic() - opened)
+                self._on_failure(failure, held_s=time.monotonic() - opened)
                 await self._back_off()
-        self._move(SessionState.CLOSED)
+        self._set_state(SessionState.CLOSED)
 
-    async def _session(self, connect: Connect) -> None:
-        """Open, serve until it ends or is to end, close."""
+    async def _serve_once(self, connect: Connect) -> None:
+        """Open a session, wait for its end, and close it."""
         started = time.monotonic()
         self._wake.clear()
         self._stale = False
         async with AsyncExitStack() as stack:
-            async with self._in_time():
+            async with self._limit_time():
                 connection = await stack.enter_async_context(
                     connect(
                         self._config,
-                        log=self._around.log,
-                        pool=self._around.pool,
-                        changed=self._tools_changed,
-                        over=self._wake.set,
+                        log=self._context.log,
+                        pool=self._context.pool,
+                        on_tools_changed=self._on_tools_changed,
+                        on_end=self._wake.set,
                     )
                 )
                 tools = await connection.tools()
-            self._opened(connection, tools, ms=(time.monotonic() - started) * 1_000)
-            listening = asyncio.create_task(connection.listen(self._tools_changed))
-            listening.add_done_callback(self._listened)
+            self._on_open(connection, tools, ms=(time.monotonic() - started) * 1_000)
+            listening = asyncio.create_task(connection.listen(self._on_tools_changed))
+            listening.add_done_callback(self._on_listen_end)
             try:
-                await self._serve(connection)
+                await self._wait_for_end(connection)
             finally:
                 listening.cancel()
                 self._connection = None
 
     @asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
-        """At most `start_timeout`, or until the link is to end."""
+    async def _limit_time(self) -> AsyncIterator[None]:
+        """Limit the block to `start_timeout`, and end it when the session is to close."""
         limit = 0.0 if self._ending else self._config.start_timeout
         async with asyncio.timeout(limit) as self._limit:
             try:
@@ -213,24 +214,24 @@ class UpstreamSession:
             finally:
                 self._limit = None
 
-    def _opened(self, connection: McpConnection, tools: tuple[RemoteTool, ...], *, ms: float) -> None:
+    def _on_open(self, connection: McpConnection, tools: tuple[RemoteTool, ...], *, ms: float) -> None:
         self._connection = connection
         self.generation += 1
         self.open_ms = ms
         self.error = ""
         self.server = connection.server
         self._used = time.monotonic()
-        self._around.tools(tools)
-        self._move(SessionState.OPEN)
+        self._context.on_tools(tools)
+        self._set_state(SessionState.OPEN)
 
-    async def _serve(self, connection: McpConnection) -> None:
-        """Until the session is over, idle for too long, or to end; re-reads changed tools."""
+    async def _wait_for_end(self, connection: McpConnection) -> None:
+        """Wait until the session is over, idle for too long, or to close; read changed tools again."""
         while not (connection.is_over or self._ending):
             if self._stale:
                 self._stale = False
-                async with self._in_time():
-                    self._around.tools(await connection.tools())
-            idle_left = self._idle_left()
+                async with self._limit_time():
+                    self._context.on_tools(await connection.tools())
+            idle_left = self._idle_time_left()
             if idle_left is not None and idle_left <= 0:
                 self._ending = True
                 return
@@ -242,16 +243,16 @@ class UpstreamSession:
             self._wake.clear()
         self._connection = None
         if not self._ending:
-            self._move(SessionState.LOST)
+            self._set_state(SessionState.LOST)
             await self._drain(connection)
 
-    def _idle_left(self) -> float | None:
+    def _idle_time_left(self) -> float | None:
         if self._idle_close is None or self.busy:
             return None
         return self._used + self._idle_close - time.monotonic()
 
     async def _drain(self, connection: McpConnection) -> None:
-        """Let calls in flight still be answered: the server may have forgotten the session for one of them only."""
+        """Wait for calls in flight: the server may have lost the session for one of them only."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 while connection.in_flight and not self._ending:
@@ -260,25 +261,25 @@ class UpstreamSession:
         except TimeoutError:
             logger.info("upstream %s: %d calls were cut off", self._label, connection.in_flight)
 
-    def _tools_changed(self) -> None:
+    def _on_tools_changed(self) -> None:
         self._stale = True
         self._wake.set()
 
-    def _listened(self, listening: asyncio.Task[None]) -> None:
+    def _on_listen_end(self, listening: asyncio.Task[None]) -> None:
         if not listening.cancelled() and (error := listening.exception()) is not None:
-            logger.info("upstream %s: no news of changed tools: %s", self._label, type(error).__name__)
+            logger.info("upstream %s: no notices of changed tools: %s", self._label, type(error).__name__)
 
-    def _failed(self, error: Exception | None, *, held_s: float) -> None:
+    def _on_failure(self, error: Exception | None, *, held_s: float) -> None:
         was_open = self.state in (SessionState.OPEN, SessionState.LOST) and held_s >= STABLE_S
         self.failures = 1 if was_open else self.failures + 1
-        self.error = reason_of(error, self._config) if error is not None else "its session ended"
+        self.error = describe_failure(error, self._config) if error is not None else "its session ended"
         is_down = self.failures > self._config.retries or isinstance(error, _PERMANENT)
         logger.info("upstream %s: %s (failure %d)", self._label, self.error, self.failures)
-        self._move(SessionState.DOWN if is_down else SessionState.LOST)
+        self._set_state(SessionState.DOWN if is_down else SessionState.LOST)
 
     async def _back_off(self) -> None:
         delay = min(self._config.backoff * 2 ** (self.failures - 1), self._config.backoff_max)
-        until = time.monotonic() + delay * (0.5 + self._around.jitter() / 2)
+        until = time.monotonic() + delay * (0.5 + self._context.jitter() / 2)
         while not self._ending and (left := until - time.monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):
@@ -287,16 +288,17 @@ class UpstreamSession:
                 return
             self._wake.clear()
 
-    def _move(self, state: SessionState) -> None:
+    def _set_state(self, state: SessionState) -> None:
         self.state = state
         pulse, self._pulse = self._pulse, asyncio.Event()
         pulse.set()
-        self._around.changed()
+        self._context.on_change()
 
 
-async def _connect() -> Connect:
-    if _SDK_SIDE not in sys.modules:
-        await asyncio.to_thread(importlib.import_module, _SDK_SIDE)
+async def _load_connect() -> Connect:
+    """Import the SDK in a thread."""
+    if _SDK_MODULE not in sys.modules:
+        await asyncio.to_thread(importlib.import_module, _SDK_MODULE)
     from zoea.tools.upstream.mcp_connection import connect
 
     return connect

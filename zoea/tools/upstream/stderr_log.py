@@ -1,8 +1,7 @@
-"""Where a child's stderr goes: a log per upstream, kept small, never the screen.
+"""Log files for the stderr of upstream processes, one per upstream, bounded in size.
 
-The child writes into a pipe and the loop carries it into the file, so that the
-file can be turned over at a bound while the child lives, and a flood of output
-neither blocks the child nor fills the disk.
+The child writes into a pipe and the loop copies it to the file. So the file can be rotated
+while the child runs, and a flood of output neither blocks the child nor fills the disk.
 """
 
 from __future__ import annotations
@@ -20,37 +19,37 @@ MAX_BYTES = 1_000_000
 
 
 class StderrLog:
-    """The log of one upstream's children, oldest part in `NAME.log.1`.
+    """The log of one upstream's processes; the older part is in `NAME.log.1`.
 
-    Several children may write at once (`per-mysis`). All calls belong to one loop.
+    Several processes may write at once (`per-mysis`). All calls belong to one loop.
     """
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._readers: set[int] = set()
-        self._failing = False
+        self._is_failing = False
 
     def attach(self) -> TextIO:
-        """A writable end for one child; the caller closes it once the child has it.
+        """Open a pipe for one child; the caller closes the returned end once the child has it.
 
         Raises:
-            OSError: The folder cannot be made, or no more files can be opened.
+            OSError: The folder cannot be created, or no more files can be opened.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
-        asyncio.get_running_loop().add_reader(reader, self._carry, reader)
+        asyncio.get_running_loop().add_reader(reader, self._copy, reader)
         self._readers.add(reader)
         return os.fdopen(writer, "w", encoding="utf-8", errors="replace")
 
     def close(self) -> None:
-        """Stop reading, whoever still writes."""
+        """Copy the remaining output and stop reading, even if a child still writes."""
         for reader in tuple(self._readers):
-            self._carry(reader)
+            self._copy(reader)
             self._drop(reader)
 
-    def _carry(self, reader: int) -> None:
+    def _copy(self, reader: int) -> None:
         if reader not in self._readers:
             return
         try:
@@ -63,12 +62,12 @@ class StderrLog:
         try:
             self._append(data)
         except OSError as error:
-            # A full disk must not stop the child: what it says is let go, once it is said so.
-            if not self._failing:
+            # A full disk must not stop the child: its output is dropped, after one warning.
+            if not self._is_failing:
                 logger.warning("cannot write %s: %s", self.path, error)
-            self._failing = True
+            self._is_failing = True
         else:
-            self._failing = False
+            self._is_failing = False
 
     def _append(self, data: bytes) -> None:
         size = self.path.stat().st_size if self.path.exists() else 0

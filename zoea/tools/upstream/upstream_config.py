@@ -1,7 +1,7 @@
-"""What an upstream is, as the toolbox wants it: plain values, checked once.
+"""The configuration of an upstream, as checked values.
 
-The settings' own model of `[upstream.NAME]` is mapped onto this by `app`; the
-importer makes it too. Nothing secret is in a `repr`.
+`runtime` makes it from the settings `[upstream.NAME]`, the import of other clients' files from
+theirs. No `repr` shows a secret.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from zoea.model.errors import SettingsError
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 ACCOUNT = "account"
-"""The only source that `inject` knows: the account of the mysis that calls."""
+"""The only source for `inject`: the account of the calling mysis."""
 
 
 class Sharing(StrEnum):
-    """Who shares a session of an upstream."""
+    """Whether all myses share a session of an upstream."""
 
     SHARED = "shared"
     PER_MYSIS = "per-mysis"
@@ -29,14 +29,16 @@ class Sharing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoginTools:
-    """The tools by which Zoea makes an account for a mysis and opens its session.
+    """The upstream's tools for accounts and sessions, which Zoea calls for a mysis.
 
-    `register` takes `name` and returns the account's fields (`account`,
-    `password`); empty where accounts are made elsewhere. `login` takes what of
-    those fields its schema names and returns the session's fields (`session_id`).
-    An error result holding one of `lost` means: log in again and repeat the call;
-    of `unknown`, in answer to a login: the account is gone, make a new one; of
-    `taken`, in answer to a registration: try another name.
+    Args:
+        login: Takes those fields of the account that its schema names; returns the session's
+            fields (`session_id`).
+        register: Takes `name` and returns the account's fields (`account`, `password`); empty
+            if accounts are created elsewhere.
+        lost: Texts in an error result that mean: log in again and repeat the call.
+        unknown: Texts in an answer to a login that mean: the account is gone, create a new one.
+        taken: Texts in an answer to a registration that mean: try another name.
     """
 
     login: str = "login"
@@ -51,22 +53,22 @@ class UpstreamConfig:
     """One MCP server.
 
     Args:
-        name: What the person calls it; a prefix of tool names on a clash.
+        name: Chosen by the person; a prefix of tool names that clash.
         command, args, env, cwd: A child process that speaks stdio. `env` is added to the few
             variables a child gets (`PATH`, `HOME`, …).
         url, headers: A streamable HTTP address.
         server: An MCP server object of this process, for tests and embedding.
         session: Whether all myses share one session or each has its own.
-        required: A mysis cannot go on without it once its retries are spent.
+        required: Once its retries are spent, a mysis cannot go on without it.
         idempotent: Globs over the upstream's own tool names: calls that may be repeated.
-        inject: Argument name -> `account`: filled in by Zoea, unseen by the model.
-        login: How Zoea makes and opens the accounts; None where it does not.
+        inject: Argument name -> `account`: filled in by Zoea, hidden from the model.
+        login: The tools for accounts; None if there are none.
         start_timeout: Seconds for opening and reading the tools.
         max_parallel: Calls in flight at once, over all sessions.
         max_sessions: With `per-mysis`: sessions open at once.
         idle_close: With `per-mysis`: seconds without a call after which a session is closed.
-        retries: Failed attempts to re-open before it counts as down; it is still tried, slowly.
-        backoff: Seconds before the first attempt to re-open; doubles up to `backoff_max`.
+        retries: Failed attempts to reopen before it counts as down; Zoea still tries, slowly.
+        backoff: Seconds before the first attempt to reopen; doubles up to `backoff_max`.
 
     Raises:
         SettingsError: Names the upstream, the key and what it may be.
@@ -124,7 +126,7 @@ class UpstreamConfig:
 
     @property
     def hidden_tools(self) -> frozenset[str]:
-        """The upstream's tools that only Zoea calls."""
+        """The upstream's tools that only Zoea calls, for accounts."""
         if self.login is None:
             return frozenset()
         return frozenset(name for name in (self.login.register, self.login.login) if name)

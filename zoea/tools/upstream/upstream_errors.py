@@ -1,8 +1,12 @@
-"""Why an upstream could not be opened, in a sentence that holds none of its secrets."""
+"""Failures of upstreams: calls without a result, and reasons without secrets.
+
+Apart from the SDK, so that importing it costs nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from urllib.parse import urlsplit
 
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -12,8 +16,35 @@ MAX_CHARS = 300
 _SHORTEST_SECRET = 6
 
 
-def reason_of(error: BaseException, config: UpstreamConfig) -> str:
-    """The innermost cause, as a person or a model may read it."""
+class CallOutcome(StrEnum):
+    """How far a failed call came."""
+
+    NOT_SENT = "not sent"
+    SESSION_GONE = "session gone"
+    BROKEN = "broken"
+    ANSWERED = "answered"
+
+
+class CallFailure(Exception):
+    """A call without a result.
+
+    `NOT_SENT` and `SESSION_GONE` mean that the server did nothing; `BROKEN` that this is
+    unknown; `ANSWERED` that it refused, for the reason in `text`.
+    """
+
+    def __init__(self, outcome: CallOutcome, text: str) -> None:
+        super().__init__(text)
+        self.outcome = outcome
+        self.text = text
+
+    @property
+    def did_nothing(self) -> bool:
+        """True if the server certainly did not carry the call out."""
+        return self.outcome in (CallOutcome.NOT_SENT, CallOutcome.SESSION_GONE)
+
+
+def describe_failure(error: BaseException, config: UpstreamConfig) -> str:
+    """Describe the innermost cause, for a person or a model, without secrets."""
     leaf = _leaf(error)
     match leaf:
         case FileNotFoundError() | NotADirectoryError() if config.command:
@@ -26,11 +57,11 @@ def reason_of(error: BaseException, config: UpstreamConfig) -> str:
             text = f"its process ended while it was opening; see upstream-{config.name}.log"
         case _:
             text = str(leaf) or type(leaf).__name__
-    return redacted(text, config)[:MAX_CHARS]
+    return redact_secrets(text, config)[:MAX_CHARS]
 
 
-def redacted(text: str, config: UpstreamConfig) -> str:
-    """The text without the values of the upstream's environment, headers, password and query."""
+def redact_secrets(text: str, config: UpstreamConfig) -> str:
+    """Hide the values of the upstream's environment, headers, password and query."""
     for secret in _secrets(config):
         text = text.replace(secret, HIDDEN)
     return text
