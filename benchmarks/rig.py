@@ -36,6 +36,7 @@ from zoea.settings import Settings, Template, Templates
 from zoea.store import Store
 from zoea.swarm import Commander
 from zoea.tools import Toolbox
+from zoea.tools.builtin.mysis_tools import MysisTools
 
 PLENTY: Mapping[str, Any] = {
     "swarm": {"max_myses": 2000},
@@ -224,7 +225,7 @@ async def rig(
             await store.close()  # its threads would keep the process
             raise
         if tools is not None:
-            tools.serve(commander.builtin_backend)
+            tools.serve(MysisTools(commander.builtin_backend))
             tools.open()
         listener = Listener(commander)
         try:

@@ -37,6 +37,7 @@ from zoea.swarm.persistence.spend_ops import Reserved
 from zoea.swarm.persistence.turn_ops import OpenedTurn
 from zoea.swarm.turn.turn_types import OpStored
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools.builtin.mysis_tools import MysisTools
 
 T = TypeVar("T")
 
@@ -272,7 +273,7 @@ async def main(path: Path, seed: int, mode: str) -> None:
         tools=toolbox,
         on_shutdown=lambda: None,
     )
-    toolbox.serve(commander.builtin_backend)
+    toolbox.serve(MysisTools(commander.builtin_backend))
     await asyncio.to_thread(database_checker.after_start, path)
     await as_it_was(commander, store)
     say(ack="open")

@@ -24,6 +24,7 @@ from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store, WriterConnection, open_reader
 from zoea.swarm import Commander
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools.builtin.mysis_tools import MysisTools
 
 T = TypeVar("T")
 NEVER = 10**9
@@ -178,7 +179,7 @@ async def _house(
         on_shutdown=lambda: None,
     )
     swarm.append(commander)
-    toolbox.serve(commander.builtin_backend)
+    toolbox.serve(MysisTools(commander.builtin_backend))
     try:
         yield commander, store
     finally:

@@ -15,6 +15,7 @@ from zoea.model.request import AnswerCall, CallMeta
 from zoea.swarm import Commander
 from zoea.tools import Toolbox
 from zoea.tools.builtin.definitions import mysis_tools
+from zoea.tools.builtin.mysis_tools import MysisTools
 from zoea.tools.policy import SearchScope, ToolPolicy
 from zoea.tools.toolbox import ToolboxSession
 
@@ -41,7 +42,7 @@ async def called(session: ToolboxSession, mysis: int, name: str, arguments: dict
 
 
 async def test_nothing_in_the_arguments_opens_anothers_memory(swarm: Commander, tmp_path: Path) -> None:
-    toolbox = Toolbox([], logs=tmp_path, backend=swarm.builtin_backend)
+    toolbox = Toolbox([], logs=tmp_path, builtin=MysisTools(swarm.builtin_backend))
     alpha, beta = (await swarm.mysis("alpha")).id, (await swarm.mysis("beta")).id
     session = toolbox.session(alpha, "alpha", "")
     own = await called(session, alpha, "zoea_search_messages", {"query": "silver"})
@@ -70,7 +71,10 @@ async def test_nothing_in_the_arguments_opens_anothers_memory(swarm: Commander, 
 async def test_a_template_that_searches_the_swarm_finds_it(swarm: Commander, tmp_path: Path) -> None:
     """So the wall above is the policy's, and no accident."""
     toolbox = Toolbox(
-        [], logs=tmp_path, backend=swarm.builtin_backend, policies=lambda _: ToolPolicy(search=SearchScope.SWARM)
+        [],
+        logs=tmp_path,
+        builtin=MysisTools(swarm.builtin_backend),
+        policies=lambda _: ToolPolicy(search=SearchScope.SWARM),
     )
     alpha, beta = (await swarm.mysis("alpha")).id, (await swarm.mysis("beta")).id
     session = toolbox.session(alpha, "alpha", "")

@@ -26,6 +26,7 @@ from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
 from zoea.swarm import Commander
 from zoea.tools import AccountKeeper, Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools.builtin.mysis_tools import MysisTools
 
 
 class HandIds:
@@ -225,7 +226,7 @@ async def swarm(
         tools=toolbox,
         on_shutdown=lambda: None,
     )
-    toolbox.serve(commander.builtin_backend)
+    toolbox.serve(MysisTools(commander.builtin_backend))
     try:
         yield Swarm(commander, store, clock, model, peer, path)
     finally:

@@ -17,6 +17,7 @@ from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Recipients
 from zoea.tools import SearchScope, Toolbox, ToolPolicy
 from zoea.tools.builtin.arguments import MATCHES, PARTS, ROLES, SOURCES
+from zoea.tools.builtin.mysis_tools import MysisTools
 from zoea.tools.toolbox import ToolboxSession
 
 MARK = "Ω7Ω"
@@ -81,7 +82,7 @@ async def _told(s: Swarm) -> None:
 def _session(s: Swarm, folder: Path, search: SearchScope) -> tuple[Toolbox, ToolboxSession]:
     toolbox = Toolbox([], policies=lambda _: ToolPolicy(search=search), logs=folder)
     toolbox.open()
-    toolbox.serve(s.commander.builtin_backend)
+    toolbox.serve(MysisTools(s.commander.builtin_backend))
     return toolbox, toolbox.session(ALPHA, "alpha", "")
 
 

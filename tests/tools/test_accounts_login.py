@@ -219,7 +219,7 @@ async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(open_box:
     session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
     await session.catalogue()
     first = await session.call(asked("balance"), meta=meta())
-    assert first.content.startswith("the account of alpha on faulty cannot be kept: No space left on device")
+    assert first.content.startswith("the account of alpha on faulty cannot be stored: No space left on device")
     assert not (await session.call(asked("balance"), meta=meta())).is_error
     assert keeper.kept["alpha"]["account"] == "alpha"
     assert len(faulty.seen("call", tool="register")) == 1

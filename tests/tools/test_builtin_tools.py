@@ -14,11 +14,12 @@ from zoea.model.enums import Role, Source
 from zoea.model.request import ToolResult, Wait
 from zoea.store.search import BroadcastQuery, MemoryHits, MemoryQuery, SearchColumn
 from zoea.tools import SearchScope, Send, ToolPolicy
+from zoea.tools.builtin.mysis_tools import MysisTools
 from zoea.tools.toolbox import ToolboxSession
 
 
 def _session(open_box: Opener, backend: FakeBackend, **policy: Any) -> ToolboxSession:
-    return open_box(backend=backend, policies=lambda template: ToolPolicy(**policy)).session(1, "alpha", "")
+    return open_box(builtin=MysisTools(backend), policies=lambda template: ToolPolicy(**policy)).session(1, "alpha", "")
 
 
 async def _call(session: ToolboxSession, name: str, /, **arguments: Any) -> ToolResult:
@@ -71,7 +72,7 @@ async def test_the_swarm_may_be_set_later(open_box: Opener) -> None:
     box = open_box()
     session = box.session(1, "alpha", "")
     assert (await session.catalogue()).tools == ()
-    box.serve(FakeBackend())
+    box.serve(MysisTools(FakeBackend()))
     assert (await session.catalogue()).tools
 
 

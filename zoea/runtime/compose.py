@@ -33,6 +33,7 @@ from zoea.store import Store
 from zoea.store.retention import RetentionRule
 from zoea.swarm import Commander
 from zoea.tools import Toolbox
+from zoea.tools.builtin.mysis_tools import MysisTools
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ async def running_swarm(
             on_shutdown=on_shutdown,
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
-        toolbox.serve(commander.builtin_backend)
+        toolbox.serve(MysisTools(commander.builtin_backend))
         toolbox.open()
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:

@@ -11,20 +11,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.text.control_characters import clean
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
-from zoea.tools.builtin.definitions import mysis_tools
-from zoea.tools.builtin.mysis_tools import BuiltinBackend, MysisTools
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import ToolPolicy
 from zoea.tools.results import error_result, parse_result
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import UpstreamConfig
+
+if TYPE_CHECKING:
+    from zoea.tools.builtin.mysis_tools import MysisTools  # loads pydantic
 
 _LISTED = 20
 
@@ -45,7 +46,7 @@ class Toolbox:
         upstreams: Configurations with unique names.
         policies: Template name -> its policy.
         logs: The folder for the stderr of upstream processes.
-        backend: The swarm for Zoea's own tools, which need one; `serve` may set it later.
+        builtin: Zoea's own tools; `serve` may set them later.
         accounts: Keeps the accounts.
         changed: Called on the loop when an upstream's state or tools changed.
     """
@@ -56,13 +57,13 @@ class Toolbox:
         *,
         policies: Callable[[str], ToolPolicy] = lambda template: ToolPolicy(),
         logs: Path,
-        backend: BuiltinBackend | None = None,
+        builtin: MysisTools | None = None,
         accounts: AccountKeeper | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._pool = HttpPool()
         self._policies = policies
-        self._builtin = MysisTools(backend) if backend is not None else None
+        self._builtin = builtin
         self._upstreams = {
             config.name: Upstream(config, logs=logs, pool=self._pool, on_change=changed) for config in upstreams
         }
@@ -79,9 +80,9 @@ class Toolbox:
         for upstream in self._upstreams.values():
             upstream.open()
 
-    def serve(self, backend: BuiltinBackend) -> None:
-        """Set the swarm for Zoea's own tools."""
-        self._builtin = MysisTools(backend)
+    def serve(self, builtin: MysisTools) -> None:
+        """Set Zoea's own tools."""
+        self._builtin = builtin
         self._catalogues.clear()
 
     async def settled(self) -> None:
@@ -121,7 +122,7 @@ class Toolbox:
         kept = self._catalogues.get(policy)
         if kept is not None and kept.version == version:
             return kept
-        own = [tool.to_spec() for tool in mysis_tools(policy)] if self._builtin is not None else []
+        own = self._builtin.specs(policy) if self._builtin is not None else ()
         catalogue = build_catalogue(own, [_visible_tools(upstream) for upstream in self._upstreams.values()], policy)
         made = _PolicyCatalogue(version, catalogue, {tool.name: tool for tool in catalogue.tools})
         self._catalogues[policy] = made

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from zoea.model.enums import ASK_TOOL
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.request import CallMeta, ToolResult, Wait
+from zoea.model.request import CallMeta, ToolResult, ToolSpec, Wait
 from zoea.model.values import MysisView, Receipt
 from zoea.store.search import SearchColumn
 from zoea.tools.builtin.answer_size import ROOM, shorten_tags, within
@@ -25,6 +25,7 @@ from zoea.tools.builtin.arguments import (
     SendToCommanderArguments,
     WaitArguments,
 )
+from zoea.tools.builtin.definitions import mysis_tools
 from zoea.tools.builtin.memory_tools import MemorySource, MemoryTools, MysisRows
 from zoea.tools.policy import SearchScope, Send, ToolPolicy
 from zoea.tools.results import error_result
@@ -78,6 +79,10 @@ class MysisTools:
             "zoea_search_reasoning": self._search_reasoning,
             "zoea_read_memory": self._read,
         }
+
+    def specs(self, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
+        """List the tools for a template's policy, before allow and deny."""
+        return tuple(tool.to_spec() for tool in mysis_tools(policy))
 
     async def call(self, name: str, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         """Carry out one call. Errors of the swarm and of the arguments become error results that say what to do."""
