@@ -24,9 +24,7 @@ SQL = re.compile(
 )
 SQL_PLACES = ("store/", "queries/", "swarm/persistence/", "transfer/", "world/world_log.py")
 SQL_TO_MOVE = {
-    *(f"swarm/{name}.py" for name in ("approvals", "builtin_backend", "commander", "configuration", "event_hub")),
-    "swarm/situation.py",
-    "swarm/turn/driver.py",
+    *(f"swarm/{name}.py" for name in ("builtin_backend")),
     "mcp_server/client_tools.py",
     "mcp_server/resources.py",
 }

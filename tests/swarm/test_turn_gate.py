@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from zoea.swarm.hold_switch import HoldSwitch
+from zoea.swarm.services import HoldSwitch
 from zoea.swarm.turn.turn_gate import Rank, TurnGate
 
 

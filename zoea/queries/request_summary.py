@@ -12,6 +12,7 @@ import zstandard
 
 from zoea.model.errors import StoreError
 from zoea.queries.stored_swarm import open_database
+from zoea.swarm.persistence import swarm_reads
 
 _NEWEST = """
 SELECT q.id, q.plan, q.iteration, q.model, q.provider, q.state, q.error_class, q.input_tokens, q.estimated_tokens,
@@ -20,12 +21,7 @@ FROM request q LEFT JOIN turn t ON t.id = q.turn_id
 WHERE q.mysis_id = ? AND q.purpose = 'turn' AND q.plan IS NOT NULL ORDER BY q.id DESC LIMIT 1
 """
 _TURN_TOKENS = "SELECT sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) FROM request WHERE turn_id = ?"
-_SNAPSHOT = """
-SELECT c.name, substr(m.content, 1, 4000) AS content, m.created_at FROM memory m
-JOIN tool_call c ON c.result_memory_id = m.id
-WHERE m.mysis_id = ? AND m.id > ? AND c.state = 'done' AND c.name GLOB ? ORDER BY m.id DESC LIMIT 40
-"""
-_LOOK_BACK = 500
+_SNAPSHOT_CHARS = 4000
 _DEFAULT_GLOBS = ("get_*",)
 
 
@@ -143,13 +139,13 @@ def _pack(decision: dict[str, Any]) -> PackSummary:
 
 def _snapshots(reader: sqlite3.Connection, mysis_id: int) -> tuple[ToolSnapshot, ...]:
     """Read the newest result of each snapshot tool of the newest turn's frozen settings."""
-    newest = reader.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
     frozen = reader.execute(
         "SELECT frozen FROM turn WHERE mysis_id = ? ORDER BY number DESC LIMIT 1", (mysis_id,)
     ).fetchone()
     globs = json.loads(frozen[0]).get("snapshot_tools", _DEFAULT_GLOBS) if frozen else ()
     found: dict[str, ToolSnapshot] = {}
     for glob in globs:
-        for row in reader.execute(_SNAPSHOT, (mysis_id, newest - _LOOK_BACK, glob)):
-            found.setdefault(row["name"], ToolSnapshot(row["name"], row["content"], row["created_at"]))
+        for row in reader.execute(swarm_reads.SNAPSHOTS, {"mysis": mysis_id, "pattern": glob}):
+            content = row["content"][:_SNAPSHOT_CHARS]
+            found.setdefault(row["name"], ToolSnapshot(row["name"], content, row["created_at"]))
     return tuple(sorted(found.values(), key=lambda snapshot: -snapshot.at))

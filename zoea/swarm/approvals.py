@@ -48,7 +48,7 @@ class ApprovalQueue:
 
     async def load(self) -> None:
         """Grants for templates hold across restarts."""
-        for row in await self._store.read("SELECT * FROM grant_ WHERE revoked_at IS NULL AND mysis_id IS NULL"):
+        for row in await self._store.read(approval_ops.TEMPLATE_GRANTS):
             self._template_grants.add((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
 
     def is_granted(self, mysis_id: int, template: str, spec: ToolSpec) -> bool:
@@ -81,11 +81,7 @@ class ApprovalQueue:
         waiting = self._waiting[key] = _OpenQuestion(mysis_id, post)
         self._count(mysis_id)
         column, row_id = key
-        found = await self._store.read(
-            "SELECT a.expires_at, a.answer, a.sentence, c.name AS tool, c.upstream FROM approval a"
-            f" LEFT JOIN tool_call c ON c.id = a.tool_call_id WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1",
-            (row_id,),
-        )
+        found = await self._store.read(approval_ops.NEWEST_QUESTION[column], (row_id,))
         if self._waiting.get(key) is not waiting:
             return
         if found and found[0]["answer"] is not None:

@@ -7,7 +7,6 @@ machine hears of it. Fronts call this directly or through the socket.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -37,14 +36,12 @@ from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.builtin_backend import SwarmBackend
 from zoea.swarm.event_hub import EventHub
-from zoea.swarm.hold_switch import HoldSwitch
 from zoea.swarm.live_view import LiveView
-from zoea.swarm.mysis_reference import resolve_reference
-from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops
+from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops, swarm_reads
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import HOUR, SECOND
-from zoea.swarm.runner import MysisRunner
-from zoea.swarm.services import DISK_FULL, Services
+from zoea.swarm.runner import MysisRunner, resolve_reference
+from zoea.swarm.services import DISK_FULL, HoldSwitch, Services
 from zoea.swarm.turn.turn_failures import failure_from
 from zoea.swarm.turn.turn_gate import TurnGate
 
@@ -132,14 +129,10 @@ class Commander:
 
         self._left_running = await self._store.write(recover)
         await self._approvals.load()
-        newest = await self._store.read("SELECT max(id) AS id FROM event")
-        self._hub.last_id = newest[0]["id"] or 0
-        hold = await self._store.read("SELECT value FROM setting WHERE key = 'hold'")
-        if hold:
-            value = json.loads(hold[0]["value"])
-            self._hold.set_swarm(value["on"] and value["reason"] != DISK_FULL, value["reason"])
-        for row in await self._store.read("SELECT hash, body FROM template"):
-            self._bodies[row["hash"]] = row["body"]
+        self._hub.last_id = await swarm_reads.newest_event_id(self._store)
+        is_held, reason = await swarm_reads.swarm_hold(self._store)
+        self._hold.set_swarm(is_held and reason != DISK_FULL, reason)
+        self._bodies.update(await swarm_reads.template_bodies(self._store))
         for one in await load_mysis.load_all(self._store, self._clock.now()):
             damage = self._resolved_template(one.mysis.template_hash).damage
             if damage is not None and one.mysis.state is MysisState.IDLE:
@@ -287,8 +280,7 @@ class Commander:
     async def _reload(self, mysis: Mysis) -> None:
         """Give a mysis a life again, as the store knows it."""
         if mysis.template_hash not in self._bodies:
-            found = await self._store.read("SELECT body FROM template WHERE hash = ?", (mysis.template_hash,))
-            self._bodies[mysis.template_hash] = found[0]["body"]
+            self._bodies.update(await swarm_reads.template_bodies(self._store))
         self._start_runner(await load_mysis.load_one(self._store, mysis, self._clock.now()))
 
     async def dismiss(self, ref: str) -> MysisView:
@@ -320,7 +312,11 @@ class Commander:
         try:
             await runner.close()
             try:
-                mysis = await self._command(lambda conn: configuration.store(conn, mysis_id, change))
+                mysis = await self._command(
+                    lambda conn: mysis_ops.configure(
+                        conn, mysis_id, change.template, change.provider, change.model, change.tags
+                    )
+                )
             finally:
                 await self._reload(mysis)
         finally:

@@ -15,8 +15,6 @@ from zoea.model.errors import StateRefused
 from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.settings.template import change_settings
-from zoea.store import WriterConnection
-from zoea.swarm.persistence import mysis_ops
 from zoea.swarm.resolved_template import Providers, resolve_template
 
 
@@ -63,16 +61,3 @@ def checked(
     if not model:
         model = mysis.model if provider == mysis.provider else (own.model if own is not None else "")
     return CheckedChange(template, provider, model, mysis.tags if wish.tags is None else wish.tags)
-
-
-def store(conn: WriterConnection, mysis_id: int, change: CheckedChange) -> Mysis:
-    """The rows of a mysis as the change says."""
-    template = change.template
-    mysis_ops.store_template(conn, template.hash, template.name, template.text)
-    conn.execute(
-        "UPDATE mysis SET template_hash = ?, provider = ?, model = ? WHERE id = ?",
-        (template.hash, change.provider, change.model, mysis_id),
-    )
-    mysis_ops.set_tags(conn, mysis_id, change.tags)
-    conn.emit("mysis.configured", mysis_id)
-    return mysis_ops.find(conn, mysis_id)

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 
 from zoea.model.values import Event, Lagged
 from zoea.store import Store
+from zoea.swarm.persistence import swarm_reads
 
 QUEUE = 1000
 _PAGE = 500
@@ -54,7 +55,7 @@ class EventHub:
 
     async def _stored(self, after: int) -> AsyncIterator[Event]:
         while True:
-            page = await self._store.read("SELECT * FROM event WHERE id > ? ORDER BY id LIMIT ?", (after, _PAGE))
+            page = await self._store.read(swarm_reads.EVENTS_AFTER, (after, _PAGE))
             for row in page:
                 after = row["id"]
                 yield event_of(row)

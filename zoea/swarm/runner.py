@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
-from zoea.model.errors import StateRefused, ZoeaError
+from zoea.model.errors import MysisMissing, StateRefused, ZoeaError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
@@ -27,13 +27,14 @@ from zoea.swarm.resolved_template import MISSING_WINDOW, MysisProfile, ResolvedT
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.driver import DrivenTurn, TurnDriver, first_rank, limits_of, prepare_requests
+from zoea.swarm.turn.driver import DrivenTurn, TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
-from zoea.swarm.turn.request_preparation import ReservedRequest
+from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
 
 _log = logging.getLogger(__name__)
 STOP_WITHIN_S = 5.0
+_NAMES_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,3 +475,22 @@ class MysisRunner:
 def pending_of(delivery: Delivery) -> lf.Pending:
     """A delivery as its mysis's life knows it."""
     return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person)
+
+
+def resolve_reference(ref: str, here: Sequence[MysisRunner]) -> MysisRunner:
+    """Find the mysis that `alpha` in any case, `@alpha` or `#3` names.
+
+    Raises MysisMissing, which lists the names.
+    """
+    ref = ref.strip()
+    if ref.startswith("#") and ref[1:].isdecimal():
+        found = next((r for r in here if r.mysis.id == int(ref[1:])), None)
+    else:
+        wanted = ref.removeprefix("@").casefold()
+        found = next((r for r in here if r.mysis.name.casefold() == wanted), None)
+    if found is None:
+        names = ", ".join(r.mysis.name for r in here[:_NAMES_SHOWN])
+        raise MysisMissing(
+            f"there is no mysis {ref!r}", hint=f"there are: {names}" if names else "create one with 'zoea new'"
+        )
+    return found

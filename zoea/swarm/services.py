@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,7 +14,6 @@ from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection
 from zoea.swarm.approvals import ApprovalQueue
-from zoea.swarm.hold_switch import HoldSwitch
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.resolved_template import Providers
 from zoea.swarm.rules import SECOND
@@ -24,6 +24,58 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 RETRY_DISK_S = 10.0
 DISK_FULL = "disk full or failing: nothing can be stored"
+
+
+class HoldSwitch:
+    """Who is held, and where those that were about to call something wait."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._swarm = False
+        self._myses: set[int] = set()
+        self._changed = asyncio.Event()
+        self._told: dict[object, tuple[int, Callable[[], None]]] = {}
+
+    @property
+    def swarm(self) -> bool:
+        return self._swarm
+
+    def holds(self, mysis_id: int) -> bool:
+        return self._swarm or mysis_id in self._myses
+
+    def set_swarm(self, on: bool, reason: str) -> None:
+        self._swarm = on
+        self.reason = reason if on else ""
+        self._wake()
+
+    def set_mysis(self, mysis_id: int, on: bool) -> None:
+        if on:
+            self._myses.add(mysis_id)
+        else:
+            self._myses.discard(mysis_id)
+        self._wake()
+
+    @contextmanager
+    def on_hold(self, mysis_id: int, tell: Callable[[], None]) -> Iterator[None]:
+        """Within the block, `tell` is called at once when a hold on this mysis comes on."""
+        block = object()
+        self._told[block] = (mysis_id, tell)
+        try:
+            yield
+        finally:
+            del self._told[block]
+
+    def _wake(self) -> None:
+        for mysis_id, tell in tuple(self._told.values()):
+            if self.holds(mysis_id):
+                tell()
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def lifted(self, mysis_id: int) -> None:
+        """Return as soon as this mysis may call something."""
+        while self.holds(mysis_id):
+            await self._changed.wait()
 
 
 @dataclass(slots=True)

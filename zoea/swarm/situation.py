@@ -5,26 +5,10 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+from zoea.swarm.persistence import swarm_reads
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
 
-# Told is what a turn took, and what is about to open this one: the newest of all decides.
-_TOLD = "d.mysis_id = ?1 AND (d.state = 'taken' OR d.state = 'pending' AND d.id IN (SELECT value FROM json_each(?2)))"
-_BROADCAST = f"""
-SELECT d.id, g.content FROM delivery d JOIN message g ON g.id = d.message_id
-WHERE {_TOLD} AND g.kind = 'broadcast' AND g.sender_kind = 'commander'
-  AND g.id > coalesce((SELECT max(d.message_id) FROM delivery d JOIN message h ON h.id = d.message_id
-                       WHERE {_TOLD} AND h.kind = 'direct'), 0)
-ORDER BY g.id DESC LIMIT 1
-"""
-
-_SNAPSHOT = """
-SELECT c.name, m.content, m.created_at FROM tool_call c
-JOIN memory m ON m.id = c.result_memory_id JOIN memory a ON a.id = c.memory_id
-WHERE m.mysis_id = ? AND c.state = 'done' AND c.name GLOB ? AND m.id > ?
-ORDER BY m.id DESC LIMIT 20
-"""
-_LOOK_BACK = 500
 _SNAPSHOT_CHARS = 2000
 
 
@@ -53,19 +37,17 @@ async def situation_text(services: Services, profile: MysisProfile, opening: tup
 
 async def _latest_broadcast(services: Services, mysis_id: int, opening: tuple[int, ...]) -> str:
     """The commander's latest broadcast, unless a direct message came after it or the turn has it as a prompt."""
-    found = await services.store.read(_BROADCAST, (mysis_id, json.dumps(opening)))
+    found = await services.store.read(swarm_reads.LATEST_BROADCAST, (mysis_id, json.dumps(opening)))
     if not found or found[0]["id"] in opening:
         return ""
     return f"Latest broadcast of the commander: {found[0]['content']}"
 
 
 async def _snapshots(services: Services, profile: MysisProfile) -> str:
-    """The newest result of each snapshot tool, with its age."""
-    newest = await services.store.read("SELECT max(id) AS id FROM memory WHERE mysis_id = ?", (profile.mysis_id,))
-    since = (newest[0]["id"] or 0) - _LOOK_BACK
+    """The newest result of each snapshot tool, with its age; without those that are too long."""
     lines: dict[str, str] = {}
     for pattern in profile.settings.context.snapshot_tools:
-        for row in await services.store.read(_SNAPSHOT, (profile.mysis_id, pattern, since)):
+        for row in await services.store.read(swarm_reads.SNAPSHOTS, {"mysis": profile.mysis_id, "pattern": pattern}):
             age = max(0, services.clock.now() - row["created_at"]) // 1_000_000
             if len(row["content"]) <= _SNAPSHOT_CHARS:
                 lines.setdefault(row["name"], f"{row['name']} ({age} s ago): {row['content']}")

@@ -28,6 +28,13 @@ SENTENCE_OF_CALL = (
     "SELECT sentence FROM approval WHERE tool_call_id = ? AND mysis_id = ? AND answer = 'once' ORDER BY id DESC LIMIT 1"
 )
 """What the commander answered to the question of a call."""
+TEMPLATE_GRANTS = "SELECT * FROM grant_ WHERE revoked_at IS NULL AND mysis_id IS NULL"
+NEWEST_QUESTION = {
+    column: "SELECT a.expires_at, a.answer, a.sentence, c.name AS tool, c.upstream FROM approval a"
+    f" LEFT JOIN tool_call c ON c.id = a.tool_call_id WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1"
+    for column in ("tool_call_id", "turn_id")
+}
+"""The newest question about a call or a turn, by the column that names it."""
 OPEN = f"{ANY}WHERE a.answer IS NULL\n"
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from zoea.model.enums import MysisState
 from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
 from zoea.model.values import Failure, Mysis
+from zoea.settings import Template
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import approval_ops, row_values
@@ -98,6 +99,20 @@ def store_template(conn: WriterConnection, template_hash: bytes, name: str, body
     )
 
 
+def configure(
+    conn: WriterConnection, mysis_id: int, template: Template, provider: str, model: str, tags: tuple[str, ...]
+) -> Mysis:
+    """Store the template, provider, model and tags of an existing mysis."""
+    store_template(conn, template.hash, template.name, template.text)
+    conn.execute(
+        "UPDATE mysis SET template_hash = ?, provider = ?, model = ? WHERE id = ?",
+        (template.hash, provider, model, mysis_id),
+    )
+    set_tags(conn, mysis_id, tags)
+    conn.emit("mysis.configured", mysis_id)
+    return find(conn, mysis_id)
+
+
 def set_tags(conn: WriterConnection, mysis_id: int, tags: tuple[str, ...]) -> None:
     """These are its tags from now on, and no others."""
     conn.execute("DELETE FROM mysis_tag WHERE mysis_id = ?", (mysis_id,))
@@ -136,6 +151,12 @@ def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
     if row is None:
         raise MysisMissing(f"there is no mysis #{mysis_id}")
     return row_values.mysis(row)
+
+
+def tally(conn: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
+    """Return the counters of a mysis."""
+    row: sqlite3.Row = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (mysis_id,)).fetchone()
+    return row
 
 
 def store_life(conn: WriterConnection, mysis_id: int, stored_life: lf.StoredLife) -> None:

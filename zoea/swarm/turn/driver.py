@@ -23,15 +23,15 @@ from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.live_view import LiveMysis
-from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops, turn_records
+from zoea.swarm.persistence import mysis_ops, turn_ops, turn_records
 from zoea.swarm.resolved_template import MysisProfile
-from zoea.swarm.rules import MINUTE, SECOND
+from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
-from zoea.swarm.turn import fingerprint, prompt_budget
+from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import find_call, is_last_result, slice_calls, step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
-from zoea.swarm.turn.request_preparation import RequestPreparation, ReservedRequest
+from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
 from zoea.swarm.turn.turn_failures import end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
 from zoea.text.call_text import format_call
@@ -39,7 +39,6 @@ from zoea.text.call_text import format_call
 _log = logging.getLogger(__name__)
 
 CANCEL_WITHIN_S = 2.0
-APPROVAL_US = 30 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,51 +58,6 @@ class DrivenTurn:
     by_person: bool
     before: turn_records.BeforeTurn | None = None
     first: ReservedRequest | None = None
-
-
-def prepare_requests(
-    services: Services,
-    profile: MysisProfile,
-    catalogue: Catalogue,
-    number: int,
-    frozen: FrozenTurn,
-    before: turn_records.BeforeTurn | None,
-) -> RequestPreparation:
-    """Bind what all requests of a turn share. Without `before` the answers are read later."""
-    info = memory_ops.TurnInfo(
-        mysis_id=profile.mysis_id,
-        turn_number=number,
-        provider=profile.provider.name,
-        model=profile.model,
-        metered=profile.provider.metered,
-        volatile=profile.settings.loop.volatile,
-        approval_expiry=APPROVAL_US,
-        prompt_room=prompt_budget.room_for_prompts(frozen),
-    )
-    return RequestPreparation(
-        info=info,
-        frozen=frozen,
-        answers={} if before is None else before.answers,
-        catalogue=catalogue,
-        max_output_tokens=profile.max_output_tokens,
-        known_catalogues=services.known_catalogues,
-    )
-
-
-def limits_of(services: Services, profile: MysisProfile, turn_used: int) -> spend_ops.Limits:
-    """The template's budgets for the turn and the mysis, the workspace's for the day."""
-    own, swarm = profile.settings.budget, services.settings.budget
-
-    def bound(scope: str, limit: int | None, enforcement: str) -> budgets.BudgetLimit:
-        return budgets.BudgetLimit(limit, enforcement, services.approvals.may_exceed(profile.mysis_id, scope))
-
-    return spend_ops.Limits(
-        turn=bound("turn", own.token_budget_per_task, own.enforcement),
-        turn_used=turn_used,
-        mysis=bound("mysis", own.mysis, own.enforcement),
-        swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
-        answer_within=APPROVAL_US,
-    )
 
 
 def first_rank(by_person: bool, *, is_new: bool) -> Rank:
@@ -505,7 +459,7 @@ class TurnDriver:
             following = self._requests.prepare(conn, limits, turn, stored) if limits is not None else None
             if is_warning_of:
                 conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
-            tally = conn.execute("SELECT * FROM tally WHERE mysis_id = ?", (self._profile.mysis_id,)).fetchone()
+            tally = mysis_ops.tally(conn, self._profile.mysis_id)
             return stored, tally, follows(conn) if follows is not None else None, following
 
         stored, tally, mysis, self._prepared_next = await self._services.write(write)

@@ -14,10 +14,16 @@ from zoea.model.errors import PlanError
 from zoea.model.request import Catalogue
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
-from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops
+from zoea.swarm import budgets
+from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops, turn_records
+from zoea.swarm.resolved_template import MysisProfile
+from zoea.swarm.rules import MINUTE
+from zoea.swarm.services import Services
+from zoea.swarm.turn import prompt_budget
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import step
 
+APPROVAL_US = 30 * MINUTE
 LARGE_PLAN_CHARS = 100_000
 LARGE_PLAN_MEMORIES = 500
 """A plan over more than this would block the loop for over 5 ms, so it is made in a thread of its own."""
@@ -112,3 +118,48 @@ class RequestPreparation:
 
 def _is_large(memories: tuple[Memory, ...]) -> bool:
     return len(memories) > LARGE_PLAN_MEMORIES or sum(len(memory.content) for memory in memories) > LARGE_PLAN_CHARS
+
+
+def prepare_requests(
+    services: Services,
+    profile: MysisProfile,
+    catalogue: Catalogue,
+    number: int,
+    frozen: FrozenTurn,
+    before: turn_records.BeforeTurn | None,
+) -> RequestPreparation:
+    """Bind what all requests of a turn share. Without `before` the answers are read later."""
+    info = memory_ops.TurnInfo(
+        mysis_id=profile.mysis_id,
+        turn_number=number,
+        provider=profile.provider.name,
+        model=profile.model,
+        metered=profile.provider.metered,
+        volatile=profile.settings.loop.volatile,
+        approval_expiry=APPROVAL_US,
+        prompt_room=prompt_budget.room_for_prompts(frozen),
+    )
+    return RequestPreparation(
+        info=info,
+        frozen=frozen,
+        answers={} if before is None else before.answers,
+        catalogue=catalogue,
+        max_output_tokens=profile.max_output_tokens,
+        known_catalogues=services.known_catalogues,
+    )
+
+
+def limits_of(services: Services, profile: MysisProfile, turn_used: int) -> spend_ops.Limits:
+    """The template's budgets for the turn and the mysis, the workspace's for the day."""
+    own, swarm = profile.settings.budget, services.settings.budget
+
+    def bound(scope: str, limit: int | None, enforcement: str) -> budgets.BudgetLimit:
+        return budgets.BudgetLimit(limit, enforcement, services.approvals.may_exceed(profile.mysis_id, scope))
+
+    return spend_ops.Limits(
+        turn=bound("turn", own.token_budget_per_task, own.enforcement),
+        turn_used=turn_used,
+        mysis=bound("mysis", own.mysis, own.enforcement),
+        swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
+        answer_within=APPROVAL_US,
+    )
