@@ -1,4 +1,4 @@
-"""A read-only `SwarmApi` over the database, for a front whose owner does not answer.
+"""A read-only `SwarmApi` over the database, used when the swarm's owner does not answer.
 
 Reads the stored swarm every two seconds and refuses every command.
 """

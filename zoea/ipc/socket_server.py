@@ -243,7 +243,7 @@ def _request_id(message: dict[str, Any]) -> int:
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """Check that the peer has our uid; True if the system cannot tell, as the socket is 0600."""
+    """Check that the peer has our uid. True if the system cannot tell: the socket is 0600."""
     peer: socket.socket = writer.get_extra_info("socket")
     if not hasattr(socket, "SO_PEERCRED"):
         return True

@@ -150,7 +150,7 @@ def iterate_turns(reader: sqlite3.Connection, mysis_id: int) -> Iterator[Convers
 
 
 def _back(reader: sqlite3.Connection, mysis_id: int, before: int, memories: int) -> tuple[list[sqlite3.Row], bool]:
-    """Read turn rows before a number, newest first, up to a number of memories; and whether there are more."""
+    """Read turn rows before a number, newest first, and whether there are more."""
     found = reader.execute(
         f"{_TURNS} AND t.number < ? ORDER BY t.number DESC LIMIT ?", (mysis_id, before, PAGE_TURNS + 1)
     )

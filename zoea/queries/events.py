@@ -67,7 +67,7 @@ def read_rare_text(reader: sqlite3.Connection, event: Event) -> str:
 
 
 def _failure(reader: sqlite3.Connection, event: Event) -> str:
-    """Return `what` and `hint` of the failure with the event's title; empty if it is no longer stored."""
+    """Return text and hint of the event's failure; empty if it is no longer stored."""
     for query in (_OWN, _BROKEN_TURN):
         row = reader.execute(query, {"mysis": event.mysis_id, "event": event.id}).fetchone()
         kept = json.loads(row[0]) if row is not None and row[0] else {}

@@ -93,7 +93,7 @@ class StoredRequest:
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message as it was sent, the form of its memory (empty without one), and its tokens in the plan."""
+    """A message as it was sent, with the form of its memory (empty without one)."""
 
     message: RequestMessage
     form: str

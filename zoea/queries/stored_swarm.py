@@ -201,7 +201,9 @@ def read_uid(database: Path, ref: str) -> str:
 def read_memories(
     database: Path, ref: str, *, last: int = 100, after: int = 0, turn: int | None = None
 ) -> tuple[Memory, ...]:
-    """Read the newest `last` memories with an id over `after`, of one turn or of all, in conversation order.
+    """Read the newest `last` memories with an id over `after`, in conversation order.
+
+    With `turn` only those of the turn of this number.
 
     Raises:
         MysisMissing, StoreError: as `read_mysis_view`.

@@ -272,7 +272,10 @@ def _hit(found: recall.MemoryHit) -> SwarmSearchHit:
 
 
 def _owners(reader: sqlite3.Connection, wish: SwarmSearchQuery) -> tuple[int, ...] | None:
-    """Return the id of the named mysis, a living one first; empty if it does not exist, None without a name."""
+    """Return the id of the named mysis as a tuple; None without a name.
+
+    A living mysis comes first; the tuple is empty if none has the name.
+    """
     if not wish.mysis:
         return None
     found = reader.execute("SELECT id FROM mysis WHERE name = ? ORDER BY deleted_at IS NOT NULL", (wish.mysis,))

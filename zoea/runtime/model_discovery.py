@@ -44,7 +44,7 @@ _LOCAL = (ProviderType.EMBEDDED, ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
 async def load_run_settings(
     places: Places, *, discover: bool = True, ports: Sequence[UsualPort] = PORTS
 ) -> LoadedSettings:
-    """Load the settings of a run, with a model server found on this machine as the default provider.
+    """Load the settings of a run; add a model server found on this machine.
 
     Looks for no server if `discover` is False, the settings name a provider, or `swarm.discover` forbids it.
     Without a server the default provider or the autopilot is used.

@@ -1,4 +1,4 @@
-"""The options of `zoea run`, and the steps that all fronts share: attach, prepare the swarm, leave it running."""
+"""The options of `zoea run`, and the steps that all its fronts share."""
 
 from __future__ import annotations
 

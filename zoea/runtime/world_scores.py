@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def read_credits(places: Places, myses: tuple[MysisView, ...]) -> dict[str, int] | None:
-    """Return the credits of each mysis by name, 0 for one that did not play; None without a world."""
+    """Return the credits of each mysis by name; None without a world."""
     if not places.world.exists():
         return None
     try:
@@ -58,7 +58,10 @@ def read_scores(places: Places) -> list[CaptainScore]:
 
 
 def _accounts(credentials: Credentials, myses: tuple[MysisRecord, ...]) -> dict[str, MysisRecord]:
-    """Map each account of the world to its mysis; one without stored credentials to the living mysis of its name."""
+    """Map each account of the world to its mysis.
+
+    An account without stored credentials belongs to the living mysis of its name.
+    """
     found = {known.name: known for known in myses if known.is_living}
     account_of = account_reader(credentials, WORLD)
     for known in myses:

@@ -34,7 +34,7 @@ class ImportTarget:
         self._living = {row[0].casefold() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
 
     def known(self, uid: str) -> str | None:
-        """Return the name of the mysis with this uid; None if it is missing or known only as a sender."""
+        """Return the name of the mysis with this uid; None for a sender without conversation."""
         row = self.conn.execute("SELECT name, state_reason, deleted_at FROM mysis WHERE uid = ?", (uid,)).fetchone()
         if row is None or row["state_reason"] == ONLY_A_SENDER:
             return None
@@ -83,7 +83,7 @@ class ImportTarget:
         return template.hash
 
     def sender(self, uid: str, name: str) -> int:
-        """Return the id of the mysis with this uid; create an archived one if it does not exist."""
+        """Return the id of the mysis with this uid; create an archived one if missing."""
         row = self.conn.execute("SELECT id FROM mysis WHERE uid = ?", (uid,)).fetchone()
         if row is not None:
             return int(row[0])

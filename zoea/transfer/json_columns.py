@@ -1,4 +1,4 @@
-"""Checks the columns of imported rows, and the JSON in them, with the code that reads them later."""
+"""Checks the columns of imported rows and the JSON in them."""
 
 from __future__ import annotations
 

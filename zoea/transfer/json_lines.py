@@ -23,7 +23,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
-class LinePosition:
+class FilePosition:
     """The position of a line: file and number."""
 
     file: Path
@@ -38,7 +38,7 @@ class LinePosition:
 class JsonLine:
     """A parsed line; `values` are without `kind`."""
 
-    place: LinePosition
+    place: FilePosition
     kind: str
     values: dict[str, Any]
 
@@ -55,7 +55,7 @@ def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
             while raw := stream.readline(LONGEST_LINE):
                 number += 1
                 read += len(raw)
-                place = LinePosition(file, number)
+                place = FilePosition(file, number)
                 if number == 1 and raw.startswith(_SQLITE[: len(raw)]):
                     place.refuse(
                         "this is a SQLite database, not JSON lines",
@@ -68,7 +68,7 @@ def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
             f"{file} cannot be read: {problem.strerror}", hint="Name a file of `zoea export`."
         ) from problem
     if not number:
-        LinePosition(file, 1).refuse("the file is empty")
+        FilePosition(file, 1).refuse("the file is empty")
 
 
 def check_header(line: JsonLine, kind: str) -> None:
@@ -83,7 +83,7 @@ def check_header(line: JsonLine, kind: str) -> None:
         )
 
 
-def _line(place: LinePosition, raw: bytes) -> JsonLine:
+def _line(place: FilePosition, raw: bytes) -> JsonLine:
     if not raw.endswith(b"\n") and len(raw) >= LONGEST_LINE:
         place.refuse("the line is too long")
     try:

@@ -186,7 +186,7 @@ def _bytes(reader: sqlite3.Connection, blob_id: int) -> str | None:
 
 
 def _plan(blob: bytes, clean: Clean | None) -> Any:
-    """Return the plan as JSON; a damaged one in its stored form, or None if it must be redacted."""
+    """Return the plan as JSON; a damaged one in its stored form, or None when redacting."""
     try:
         plan = plan_of(blob)
         return plan if clean is None else redact_json(plan, clean)

@@ -1,7 +1,7 @@
 """Imports a file of `zoea export --format jsonl` in one op, so completely or not at all.
 
-Rows get new ids, and references to them are changed accordingly. A mysis whose uid is
-already in the workspace is skipped.
+Rows get new ids, and references to them are changed accordingly. A mysis that is already
+in the workspace, by its uid, is skipped.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ class _ConversationImport:
             line.place.refuse(f"the database refuses this blob: {refused}")
 
     def _bytes(self, line: JsonLine) -> int:
-        """Store the blob and return its id; bytes that the file does not have are marked as redacted."""
+        """Store the blob and return its id; missing bytes are marked as redacted."""
         data, said = line.values.get("data"), line.values.get("hash")
         try:
             digest = bytes.fromhex(said) if isinstance(said, str) else b""

@@ -120,7 +120,7 @@ class NovaDatabase:
             )
 
     def _times(self, mysis: NovaMysis) -> dict[int, tuple[int, bool]]:
-        """Return the time of each memory by its row id; an unreadable one gets that of the row before."""
+        """Return the time of each memory by row id; invalid ones get the previous time."""
         column = "created_at" if "created_at" in self._columns["memories"] else "NULL"
         last = mysis.created_at or 0
         found = {}
@@ -173,7 +173,7 @@ def open_nova(path: Path) -> Iterator[NovaDatabase]:
 
 
 def parse_time(value: Any) -> int | None:
-    """Parse a time as written by Zoea Nova, Go's drivers or SQLite, to µs UTC; None if it is invalid."""
+    """Parse a time of Zoea Nova, Go or SQLite to µs UTC; None if it is invalid."""
     match value:
         case bool() | None:
             return None

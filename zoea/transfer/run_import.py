@@ -59,7 +59,7 @@ async def held_workspace(places: Places) -> AsyncIterator[Workspace]:
 
 
 async def import_files(places: Places, paths: Sequence[Path], progress: Progress) -> list[ImportReport]:
-    """Import files of `zoea export --format jsonl`, or all such files of a folder; return a report each.
+    """Import files of `zoea export --format jsonl`, or all such files of a folder.
 
     Raises:
         UsageError: if a file is invalid; the files before it are imported.
