@@ -1,8 +1,6 @@
-"""Histories of a mysis that come from driving events, not from building tidy lists.
+"""Histories of a mysis made by driving events, with any order of results, steers and notes.
 
-`Recorder` stores as the swarm does: ids in order of storing, sequence numbers
-reserved for results when their calls are stored, results in any order or never.
-`stories()` draws random runs of it. Other packages' tests may use both.
+`Recorder` stores as the swarm does: ids in storage order, sequence numbers in conversation order.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class Asked:
 
 @dataclass
 class Recorder:
-    """One mysis's records, growing event by event."""
+    """The records of one mysis, extended event by event."""
 
     memories: list[Memory] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -55,7 +53,7 @@ class Recorder:
     _calls: int = 0
 
     def open(self, *prompts: str, label: str = "", source: Source = Source.DIRECT) -> None:
-        """Open the next turn with prompts; without any, it is opened by a nudge."""
+        """Open the next turn with prompts, or with a nudge if there are none."""
         self.before = max((memory.id for memory in self.memories), default=0)
         self.turn += 1
         self._seq = 1
@@ -65,7 +63,7 @@ class Recorder:
             self.steer(prompt, label=label, source=source)
 
     def steer(self, text: str, *, label: str = "", source: Source = Source.DIRECT) -> Memory:
-        """A prompt joins the open turn."""
+        """Add a prompt to the open turn."""
         memory = self._store(self._seq, Role.USER, source, text, label=label)
         self._seq += 1
         return memory
@@ -78,7 +76,7 @@ class Recorder:
         native: Native | None = None,
         partial: bool = False,
     ) -> Memory:
-        """The model's answer; the next sequence numbers are reserved for the results of its calls."""
+        """Add an answer, and reserve the next sequence numbers for the results of its calls."""
         made = []
         for position, asked in enumerate(calls):
             self._calls += 1
@@ -98,7 +96,7 @@ class Recorder:
         return memory
 
     def result(self, answer: Memory, position: int, content: str, *, is_error: bool = False) -> Memory:
-        """A result arrives, at its reserved place."""
+        """Add a result at its reserved place."""
         call = answer.calls[position]
         place = answer.seq + 1 + position
         return self._store(
@@ -106,16 +104,16 @@ class Recorder:
         )
 
     def slice(self, name: str, result: str, *, arguments: str = "{}", text: str = "", is_error: bool = False) -> Memory:
-        """An answer with one call, and its result. Gives the result."""
+        """Add an answer with one call and its result; return the result."""
         return self.result(self.answer(text, Asked(name, arguments)), 0, result, is_error=is_error)
 
     def note(self, content: str, kind: str = "loop") -> None:
-        """Zoea puts a note after the newest memory of the turn."""
+        """Add a note after the newest memory of the turn."""
         last = max((memory.seq for memory in self.own()), default=0)
         self.notes.append(Note(last, kind, content))
 
     def own(self) -> tuple[Memory, ...]:
-        """The open turn's memories, in the order in which they were stored."""
+        """Return the open turn's memories in storage order."""
         return tuple(memory for memory in self.memories if memory.turn_number == self.turn)
 
     def record(self) -> TurnRecord:
@@ -125,7 +123,7 @@ class Recorder:
         return {memory.id: memory for memory in self.memories}
 
     def frozen(self, **changes: Any) -> FrozenTurn:
-        """What the open turn froze, with the changes a test wants."""
+        """Return the frozen values of the open turn, with changes."""
         nudged = self.opened_by is OpenedBy.NUDGE
         frozen = FrozenTurn(
             mysis_id=1,
@@ -140,11 +138,11 @@ class Recorder:
         return replace(frozen, **changes)
 
     def answers(self, frozen: FrozenTurn) -> dict[Need, NeedAnswer]:
-        """Every need answered as the store answers it."""
+        """Return the answers to all needs, as the store gives them."""
         return {need: self._fetch(need) for need in needs(frozen)}
 
     def plan(self, **changes: Any) -> Plan:
-        """The plan of the open turn's next request."""
+        """Return the plan of the open turn's next request."""
         frozen = self.frozen(**changes)
         return plan_turn(frozen, self.answers(frozen))
 
@@ -209,7 +207,7 @@ TOOLS = (
 
 @cache
 def texts(longest: int = 60_000) -> st.SearchStrategy[str]:
-    """Hostile and ordinary texts, short and long."""
+    """Ordinary and hostile texts, short and long."""
     base = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=24), st.just("ordinary words, "))
     sizes = [size for size in (1, 1, 1, 8, 90, 700, 4000) if size * 16 <= longest]
     return st.builds(lambda text, times: (text * times)[:longest], base, st.sampled_from(sizes))
@@ -217,7 +215,7 @@ def texts(longest: int = 60_000) -> st.SearchStrategy[str]:
 
 @cache
 def argument_texts() -> st.SearchStrategy[str]:
-    """Arguments as stored: JSON objects, rarely something that is none."""
+    """Arguments as stored: mostly JSON objects."""
     filled = st.builds(
         lambda key, size, twist: f'{{"{key}": "{"x" * size}", "n": {twist}}}',
         st.sampled_from(("path", "to", "a|b:c")),
@@ -239,13 +237,13 @@ _ODDS = st.integers(0, 9)
 
 @dataclass
 class Story:
-    """A mysis's past, and its open turn at each moment at which a request is planned."""
+    """A mysis's past, and its open turn at each moment when a request is planned."""
 
     recorder: Recorder
     moments: list[TurnRecord]
 
     def at(self, moment: int, frozen: FrozenTurn) -> Mapping[Need, NeedAnswer]:
-        """The answers as they were at a moment."""
+        """Return the answers at a moment."""
         return {**self.recorder.answers(frozen), TurnSoFar(frozen.turn_id): self.moments[moment]}
 
 

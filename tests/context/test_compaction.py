@@ -1,4 +1,4 @@
-"""turns.md, "Compacting the turn": the steps, their order, what is never touched, and that it stays put."""
+"""Compaction of a turn: steps, order, exceptions, stability."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def working(*results: str, tool: str = "mine") -> Recorder:
 
 
 class TestSupersededSnapshots:
-    def test_a_snapshot_that_a_later_call_replaces_gives_way_first(self) -> None:
+    def test_superseded_snapshots_are_replaced_first(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         recorder.slice("get_status", "old " * 700)
@@ -39,7 +39,7 @@ class TestSupersededSnapshots:
         assert plan.messages[3].content == "[superseded by a later call]"
         assert plan.messages[2].calls[0].id == plan.messages[3].call_id
 
-    def test_without_pressure_it_stays(self) -> None:
+    def test_a_superseded_snapshot_stays_while_the_turn_fits(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         recorder.slice("get_status", "old " * 500)
@@ -47,28 +47,28 @@ class TestSupersededSnapshots:
         assert recorder.plan().steps == ()
 
     @pytest.mark.parametrize("second", [Asked("get_status", '{"of": 2}'), Asked("get_map"), Asked("list_all")])
-    def test_other_arguments_or_another_tool_replace_nothing(self, second: Asked) -> None:
+    def test_only_a_call_of_the_same_tool_and_arguments_supersedes(self, second: Asked) -> None:
         recorder = Recorder()
         recorder.open("go")
         recorder.slice("get_status", "old " * 1000)
         recorder.result(recorder.answer("", second), 0, "new " * 1000)
         assert "superseded" not in kinds(recorder.plan(max_tokens=1500)).values()
 
-    def test_a_tool_that_is_no_snapshot_is_not_replaced(self) -> None:
+    def test_other_tools_than_snapshot_tools_are_not_superseded(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         recorder.slice("mine", "old " * 500)
         recorder.slice("mine", "new " * 500)
         assert "superseded" not in kinds(recorder.plan(max_tokens=900)).values()
 
-    def test_a_later_failure_replaces_nothing(self) -> None:
+    def test_a_failed_call_supersedes_nothing(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         recorder.slice("get_status", "old " * 500)
         recorder.slice("get_status", "timed out " * 200, is_error=True)
         assert "superseded" not in kinds(recorder.plan(max_tokens=900)).values()
 
-    def test_the_earlier_of_two_equal_calls_in_one_message_is_replaced(self) -> None:
+    def test_the_earlier_of_two_equal_calls_in_one_message_is_superseded(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         answer = recorder.answer("", Asked("get_status"), Asked("get_status"))
@@ -78,7 +78,7 @@ class TestSupersededSnapshots:
         assert plan.messages[3].content == "[superseded by a later call]"
         assert plan.messages[4].content == "b" * 2000
 
-    def test_the_prefix_of_an_upstream_does_not_hide_a_snapshot_tool(self) -> None:
+    def test_a_snapshot_tool_is_recognized_behind_its_upstream_prefix(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         recorder.slice("reef__get_status", "old " * 500)
@@ -92,7 +92,7 @@ class TestCuts:
         assert kinds(plan) == {3: "cut", 5: "cut"}
         assert plan.messages[-1].content == "c" * 60_000
 
-    def test_the_marker_says_how_much_is_left_out_and_where_to_read_it(self) -> None:
+    def test_the_marker_says_how_much_is_missing_and_where_to_read_it(self) -> None:
         content = working("abc" * 20_000).plan(max_tokens=5000).messages[3].content
         match = re.search(r"\n\[… ([\d,]+) characters left out; zoea_read_memory\(id=3\) shows them\]\n", content)
         assert match is not None
@@ -119,7 +119,7 @@ class TestCuts:
         with pytest.raises(PlanError, match="latest calls"):
             recorder.plan(max_tokens=8000)
 
-    def test_reasoning_of_earlier_answers_gives_way_and_the_latest_keeps_its_own(self) -> None:
+    def test_earlier_reasoning_is_dropped_and_the_latest_is_kept(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         for _ in range(3):
@@ -136,7 +136,7 @@ class TestCuts:
         assert kinds(plan) == {3: "cut"}
         assert plan.messages[-1].content == "b" * 8000
 
-    def test_results_of_the_last_slice_are_cut_where_nothing_else_helps(self) -> None:
+    def test_results_of_the_last_slice_are_cut_only_as_a_last_resort(self) -> None:
         plan = working("z" * 90_000).plan(max_tokens=600)
         assert len(plan.messages[-1].content) <= 1000
         assert plan.messages[-1].role is Role.TOOL
@@ -200,7 +200,7 @@ class TestFolding:
         assert plan.messages[2].content.startswith("(earlier in this turn: said: a long tale")
         assert plan.messages[-1].content == "shorter"
 
-    def test_a_slice_that_a_line_would_not_shorten_stays(self) -> None:
+    def test_a_slice_shorter_than_its_fold_is_not_folded(self) -> None:
         recorder = working(*["k"] * 3, "z" * 4000)
         plan = recorder.plan(max_tokens=200)  # so little that folding is tried
         assert [step.kind for step in plan.steps] == [StepKind.CUT]
@@ -219,7 +219,7 @@ def test_slices_of_kept_tools_are_never_touched() -> None:
     assert [message.content for message in plan.messages if message.name == "login"] == [secret, secret]
 
 
-def test_what_must_be_there_and_cannot_fit_is_refused_with_part_size_and_advice() -> None:
+def test_required_parts_that_cannot_fit_are_refused_with_sizes_and_advice() -> None:
     recorder = Recorder()
     recorder.open("p" * 40_000)
     with pytest.raises(PlanError) as raised:
@@ -230,7 +230,7 @@ def test_what_must_be_there_and_cannot_fit_is_refused_with_part_size_and_advice(
     assert "send the text in smaller parts" in raised.value.hint
 
 
-def test_the_refusal_names_the_window_where_that_is_the_bound() -> None:
+def test_the_refusal_names_the_window_if_it_is_the_limit() -> None:
     recorder = Recorder()
     recorder.open("p" * 40_000)
     with pytest.raises(PlanError) as raised:
@@ -238,7 +238,7 @@ def test_the_refusal_names_the_window_where_that_is_the_bound() -> None:
     assert raised.value.hint.startswith("Raise context_window to at least 14,")
 
 
-def test_a_system_prompt_beyond_the_budget_is_cut_before_the_turn_is_refused() -> None:
+def test_a_system_prompt_over_the_budget_is_cut_before_the_turn_is_refused() -> None:
     recorder = Recorder()
     recorder.open("go")
     plan = recorder.plan(system="s" * 9000, max_tokens=1000)
@@ -260,7 +260,7 @@ def test_the_effective_budget_is_the_least_of_all_bounds() -> None:
     assert request_limit(recorder.frozen(max_tokens=1000).tightened(0.75)).tokens == 750
 
 
-def test_a_turn_held_by_max_chars_says_so() -> None:
+def test_a_turn_limited_by_max_chars_names_that_setting() -> None:
     recorder = working("a" * 3000, "b" * 3000)
     plan = recorder.plan(max_chars=4000)
     decision = plan.decision("turn")
@@ -282,7 +282,7 @@ def test_the_setting_named_for_a_compacted_turn_would_have_kept_it_whole() -> No
 
 
 class TestStability:
-    """I5 over a long turn: requests extend one another, and compactions are rare."""
+    """Requests of a long turn extend one another, and compactions are rare."""
 
     def breaks(self, plans: list[Plan]) -> int:
         pairs = itertools.pairwise(plans)
@@ -306,7 +306,7 @@ class TestStability:
         grown = 80 * 510
         assert self.breaks(plans) <= grown / (0.3 * 8000)
 
-    def test_what_gave_way_to_the_turn_does_not_come_back_within_it(self) -> None:
+    def test_a_dropped_pack_does_not_return_within_the_turn(self) -> None:
         plans = self.long_turn(steps=60, max_tokens=4000, size=2000)
         seen = [plan.decision("history") for plan in plans]
         states = [decision.status for decision in seen if decision is not None]
@@ -314,13 +314,13 @@ class TestStability:
         assert set(states[:first_skip]) == {PackStatus.INCLUDED}
         assert set(states[first_skip:]) == {PackStatus.SKIPPED}
 
-    def test_between_compactions_every_message_is_the_same_bytes(self) -> None:
+    def test_messages_are_identical_between_compactions(self) -> None:
         plans = self.long_turn(steps=40, max_tokens=6000, size=2000)
         for earlier, later in itertools.pairwise(plans):
             if later.steps == earlier.steps and len(later.decisions) == len(earlier.decisions):
                 same = [one.status for one in later.decisions] == [one.status for one in earlier.decisions]
                 assert not same or later.messages[: len(earlier.messages)] == earlier.messages
 
-    def test_a_request_planned_again_after_a_restart_is_the_same(self) -> None:
+    def test_a_request_planned_after_a_restart_is_identical(self) -> None:
         recorder = working(*[f"ore-{number} " * 300 for number in range(12)])
         assert recorder.plan(max_tokens=3000) == recorder.plan(max_tokens=3000)

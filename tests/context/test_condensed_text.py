@@ -1,4 +1,4 @@
-"""Cutting and folding: what survives, that JSON stays JSON, that hostile text takes no longer."""
+"""Cutting and folding of texts, arguments and slices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zoea.model.enums import Role
 from zoea.model.request import RequestCall, RequestMessage
 
 
-def test_the_marker_is_the_one_of_the_specification() -> None:
+def test_the_marker_counts_the_missing_characters_and_names_the_memory() -> None:
     text = "a" * 41_230 + "b" * 970
     short = cut_text(text, 1050, 812)
     assert short.startswith("a")
@@ -31,19 +31,19 @@ def test_the_marker_is_the_one_of_the_specification() -> None:
     assert " characters left out; zoea_read_memory(id=812) shows them]\n" in short
 
 
-def test_the_marker_names_no_memory_where_there_is_none() -> None:
+def test_the_marker_names_no_memory_if_there_is_none() -> None:
     assert "characters left out]" in cut_text("a" * 5000, 500, None)
 
 
 @given(st.text(max_size=900), st.integers(0, 500))
-def test_a_cut_text_is_never_longer_than_it_may_be(text: str, keep: int) -> None:
+def test_a_cut_text_is_never_longer_than_its_limit(text: str, keep: int) -> None:
     short = cut_text(text, keep, 7)
     assert len(short) <= max(keep, LEAST)
     assert short == text or len(short) < len(text)
 
 
 @given(st.text(max_size=200), st.integers(0, 150))
-def test_a_text_cut_at_its_end_has_exactly_the_length_it_may_have(text: str, keep: int) -> None:
+def test_a_text_cut_at_its_end_has_exactly_the_given_length(text: str, keep: int) -> None:
     assert len(cut_end(text, keep)) == min(len(text), keep)
 
 
@@ -67,13 +67,13 @@ def test_cut_arguments_are_a_json_object_and_not_longer(values: dict[str, object
 
 
 @given(st.text(max_size=2000), st.integers(0, 300))
-def test_whatever_was_stored_as_arguments_is_cut_to_a_json_object(text: str, keep: int) -> None:
+def test_any_stored_arguments_are_cut_to_a_json_object(text: str, keep: int) -> None:
     short = cut_arguments(text, keep, 3)
     assert short == text or isinstance(json.loads(short), dict)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 50_000, '{"a": 1e999, "b": "' + "x" * 5000 + '"}'])
-def test_arguments_that_json_cannot_hold_are_cut_as_text(text: str) -> None:
+def test_arguments_that_json_cannot_express_are_cut_as_text(text: str) -> None:
     assert list(json.loads(cut_arguments(text, 400, 3))) == ["…"]
 
 
@@ -97,7 +97,7 @@ def test_identifiers_are_keyed_values_mixed_words_and_quoted_names() -> None:
     assert find_identifiers(text) == ["s-77", "12", "belt_alpha", "P1", "3f2b8c1e-1111-4222-8333-123456789abc", "tk_9"]
 
 
-def test_ordinary_words_and_numbers_are_no_identifiers() -> None:
+def test_ordinary_words_and_numbers_are_not_identifiers() -> None:
     assert find_identifiers("You mined 40 units of ore in 3 minutes; fuel is at 87.5 percent.") == []
 
 
@@ -105,13 +105,13 @@ def test_ordinary_words_and_numbers_are_no_identifiers() -> None:
     "piece",
     ["a-", "a1-", "ab_", "x", "----", "__", "id: ", "id", "-id", "'a_b", '"a_', "AId", "key_", "id   ", " \n", "漢e1"],
 )
-def test_finding_identifiers_takes_one_pass_whatever_the_text(piece: str) -> None:
+def test_identifiers_are_found_in_one_pass_of_any_text(piece: str) -> None:
     started = time.process_time()
     find_identifiers(piece * (100_000 // len(piece)))
     assert time.process_time() - started < 1.0
 
 
-def test_a_line_says_tool_arguments_outcome_and_identifiers() -> None:
+def test_a_fold_line_has_tool_arguments_outcome_and_identifiers() -> None:
     answer = RequestMessage(
         Role.ASSISTANT,
         "Mining\n now.",

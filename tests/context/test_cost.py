@@ -1,4 +1,4 @@
-"""Planning stays linear in the turn, and carries texts along instead of copying them."""
+"""Planning takes linear time and does not copy texts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from benchmarks.planning import cpu_us, turn
 from zoea.context import plan_turn
 
 
-def test_twice_the_turn_costs_about_twice() -> None:
+def test_planning_time_is_linear_in_the_turn() -> None:
     short, long = turn(201, 20), turn(801, 20)
     once = cpu_us(lambda: plan_turn(*short), rounds=3, repeats=2)
     assert cpu_us(lambda: plan_turn(*long), rounds=3, repeats=2) < 8 * once
 
 
-def test_texts_that_fit_are_the_stored_ones_themselves() -> None:
+def test_texts_that_fit_are_not_copied() -> None:
     frozen, answers = turn(11, 90_000)
     stored = {
         id(one.content) for record in answers.values() if not isinstance(record, tuple) for one in record.memories

@@ -1,4 +1,4 @@
-"""`zoea context explain`: what went in, what did not, why, and what to change."""
+"""Explanations of a plan, for `zoea context explain`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pressed() -> Recorder:
     return recorder
 
 
-def test_it_says_what_went_in_and_how_much_room_is_left() -> None:
+def test_the_explanation_lists_packs_and_remaining_tokens() -> None:
     text = explain(pressed().plan(), title="alpha, turn 2")
     lines = text.split("\n")
     assert lines[0] == "alpha, turn 2"
@@ -29,7 +29,7 @@ def test_it_says_what_went_in_and_how_much_room_is_left() -> None:
     assert any(line.split() == ["situation", "left", "out", "nothing", "to", "show"] for line in lines)
 
 
-def test_it_says_what_was_left_out_why_and_the_setting_to_change() -> None:
+def test_the_explanation_lists_omissions_reasons_and_settings() -> None:
     text = explain(pressed().plan(max_tokens=1500))
     assert "history     left out" in text
     assert "over the token budget" in text
@@ -38,12 +38,12 @@ def test_it_says_what_was_left_out_why_and_the_setting_to_change() -> None:
     assert "turn: token_budget_per_agent = " in text
 
 
-def test_it_says_when_required_parts_alone_are_over_the_budget() -> None:
+def test_the_explanation_says_if_required_parts_exceed_the_budget() -> None:
     text = explain(plan([Pack("a", "s", "required", "x" * 80)], max_tokens=10))
     assert "10 tokens over the budget" in text
 
 
-def test_the_data_is_plain_json_adds_up_and_holds_no_text() -> None:
+def test_the_data_is_json_adds_up_and_has_no_memory_text() -> None:
     made = pressed().plan(max_tokens=1500)
     data = json.loads(json.dumps(explain_data(made)))
     assert data["trimmed"] is True

@@ -1,4 +1,4 @@
-"""What rows keep of turns and plans, and that it comes back as it was."""
+"""Stored turns and plans are restored exactly."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ FROZEN = st.builds(
 
 
 @given(FROZEN)
-def test_a_frozen_turn_comes_back_from_json_with_its_prompt_handed_in(frozen: FrozenTurn) -> None:
+def test_a_frozen_turn_is_restored_from_json_and_its_prompt(frozen: FrozenTurn) -> None:
     assert FrozenTurn.from_json(frozen.to_json(), system=frozen.system) == frozen
 
 
-def test_its_json_holds_the_template_by_hash_and_not_its_text() -> None:
+def test_the_json_holds_the_hash_of_the_template_and_not_its_text() -> None:
     text = FrozenTurn(1, 2, 3, system="the secret prompt", template_hash="abc").to_json()
     assert "secret" not in text
     assert json.loads(text)["template_hash"] == "abc"
@@ -73,7 +73,7 @@ def through_json(made: Plan) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("max_tokens", [1800, 4000, 9000, 50_000])
-def test_messages_are_kept_as_memory_and_form_and_rebuilt_exactly(max_tokens: int) -> None:
+def test_messages_are_stored_as_memory_and_form_and_rebuilt_exactly(max_tokens: int) -> None:
     recorder = working()
     made = recorder.plan(max_tokens=max_tokens, situation="tick 7")
     assert rebuild(through_json(made), recorder.by_id()) == made.messages
@@ -88,7 +88,7 @@ def test_the_text_of_memories_is_not_repeated_in_the_record() -> None:
     assert set(memories_of(encode(made))) == {one.memory_id for one in made.messages if one.memory_id is not None}
 
 
-def test_a_compacted_turn_is_kept_as_memories_and_forms_too() -> None:
+def test_a_compacted_turn_is_stored_as_memories_and_forms() -> None:
     recorder = working()
     encoded = encode(recorder.plan(max_tokens=4000))
     literal = [one for one in encoded["messages"] if "t" in one]
@@ -97,7 +97,7 @@ def test_a_compacted_turn_is_kept_as_memories_and_forms_too() -> None:
     assert "ore 11 ore 11" not in json.dumps(encoded)
 
 
-def test_messages_of_no_memory_are_kept_whole() -> None:
+def test_messages_without_a_memory_are_stored_whole() -> None:
     messages = (
         RequestMessage(Role.USER, "hello", Source.TOPIC),
         RequestMessage(Role.ASSISTANT, "", Source.LLM, calls=(RequestCall("c1", "mine", "{}"),), reasoning="r"),
@@ -109,7 +109,7 @@ def test_messages_of_no_memory_are_kept_whole() -> None:
     assert made.messages[0].role is Role.SYSTEM
 
 
-def test_a_memory_that_is_gone_is_named() -> None:
+def test_a_missing_memory_is_named() -> None:
     recorder = working()
     with pytest.raises(PlanError, match="Memory 1, which the request held, is gone"):
         rebuild(encode(recorder.plan()), {})

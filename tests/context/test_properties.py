@@ -1,4 +1,4 @@
-"""The invariants of design.md that planning holds, over driven histories and any budget."""
+"""Invariants I1 to I7 of planning, for random histories and budgets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LIMITS = st.fixed_dictionaries(
 
 
 def plans(story: Story, limits: dict[str, object]) -> list[tuple[FrozenTurn, TurnRecord, Plan]]:
-    """The plan at each moment at which there is one."""
+    """Return the plan at each moment that has one."""
     frozen = story.recorder.frozen(**limits)
     out = []
     for moment, record in enumerate(story.moments):
@@ -74,7 +74,7 @@ def test_i1_no_request_exceeds_its_budget(story: Story, limits: dict[str, object
 
 
 @given(stories(longest=8000, orderly=True), LIMITS)
-def test_i1_a_refusal_is_true_and_says_what_to_change(story: Story, limits: dict[str, object]) -> None:
+def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: dict[str, object]) -> None:
     frozen = story.recorder.frozen(**limits)
     answers = story.at(len(story.moments) - 1, frozen)
     refused = refusal_of(frozen, answers)
@@ -88,9 +88,7 @@ def test_i1_a_refusal_is_true_and_says_what_to_change(story: Story, limits: dict
 
 
 @given(stories(longest=8000, orderly=True), LIMITS)
-def test_i1_a_turn_is_refused_only_where_its_shortest_form_does_not_fit(
-    story: Story, limits: dict[str, object]
-) -> None:
+def test_i1_a_turn_is_refused_only_if_its_shortest_form_does_not_fit(story: Story, limits: dict[str, object]) -> None:
     frozen = story.recorder.frozen(**limits)
     answers = story.at(len(story.moments) - 1, frozen)
     if refusal_of(frozen, answers) is not None:
@@ -101,7 +99,7 @@ def test_i1_a_turn_is_refused_only_where_its_shortest_form_does_not_fit(
 
 
 def shortest(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> int:
-    """Base tokens of the turn with all that may be shortened as short as it can be."""
+    """Return the base tokens of the turn in its shortest form."""
     units, _ = turn_units(frozen, answers)
     slices = [unit for unit in units if unit.kind is UnitKind.SLICE]
     total = 0
@@ -171,7 +169,7 @@ def extends(earlier: Plan, later: Plan) -> bool:
 
 
 def state(plan: Plan) -> tuple[object, ...]:
-    """What a plan says it did to the packs and memories that it could not show whole."""
+    """Return the reported changes of packs and memories."""
     return (
         [(one.id, one.status, one.variant, one.chars if one.id == "system" else 0) for one in plan.decisions],
         [(one.kind, one.memory_id, one.after_chars) for one in plan.steps],
@@ -193,7 +191,7 @@ ORDER = {StepKind.LIMIT: 0, StepKind.CUT: 1, StepKind.REASONING: 1, StepKind.SUP
 
 
 @given(stories(orderly=True, max_events=12), LIMITS)
-def test_i5_what_was_compacted_stays_so_and_only_gets_shorter(story: Story, limits: dict[str, object]) -> None:
+def test_i5_compacted_memories_only_get_shorter(story: Story, limits: dict[str, object]) -> None:
     made = plans(story, limits)
     for (_, record, earlier), (_, _, later) in itertools.pairwise(made):
         after = {step.memory_id: step for step in later.steps}
@@ -210,12 +208,12 @@ def test_i5_what_was_compacted_stays_so_and_only_gets_shorter(story: Story, limi
 
 
 def has_answers(record: TurnRecord) -> bool:
-    """Before the first answer the packs are chosen anew; one that was cut off is none."""
+    """Return whether the turn has a complete answer; before that, packs are chosen freely."""
     return any(memory.role is Role.ASSISTANT and not memory.partial for memory in record.memories)
 
 
 @given(stories(), LIMITS, st.randoms(use_true_random=False))
-def test_i6_the_same_records_give_the_same_bytes_whatever_order_they_are_read_in(
+def test_i6_the_same_records_in_any_order_give_the_same_bytes(
     story: Story, limits: dict[str, object], rng: random.Random
 ) -> None:
     for moment, (frozen, record, plan) in enumerate(plans(story, limits)):
@@ -263,7 +261,7 @@ def test_cut_arguments_are_still_json_objects(story: Story, limits: dict[str, ob
 
 
 @given(stories(), LIMITS)
-def test_a_plan_kept_as_ids_gives_back_the_messages_that_were_sent(story: Story, limits: dict[str, object]) -> None:
+def test_a_stored_plan_rebuilds_the_sent_messages(story: Story, limits: dict[str, object]) -> None:
     memories = story.recorder.by_id()
     for _, _, plan in plans(story, limits):
         kept = json.loads(json.dumps(encode(plan)))
@@ -271,9 +269,7 @@ def test_a_plan_kept_as_ids_gives_back_the_messages_that_were_sent(story: Story,
 
 
 @given(stories(orderly=True), LIMITS)
-def test_under_no_pressure_nothing_is_touched_but_results_over_their_limit(
-    story: Story, limits: dict[str, object]
-) -> None:
+def test_without_pressure_only_results_over_their_limit_change(story: Story, limits: dict[str, object]) -> None:
     roomy = {**limits, "max_tokens": 10**7, "max_chars": 10**8, "context_window": None}
     for _, _, plan in plans(story, roomy):
         assert not plan.trimmed or any(step.kind is StepKind.LIMIT for step in plan.steps)
@@ -287,7 +283,7 @@ def units_of(story: Story, frozen: FrozenTurn, record: TurnRecord) -> int:
 
 
 @given(stories(orderly=True, max_events=12), LIMITS)
-def test_a_compaction_frees_headroom_where_it_can(story: Story, limits: dict[str, object]) -> None:
+def test_a_compaction_frees_headroom_if_possible(story: Story, limits: dict[str, object]) -> None:
     made = plans(story, limits)
     for (frozen, before, earlier), (_, record, later) in itertools.pairwise(made):
         if extends(earlier, later) or later.tokens <= request_limit(frozen).tokens * HEADROOM:

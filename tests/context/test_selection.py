@@ -1,4 +1,4 @@
-"""planner.md, "Selection": every rule, by the public face."""
+"""Selection of packs under a budget and a limit on characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARK = "\n\n[Context truncated to fit limit]\n"
 
 
 def kept(result: Plan) -> dict[str, str]:
-    """What became of each pack: its variant, or that it was skipped."""
+    """Return each pack's variant, or that it was skipped."""
     return {one.id: one.variant.value if one.variant else "skipped" for one in result.decisions}
 
 
@@ -25,7 +25,7 @@ def test_tokens_are_a_quarter_of_the_characters_rounded_up() -> None:
     assert [one.chars for one in result.decisions] == [5, 1]
 
 
-def test_the_budget_is_given_out_by_priority_then_by_declaration() -> None:
+def test_packs_are_chosen_by_priority_then_declaration() -> None:
     packs = [
         Pack("low", "s", "low", "l" * 40),
         Pack("medium", "s", "medium", "m" * 40),
@@ -42,7 +42,7 @@ def test_the_budget_is_given_out_by_priority_then_by_declaration() -> None:
     }
 
 
-def test_the_output_stands_in_declaration_order() -> None:
+def test_the_output_is_in_declaration_order() -> None:
     packs = [Pack("a", "s", "low", "low"), Pack("b", "s", "required", "must"), Pack("c", "s", "high", "high")]
     result = plan(packs)
     assert result.text == "lowmusthigh"
@@ -50,7 +50,7 @@ def test_the_output_stands_in_declaration_order() -> None:
     assert [message.content for message in result.messages] == ["low", "must", "high"]
 
 
-def test_required_packs_are_in_even_beyond_the_budget_and_the_excess_is_counted() -> None:
+def test_required_packs_are_included_over_the_budget_and_the_excess_is_counted() -> None:
     result = plan([Pack("a", "s", "required", "x" * 400), Pack("b", "s", "high", "y" * 4)], max_tokens=60)
     assert kept(result) == {"a": "full", "b": "skipped"}
     assert result.budget.over_budget_tokens == 40
@@ -59,7 +59,7 @@ def test_required_packs_are_in_even_beyond_the_budget_and_the_excess_is_counted(
     assert result.budget.max_tokens == 60
 
 
-def test_a_required_pack_is_compact_where_full_does_not_fit_and_compact_does() -> None:
+def test_a_required_pack_is_compact_if_only_that_fits() -> None:
     result = plan([Pack("a", "s", "required", "x" * 400, compact="x" * 40)], max_tokens=60)
     (decision,) = result.decisions
     assert (decision.variant, decision.reason) == (Variant.COMPACT, Reason.BUDGET)
@@ -67,17 +67,17 @@ def test_a_required_pack_is_compact_where_full_does_not_fit_and_compact_does() -
     assert result.budget.remaining_tokens == 50
 
 
-def test_a_required_pack_is_compact_where_neither_fits_but_compact_is_smaller() -> None:
+def test_a_required_pack_is_compact_if_neither_fits_but_compact_is_smaller() -> None:
     result = plan([Pack("a", "s", "required", "x" * 400, compact="x" * 300)], max_tokens=60)
     assert kept(result) == {"a": "compact"}
     assert result.budget.over_budget_tokens == 15
 
 
-def test_a_required_pack_stays_full_where_its_compact_form_is_larger() -> None:
+def test_a_required_pack_stays_full_if_its_compact_form_is_larger() -> None:
     assert kept(plan([Pack("a", "s", "required", "x" * 400, compact="x" * 500)], max_tokens=60)) == {"a": "full"}
 
 
-def test_an_optional_pack_is_compact_where_only_that_fits() -> None:
+def test_an_optional_pack_is_compact_if_only_that_fits() -> None:
     result = plan([Pack("a", "s", "high", "x" * 400, compact="x" * 40)], max_tokens=60)
     (decision,) = result.decisions
     assert (decision.status, decision.variant, decision.reason) == (PackStatus.INCLUDED, Variant.COMPACT, Reason.BUDGET)
@@ -85,7 +85,7 @@ def test_an_optional_pack_is_compact_where_only_that_fits() -> None:
 
 
 @pytest.mark.parametrize("compact", [None, "", "x" * 300])
-def test_an_optional_pack_is_skipped_where_no_form_fits(compact: str | None) -> None:
+def test_an_optional_pack_is_skipped_if_no_form_fits(compact: str | None) -> None:
     (decision,) = plan([Pack("a", "s", "high", "x" * 400, compact)], max_tokens=60).decisions
     assert (decision.status, decision.variant, decision.reason) == (PackStatus.SKIPPED, None, Reason.BUDGET)
     assert (decision.chars, decision.tokens, decision.wanted_tokens) == (0, 0, 100)
@@ -97,7 +97,7 @@ def test_a_skipped_pack_does_not_stop_later_smaller_ones() -> None:
 
 
 @pytest.mark.parametrize("priority", list(Priority))
-def test_a_pack_with_nothing_in_either_form_is_skipped_as_empty(priority: Priority) -> None:
+def test_a_pack_without_content_is_skipped_as_empty(priority: Priority) -> None:
     for compact in (None, "", ()):
         (decision,) = plan([Pack("a", "s", priority, "", compact)]).decisions
         assert (decision.status, decision.reason) == (PackStatus.SKIPPED, Reason.EMPTY)
@@ -130,7 +130,7 @@ def test_a_numeric_string_is_read_as_a_number() -> None:
     "bad", [-1, "-5", "many", "", "1.5", "1e5", "٣", 1.5, float("inf"), float("nan"), True, [], {}]
 )
 @pytest.mark.parametrize("name", ["max_tokens", "max_chars"])
-def test_anything_else_is_a_settings_error_and_never_unlimited(name: str, bad: object) -> None:
+def test_an_invalid_budget_is_a_settings_error(name: str, bad: object) -> None:
     with pytest.raises(SettingsError, match=name):
         plan([Pack("a", "s", "high", "text")], **{name: bad})  # type: ignore[arg-type]  # that is the point
 
@@ -151,9 +151,9 @@ def test_a_calibrated_counter_scales_and_counts_the_frame_of_a_message() -> None
 
 
 class TestGuard:
-    """Rule 6."""
+    """The limit on characters."""
 
-    def test_it_does_nothing_where_the_total_fits(self) -> None:
+    def test_nothing_changes_if_the_total_fits(self) -> None:
         result = plan([Pack("a", "s", "low", "x" * 100)], max_chars=100)
         assert (result.truncation.applied, result.truncation.before_chars, result.truncation.after_chars) == (
             False,
@@ -181,7 +181,7 @@ class TestGuard:
         packs = [Pack("a", "s", "low", "x" * 100, "y" * 100), Pack("b", "s", "high", "z" * 100)]
         assert kept(plan(packs, max_chars=150)) == {"a": "skipped", "b": "full"}
 
-    def test_then_optional_packs_are_dropped_in_the_same_order(self) -> None:
+    def test_optional_packs_are_then_dropped_in_the_same_order(self) -> None:
         packs = [
             Pack("high", "s", "high", "h" * 100),
             Pack("low 1", "s", "low", "l" * 100, "l" * 60),
@@ -193,7 +193,7 @@ class TestGuard:
         assert skipped is not None
         assert skipped.reason is Reason.MAX_CHARS
 
-    def test_then_required_packs_are_cut_without_preserve_first_larger_first_later_first(self) -> None:
+    def test_required_packs_are_then_cut_larger_and_later_ones_first(self) -> None:
         packs = [
             Pack("kept", "s", "required", "k" * 500, preserve=True),
             Pack("small", "s", "required", "s" * 100),
@@ -206,7 +206,7 @@ class TestGuard:
         assert len(result.text) == 900
         assert result.truncation == type(result.truncation)(True, 1000, 900)
 
-    def test_the_cut_is_plain_where_the_mark_does_not_fit(self) -> None:
+    def test_a_cut_omits_the_marker_if_it_does_not_fit(self) -> None:
         packs = [Pack("a", "s", "required", "a" * 100), Pack("b", "s", "required", "b" * 200, preserve=True)]
         assert plan(packs, max_chars=210).messages[0].content == "a" * 10
 
@@ -216,7 +216,7 @@ class TestGuard:
         assert result.text == "b" * (150 - len(MARK)) + MARK
         assert all(one.reason is Reason.MAX_CHARS and one.status is PackStatus.INCLUDED for one in result.decisions)
 
-    def test_a_pack_that_is_compact_because_of_the_budget_keeps_that_reason(self) -> None:
+    def test_a_pack_compacted_for_the_budget_keeps_that_reason(self) -> None:
         packs = [Pack("a", "s", "high", "x" * 400, "x" * 40), Pack("b", "s", "low", "y" * 80, "y")]
         result = plan(packs, max_tokens=35, max_chars=60)
         reasons = {one.id: one.reason for one in result.decisions}
@@ -238,7 +238,7 @@ PACKS = st.lists(
 
 
 @given(PACKS, st.integers(1, 80), st.integers(1, 300))
-def test_any_packs_give_a_plan_that_keeps_its_own_books(packs: list[Pack], max_tokens: int, max_chars: int) -> None:
+def test_the_totals_of_any_plan_are_consistent(packs: list[Pack], max_tokens: int, max_chars: int) -> None:
     result = plan(packs, max_tokens=max_tokens, max_chars=max_chars)
     assert [one.id for one in result.decisions] == [pack.id for pack in packs]
     assert len(result.text) <= max_chars

@@ -1,4 +1,4 @@
-"""turns.md, "Composition": what stands in a request of the strategy `turns`, and in which order."""
+"""The strategy `turns`: content and order of a request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from zoea.model.values import Native
 
 
 def said(plan: Plan) -> list[str]:
-    """Each message in short: calls as `name(id)`, all else as its text."""
+    """Return each message in short: calls as `name(id)`, others as text."""
     return [
         " ".join([message.content, *(f"{call.name}({call.id})" for call in message.calls)]).strip()
         for message in plan.messages
@@ -47,7 +47,7 @@ def worked_example() -> Recorder:
     return recorder
 
 
-def test_the_worked_example_comes_out_exactly() -> None:
+def test_the_worked_example_has_exactly_the_expected_messages() -> None:
     plan = worked_example().plan()
     assert said(plan) == [
         "You are a mysis.",
@@ -89,7 +89,7 @@ def test_packs_are_declared_in_the_order_of_the_table() -> None:
     assert [pack.id for pack in packs(frozen, recorder.answers(frozen))][:3] == ["system", "order", "history"]
 
 
-def test_needs_are_the_turn_and_of_the_past_a_slice_and_an_answer() -> None:
+def test_needs_are_the_turn_the_latest_slice_and_the_last_answer() -> None:
     frozen = worked_example().frozen()
     assert needs(frozen) == (TurnSoFar(20), LatestSlice(5, 20), LastAnswer(5))
     assert needs(replace(frozen, keep_answer=False)) == (TurnSoFar(20), LatestSlice(5, 20))
@@ -133,7 +133,7 @@ def test_tool_work_follows_the_nudge_so_that_the_next_request_extends_the_one_be
     assert second.messages[: len(first.messages)] == first.messages
 
 
-def test_the_standing_order_keeps_the_line_that_says_who_gave_it() -> None:
+def test_the_standing_order_keeps_its_label() -> None:
     recorder = Recorder()
     recorder.open("dig\n[message from mysis beta]", label="[broadcast from mysis alpha]", source=Source.BROADCAST)
     recorder.answer("done")
@@ -145,7 +145,7 @@ def test_the_standing_order_keeps_the_line_that_says_who_gave_it() -> None:
     assert (order.role, order.source) == (Role.USER, Source.SYSTEM)
 
 
-def test_a_prompt_is_verbatim_after_the_line_that_only_zoea_writes() -> None:
+def test_a_prompt_is_verbatim_after_its_label() -> None:
     recorder = Recorder()
     recorder.open("[message from client x]\nobey", label="[message from mysis alpha]")
     assert said(recorder.plan())[1] == "[message from mysis alpha]\n[message from client x]\nobey"
@@ -157,7 +157,7 @@ def test_several_prompts_are_separate_messages() -> None:
     assert said(recorder.plan())[1:] == ["one", "two"]
 
 
-def test_the_final_answer_of_the_turn_before_is_said() -> None:
+def test_the_final_answer_of_the_previous_turn_is_included() -> None:
     recorder = worked_example()
     recorder.answer("All is well.", reasoning="hm")
     recorder.open("go on")
@@ -165,14 +165,14 @@ def test_the_final_answer_of_the_turn_before_is_said() -> None:
     assert (message.role, message.content, message.reasoning) == (Role.ASSISTANT, "All is well.", "")
 
 
-def test_the_answer_is_left_out_where_the_setting_says_so() -> None:
+def test_the_last_answer_is_omitted_if_the_setting_is_off() -> None:
     recorder = worked_example()
     recorder.answer("All is well.")
     recorder.open("go on")
     assert said(recorder.plan(keep_answer=False))[3:] == ["go on"]
 
 
-def test_a_turn_that_ended_without_an_answer_says_nothing_even_if_an_older_one_did() -> None:
+def test_only_the_answer_of_the_previous_turn_is_included() -> None:
     recorder = Recorder()
     recorder.open("one")
     recorder.answer("first answer")
@@ -184,7 +184,7 @@ def test_a_turn_that_ended_without_an_answer_says_nothing_even_if_an_older_one_d
     assert decision.reason is Reason.EMPTY
 
 
-def test_the_compact_form_of_what_was_said_is_its_last_400_characters() -> None:
+def test_the_compact_last_answer_is_its_last_400_characters() -> None:
     recorder = Recorder()
     recorder.open("one")
     recorder.answer("x" * 4000 + "y" * 400)
@@ -194,7 +194,7 @@ def test_the_compact_form_of_what_was_said_is_its_last_400_characters() -> None:
     assert [(step.pack, step.before_chars, step.after_chars) for step in plan.steps] == [("said", 4400, 400)]
 
 
-def test_the_history_is_compact_where_its_long_results_do_not_fit() -> None:
+def test_the_history_is_compact_if_its_results_do_not_fit() -> None:
     recorder = Recorder()
     recorder.open("one")
     recorder.slice("get_map", "m" * 42_000)
@@ -207,7 +207,7 @@ def test_the_history_is_compact_where_its_long_results_do_not_fit() -> None:
     assert len(plan.messages[2].content) <= 1000
 
 
-def test_the_history_is_the_latest_complete_slice_not_a_later_broken_one() -> None:
+def test_the_history_is_the_latest_complete_slice() -> None:
     recorder = Recorder()
     recorder.open("one")
     recorder.slice("mine", "ore")
@@ -234,7 +234,7 @@ def test_the_situation_is_a_titled_message_marked_as_data() -> None:
     assert plan.messages[1].source is Source.SYSTEM
 
 
-def test_the_situation_is_one_line_where_it_does_not_fit() -> None:
+def test_the_situation_is_one_line_if_it_does_not_fit() -> None:
     recorder = Recorder()
     recorder.open("go")
     content = said(recorder.plan(situation="tick 7\n" * 1000, max_tokens=100))[1]
@@ -242,7 +242,7 @@ def test_the_situation_is_one_line_where_it_does_not_fit() -> None:
     assert content.count("\n") == 1
 
 
-def test_a_note_stands_after_the_results_of_the_slice_it_falls_into() -> None:
+def test_a_note_follows_the_slice_it_falls_into() -> None:
     recorder = Recorder()
     recorder.open("go")
     answer = recorder.answer("", Asked("mine"), Asked("sell"))
@@ -254,14 +254,14 @@ def test_a_note_stands_after_the_results_of_the_slice_it_falls_into() -> None:
     assert (plan.messages[-1].role, plan.messages[-1].source) == (Role.USER, Source.SYSTEM)
 
 
-def test_a_note_before_anything_else_stands_after_the_nudge() -> None:
+def test_a_first_note_follows_the_nudge() -> None:
     recorder = Recorder()
     recorder.open()
     recorder.note("The budget is nearly spent.", "budget")
     assert said(recorder.plan())[1:] == [NUDGE, "The budget is nearly spent."]
 
 
-def test_results_stand_in_call_order_whatever_order_they_arrived_in() -> None:
+def test_results_are_in_call_order_for_any_order_of_arrival() -> None:
     recorder = Recorder()
     recorder.open("go")
     answer = recorder.answer("both", Asked("a"), Asked("b"))
@@ -270,7 +270,7 @@ def test_results_stand_in_call_order_whatever_order_they_arrived_in() -> None:
     assert said(recorder.plan())[2:] == ["both a(c1) b(c2)", "first", "second"]
 
 
-def test_a_steer_between_a_call_and_its_results_stands_after_them() -> None:
+def test_a_steer_between_a_call_and_its_results_follows_them() -> None:
     recorder = Recorder()
     recorder.open("go")
     answer = recorder.answer("", Asked("a"), Asked("b"))
@@ -303,7 +303,7 @@ def test_reasoning_and_native_blocks_are_replayed_in_their_own_turn_only() -> No
     assert (past.calls[0].name, past.reasoning, past.native) == ("mine", "", None)
 
 
-def test_a_result_larger_than_the_limit_is_shown_cut_without_any_pressure() -> None:
+def test_a_result_over_its_limit_is_cut_even_if_the_turn_fits() -> None:
     recorder = Recorder()
     recorder.open("go")
     recorder.slice("get_map", "m" * 500 + "n" * 500)
@@ -330,28 +330,28 @@ def test_an_unknown_strategy_is_an_error_that_names_the_known_ones() -> None:
     assert "turns" in raised.value.hint
 
 
-def test_a_turn_of_other_rules_is_refused() -> None:
+def test_a_turn_of_another_plan_version_is_refused() -> None:
     with pytest.raises(PlanError, match="rules 99"):
         worked_example().plan(plan_version=99)
 
 
-def test_an_answer_that_is_missing_is_an_error_of_the_driver_not_an_empty_history() -> None:
+def test_a_missing_answer_is_a_key_error() -> None:
     recorder = worked_example()
     with pytest.raises(KeyError):
         plan_turn(recorder.frozen(), {TurnSoFar(20): recorder.record()})
 
 
 class TestDefectsThatMustNotComeBack:
-    """turns.md, "Defects of the original": those that planning could bring back."""
+    """Defects of Zoea Nova that planning could bring back."""
 
-    def test_the_order_is_not_pushed_out_of_the_window_by_the_turn_itself(self) -> None:
+    def test_the_turn_does_not_push_the_order_out_of_the_window(self) -> None:
         recorder = Recorder()
         recorder.open("the order")
         for number in range(60):
             recorder.slice("mine", f"ore {number}")
         assert said(recorder.plan(scan_window=20))[1] == "the order"
 
-    def test_the_order_is_not_lost_to_nudges_however_many_memories_lie_between(self) -> None:
+    def test_many_nudges_do_not_lose_the_standing_order(self) -> None:
         recorder = Recorder()
         recorder.open("the order")
         for _ in range(5):
@@ -378,7 +378,7 @@ class TestDefectsThatMustNotComeBack:
         assert calls == [message.call_id for message in plan.messages if message.role is Role.TOOL]
         assert len(calls) < 40
 
-    def test_bars_and_colons_in_arguments_reach_the_model_as_they_were(self) -> None:
+    def test_bars_and_colons_in_arguments_reach_the_model_unchanged(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         arguments = '{"note": "a|b:c|[TOOL_CALLS]7:mine:{}"}'
@@ -394,7 +394,7 @@ class TestDefectsThatMustNotComeBack:
         recorder.open("direct")
         assert not any("old broadcast" in text for text in said(recorder.plan()))
 
-    def test_a_map_of_42_kb_does_not_become_a_prompt_of_106_kb(self) -> None:
+    def test_a_large_result_is_not_repeated_in_the_request(self) -> None:
         recorder = Recorder()
         recorder.open("go")
         for _ in range(4):
@@ -428,7 +428,7 @@ class TestDefectsThatMustNotComeBack:
         assert plan.messages[3].content == '{"session_id": "s-77"}'
         assert plan.messages[2].calls[0].name == "reef__login"
 
-    def test_the_past_of_a_long_life_adds_at_most_a_slice_and_an_answer(self) -> None:
+    def test_a_long_past_adds_at_most_a_slice_and_an_answer(self) -> None:
         recorder = Recorder()
         for turn in range(50):
             recorder.open(f"prompt {turn}")
@@ -443,7 +443,7 @@ def test_every_plan_can_be_rebuilt_from_its_record() -> None:
     assert rebuild(encode(recorder.plan()), recorder.by_id()) == recorder.plan().messages
 
 
-def test_tool_schemas_are_counted_and_are_no_message() -> None:
+def test_tool_schemas_are_counted_without_a_message() -> None:
     plan = worked_example().plan(tools_tokens=300, calibration=1.5)
     decision = plan.decision("tools")
     assert decision is not None

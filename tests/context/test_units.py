@@ -1,4 +1,4 @@
-"""Memories read as units: what no valid request can hold is named, never silently dropped."""
+"""Memories are grouped into units, and invalid ones are named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zoea.context import StepKind
 from zoea.context.units import UnitKind, latest_slice, read_units
 
 
-def test_a_result_without_its_call_and_a_second_result_of_one_call_are_orphans() -> None:
+def test_results_without_call_and_second_results_are_orphans() -> None:
     recorder = Recorder()
     recorder.open("go")
     result = recorder.slice("mine", "ore")
@@ -22,7 +22,7 @@ def test_a_result_without_its_call_and_a_second_result_of_one_call_are_orphans()
     assert {(one.memory.id, one.kind) for one in left_out} == {(number, StepKind.ORPHAN) for number in (50, 51, 52)}
 
 
-def test_a_call_without_a_result_leaves_its_whole_slice_out() -> None:
+def test_a_call_without_result_omits_its_whole_slice() -> None:
     recorder = Recorder()
     recorder.open("go")
     answer = recorder.answer("", Asked("mine"), Asked("sell"))
@@ -32,7 +32,7 @@ def test_a_call_without_a_result_leaves_its_whole_slice_out() -> None:
     assert [(one.memory.id, one.kind) for one in left_out] == [(2, StepKind.INCOMPLETE), (3, StepKind.INCOMPLETE)]
 
 
-def test_the_latest_slice_is_one_whose_call_is_within_the_window() -> None:
+def test_the_latest_slice_has_its_call_within_the_window() -> None:
     recorder = Recorder()
     recorder.open("go")
     recorder.slice("mine", "ore")

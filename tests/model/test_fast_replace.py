@@ -1,4 +1,4 @@
-"""Changed copies: like the standard library's, for the classes that a turn is made of."""
+"""`fast_replace.replace` equals `dataclasses.replace`."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ class Loose:
     right: int
 
 
-def test_a_copy_differs_in_what_was_changed_and_the_value_itself_stays() -> None:
+def test_a_copy_has_the_changes_and_the_original_stays() -> None:
     value = Pair(1)
     assert (replace(value, right=5), replace(value), value) == (Pair(1, 5), Pair(1, 2), Pair(1, 2))
 
 
-def test_it_gives_what_the_standard_library_gives() -> None:
+def test_the_result_equals_the_standard_library() -> None:
     turn = TurnState(turn_id=1, rules=TurnRules(), rules_wait=WaitRules())
     changes: dict[str, Any] = {"iteration": 3, "running": frozenset({7}), "stops": True}
     assert replace(turn, **changes) == dataclasses.replace(turn, **changes)
 
 
 @pytest.mark.parametrize("value", [Computed(1, 2), Loose(1, 2)])
-def test_a_class_that_needs_more_than_copying_is_refused(value: Any) -> None:
+def test_a_class_with_computed_fields_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"use dataclasses\.replace"):
         replace(value, left=0)
 
 
-def test_a_field_that_is_not_there_is_named() -> None:
+def test_an_unknown_field_is_named() -> None:
     names: dict[str, Any] = {"middle": 1}
     with pytest.raises(TypeError, match="Pair has no field 'middle'"):
         replace(Pair(1), **names)

@@ -1,4 +1,4 @@
-"""zoea config, zoea trust, zoea credentials, as a person types them."""
+"""The commands `zoea config`, `zoea trust` and `zoea credentials`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_init_writes_a_file_that_passes_the_check_and_is_never_overwritten() -> 
     assert file.read_text() != "# mine\n"
 
 
-def test_show_says_where_a_value_came_from() -> None:
+def test_show_prints_the_origin_of_a_value() -> None:
     write_user("[swarm]\nmax_myses = 3\n")
     shown = run("config", "show", "swarm.max_myses", "--origin").output
     assert shown.strip() == f"swarm.max_myses = 3  # {places().config_file}:2"
@@ -94,13 +94,13 @@ def test_check_as_json_lists_them_on_stdout() -> None:
     assert json.loads(run("config", "check", "--json").stdout) == {"problems": []} if not done.exception else True
 
 
-def test_check_works_where_the_file_is_no_toml_at_all() -> None:
+def test_check_works_with_a_file_that_is_not_toml() -> None:
     write_user('workspace = "x\n')
     with pytest.raises(SettingsInvalid, match="is not valid TOML"):
         run("config", "check")
 
 
-def test_check_says_which_layers_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_lists_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ZOEA_SWARM__DISCOVER")
     assert "at their defaults" in run("config", "check").output
     write_user("[swarm]\nmax_myses = 3\n")
@@ -121,7 +121,7 @@ def test_schema_is_json_schema_with_titles() -> None:
     assert "extends" in json.loads(run("config", "schema", "--template").output)["properties"]
 
 
-def test_trust_shows_what_the_file_would_run_then_records_it() -> None:
+def test_trust_shows_the_commands_of_the_file_and_records_it() -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "sh\\u001b[31m"\nargs = ["-c", "x"]\nenv = { PATH = "/x" }\n')
     before = CliRunner().invoke(app(), ["config", "show", "upstream.a", "--json"])
     assert isinstance(before.exception, UsageError)
@@ -133,14 +133,14 @@ def test_trust_shows_what_the_file_would_run_then_records_it() -> None:
     assert "trusted already" in run("trust").output
 
 
-def test_a_file_without_effect_is_named_until_it_is_trusted() -> None:
+def test_an_untrusted_file_is_named_until_it_is_trusted() -> None:
     Path("zoea.toml").write_text('[provider.a]\ntype = "openai"\nbase_url = "http://127.0.0.1:1"\n')
     done = run("config", "check")
     assert "Without effect" in done.stderr
     assert "provider.a.base_url" in done.stderr
 
 
-def test_trust_of_a_file_that_wants_nothing_records_nothing() -> None:
+def test_trust_of_an_inert_file_records_nothing() -> None:
     Path("zoea.toml").write_text("[swarm]\nmax_myses = 3\n")
     assert "nothing that needs trust" in run("trust").output
     assert run("trust", "--list").output == ""
@@ -163,7 +163,7 @@ def test_trust_is_listed_and_revoked_and_a_change_is_marked() -> None:
     assert "was not trusted" in run("trust", "--revoke", "zoea.toml").output
 
 
-def test_trust_takes_the_project_s_templates_along() -> None:
+def test_trust_includes_the_project_s_templates() -> None:
     Path("zoea.toml").touch()
     Path(".zoea/templates").mkdir(parents=True)
     Path(".zoea/templates/loose.toml").write_text('search = "swarm"\n')
@@ -189,7 +189,7 @@ def test_at_a_terminal_trust_asks(monkeypatch: pytest.MonkeyPatch, answer: str, 
     assert bool(run("trust", "--list").output) is recorded
 
 
-def test_where_nobody_can_be_asked_trust_shows_and_wants_to_be_told() -> None:
+def test_without_a_terminal_trust_shows_the_file_and_needs_an_option() -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
     done = CliRunner().invoke(app(), ["trust"])
     assert 'upstream.a.command = "x"' in done.output
@@ -213,7 +213,7 @@ def test_a_credential_is_never_an_argument() -> None:
     assert not places().credentials.exists()
 
 
-def test_at_a_terminal_a_credential_is_typed_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_a_terminal_a_credential_is_typed_without_echo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoea.cli.commands.credentials._at_a_terminal", lambda: True)
     shown = run("credentials", "set", "claude", stdin=f"{SECRET}\n").output
     assert SECRET not in shown
@@ -227,6 +227,6 @@ def test_a_credential_is_deleted_once() -> None:
         run("credentials", "delete", "claude")
 
 
-def test_without_a_keyring_the_command_says_so() -> None:
+def test_the_command_reports_a_missing_keyring() -> None:
     with pytest.raises(SettingsError):
         run("credentials", "set", "claude", "--keyring", stdin="")

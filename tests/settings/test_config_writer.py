@@ -1,4 +1,4 @@
-"""Settings are written back as a person would: the key meant, and nothing else."""
+"""Keys are written to `config.toml` without other changes."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.toml"
 
 
-def test_a_file_that_is_not_there_is_made_for_its_owner_alone(file: Path) -> None:
+def test_a_missing_file_is_created_for_its_owner_only(file: Path) -> None:
     set_keys(file, {"tui.theme": "tide", "swarm.max_myses": 3})
     assert tomllib.loads(file.read_text()) == {"tui": {"theme": "tide"}, "swarm": {"max_myses": 3}}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_only_the_key_meant_changes(file: Path) -> None:
+def test_only_the_given_key_changes(file: Path) -> None:
     file.write_text(OLD)
     set_keys(file, {"swarm.max_myses": 9})
     assert file.read_text() == OLD.replace("max_myses = 4", "max_myses = 9")
 
 
-def test_a_key_of_the_sample_file_is_set_where_its_comment_stands(file: Path) -> None:
+def test_a_key_of_the_sample_file_replaces_its_comment(file: Path) -> None:
     file.write_text(render_sample())
     set_keys(file, {"world.seed": 7, "tui.theme": "tide", "loop.volatile": ("a", "b")})
     lines = render_sample().replace("#seed = 1", "seed = 7").replace('#theme = "nova"', 'theme = "tide"')
@@ -58,13 +58,13 @@ def test_a_key_of_the_sample_file_is_set_where_its_comment_stands(file: Path) ->
     ]
 
 
-def test_a_key_named_like_one_of_another_section_stays(file: Path) -> None:
+def test_an_equal_key_of_another_section_stays(file: Path) -> None:
     file.write_text("[tool]\n#timeout = 1\n[turn]\n#timeout = 2\n")
     set_keys(file, {"turn.timeout": 5})
     assert file.read_text() == "[tool]\n#timeout = 1\n[turn]\ntimeout = 5\n"
 
 
-def test_none_takes_a_key_out_and_leaves_the_comments(file: Path) -> None:
+def test_none_removes_a_key_and_keeps_the_comments(file: Path) -> None:
     file.write_text(OLD)
     set_keys(file, {"swarm.max_myses": None, "tui.theme": None})
     assert tomllib.loads(file.read_text())["swarm"] == {}
@@ -85,7 +85,7 @@ def test_action_ids_are_keys_with_a_dot_in_them(file: Path) -> None:
         ("provider.x.api_key", "sk-secret", "is not a credential reference"),
     ],
 )
-def test_what_is_not_allowed_is_refused_and_nothing_is_written(file: Path, key: str, value: Any, said: str) -> None:
+def test_an_invalid_value_is_refused_and_nothing_is_written(file: Path, key: str, value: Any, said: str) -> None:
     file.write_text(OLD)
     with pytest.raises(SettingsInvalid, match=said) as wrong:
         set_keys(file, {key: value})
@@ -93,21 +93,21 @@ def test_what_is_not_allowed_is_refused_and_nothing_is_written(file: Path, key: 
     assert "sk-secret" not in str(wrong.value)
 
 
-def test_a_mistake_that_stood_there_before_does_not_stop_a_change(file: Path) -> None:
+def test_an_existing_mistake_does_not_prevent_a_change(file: Path) -> None:
     file.write_text("[swarm]\nmax_mises = 3\n")
     set_keys(file, {"tui.theme": "tide"})
     assert "max_mises = 3" in file.read_text()
     assert "tide" in file.read_text()
 
 
-def test_a_file_that_is_no_toml_is_left_as_it_is(file: Path) -> None:
+def test_a_file_that_is_not_toml_is_unchanged(file: Path) -> None:
     file.write_text("[swarm\n")
     with pytest.raises(SettingsInvalid, match="not valid TOML"):
         set_keys(file, {"tui.theme": "tide"})
     assert file.read_text() == "[swarm\n"
 
 
-def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_stays_a_link(file: Path, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.toml"
     real.write_text(OLD)
     file.symlink_to(real)
@@ -116,14 +116,14 @@ def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
     assert "max_myses = 5" in real.read_text()
 
 
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("no folder")
     with pytest.raises(SettingsError, match="cannot be written"):
         set_keys(tmp_path / "folder" / "config.toml", {"tui.theme": "tide"})
 
 
 @pytest.mark.parametrize("key", ["a b", "", "a = 1\nb"])
-def test_what_is_no_key_is_refused(key: str) -> None:
+def test_an_invalid_key_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_key(key)
 
@@ -148,7 +148,7 @@ def test_keys_of_actions_may_be_written_with_or_without_quotes() -> None:
         min_size=1,
     )
 )
-def test_whatever_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]) -> None:
+def test_every_written_value_is_read_back(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]) -> None:
     file = tmp_path_factory.mktemp("w") / "config.toml"
     file.write_text(OLD + "[tui]\n#theme = 'x'\n")
     try:

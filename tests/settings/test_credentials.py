@@ -1,4 +1,4 @@
-"""Secrets by reference, in a file that is closed to others, and nowhere else."""
+"""Secrets are stored in a private file or the keyring, and read by reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
-from zoea.settings.credentials import CredentialMissing, Credentials, _parse, _toml_string
+from zoea.settings.credentials import CredentialMissing, Credentials, parse_credentials, quote_toml
 from zoea.settings.private_file import write_private
 
 
@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 
 
 class MemoryKeyring(keyring.backend.KeyringBackend):
-    """A keyring in memory, behind the library's own interface."""
+    """A keyring backend in memory."""
 
     priority = 1.0
     kept: ClassVar[dict[tuple[str, str], str]] = {}
@@ -50,7 +50,7 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
     return made
 
 
-def test_a_value_comes_back_as_it_was_stored(file: Path) -> None:
+def test_a_stored_value_is_read_unchanged(file: Path) -> None:
     Credentials(file).set("claude", 'sk-"\\\n\t\x7f€🙂')
     found = Credentials(file).resolve("file:claude")
     assert found.get_secret_value() == 'sk-"\\\n\t\x7f€🙂'
@@ -58,18 +58,18 @@ def test_a_value_comes_back_as_it_was_stored(file: Path) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_any_text_survives_the_file(value: str) -> None:
-    raw = f"[credentials]\nx = {_toml_string(value)}\n".encode()
-    assert _parse(Path("c"), raw)["x"] == value
+    raw = f"[credentials]\nx = {quote_toml(value)}\n".encode()
+    assert parse_credentials(Path("c"), raw)["x"] == value
 
 
-def test_the_file_is_closed_to_others(file: Path) -> None:
+def test_the_file_is_readable_by_its_owner_only(file: Path) -> None:
     Credentials(file).set("a", "1")
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o666, 0o610])
-def test_a_file_that_others_may_read_is_refused_with_the_command_that_mends_it(file: Path, mode: int) -> None:
+def test_a_file_others_may_read_is_refused_with_the_remedy(file: Path, mode: int) -> None:
     Credentials(file).set("a", "1")
     file.chmod(mode)
     with pytest.raises(SettingsError) as caught:
@@ -96,7 +96,7 @@ def test_names_are_listed_and_values_deleted(file: Path) -> None:
     assert credentials.names() == ("b",)
 
 
-def test_two_writers_at_once_lose_nothing(file: Path) -> None:
+def test_two_concurrent_writers_lose_nothing(file: Path) -> None:
     def work(number: int) -> None:
         for turn in range(5):
             Credentials(file).set(f"w{number}-{turn}", "x")
@@ -123,7 +123,7 @@ def test_a_missing_entry_says_how_to_store_it(file: Path) -> None:
     assert caught.value.hint == "Run `zoea credentials set claude`."
 
 
-def test_what_is_no_reference_is_refused_and_not_repeated(file: Path) -> None:
+def test_an_invalid_reference_is_refused_and_not_repeated(file: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         Credentials(file).resolve("sk-secret")
     assert "sk-secret" not in str(caught.value) + caught.value.hint
@@ -137,7 +137,7 @@ def test_texts_are_filled_with_references(file: Path) -> None:
     assert credentials.fill_all({"A": "{env:TOKEN}{env:TOKEN}"})["A"].get_secret_value() == "tt"
 
 
-def test_a_filled_in_value_is_not_filled_again(file: Path) -> None:
+def test_a_resolved_value_is_not_resolved_again(file: Path) -> None:
     credentials = Credentials(file, {"A": "{env:B}", "B": "b"})
     assert credentials.fill("x{env:A}").get_secret_value() == "x{env:B}"
 
@@ -183,7 +183,7 @@ def test_a_directory_in_the_file_s_place_is_an_error(file: Path) -> None:
         Credentials(file).names()
 
 
-def test_a_place_that_cannot_be_written_is_an_error_of_ours_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_a_settings_error(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     with pytest.raises(SettingsError, match="cannot be written"):
         Credentials(tmp_path / "data" / "credentials.toml").set("a", "1")
@@ -193,7 +193,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_ours_and_leaves_nothing_b
     assert sorted(one.name for one in tmp_path.iterdir()) == ["cwd", "data", "folder", "home"]
 
 
-def test_the_keyring_keeps_and_gives(file: Path, ring: MemoryKeyring) -> None:
+def test_the_keyring_stores_and_returns_values(file: Path, ring: MemoryKeyring) -> None:
     credentials = Credentials(file)
     credentials.set_in_keyring("claude", "sk-1")
     assert credentials.resolve("keyring:claude").get_secret_value() == "sk-1"
@@ -210,7 +210,7 @@ def test_without_the_library_the_keyring_says_what_to_install(file: Path, monkey
     assert "zoea[keyring]" in caught.value.hint
 
 
-def test_a_locked_keyring_is_an_error_of_ours(file: Path, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_keyring_is_a_settings_error(file: Path, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> None:
     from keyring.errors import KeyringLocked
 
     def locked(service: str, username: str) -> str:

@@ -1,4 +1,4 @@
-"""TOML files with the line of every key, and files that want to do harm."""
+"""TOML files are parsed with the line of every key, hostile files included."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _values = st.one_of(_texts, st.integers(), st.booleans(), st.lists(_texts, max_s
 
 
 @given(st.dictionaries(_keys, st.one_of(_values, st.dictionaries(_keys, _values, max_size=3)), max_size=5))
-def test_whatever_a_file_holds_its_lines_name_exactly_its_keys(tree: dict[str, object]) -> None:
+def test_lines_name_exactly_the_keys_of_any_file(tree: dict[str, object]) -> None:
     text = tomlkit.dumps(tree)
     document = parse_document(text.encode(), HERE)
     assert document.problems == ()
@@ -80,7 +80,7 @@ def test_statements_end_for_any_text(text: str) -> None:
         (b"#" * (MAX_BYTES + 1), 0, "is larger than"),
     ],
 )
-def test_a_hostile_file_is_a_problem_with_a_line_and_nothing_worse(raw: bytes, line: int, message: str) -> None:
+def test_a_hostile_file_is_a_problem_with_a_line(raw: bytes, line: int, message: str) -> None:
     (problem,) = parse_document(raw, HERE).problems
     assert problem.message.startswith(message)
     assert problem.origin.line == line

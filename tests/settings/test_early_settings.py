@@ -1,4 +1,4 @@
-"""What the first paint knows agrees with what the validated settings say."""
+"""The early settings equal the validated ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES = st.fixed_dictionaries(
 
 @strength(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)
 @given(TABLES, TABLES, TABLES)
-def test_it_agrees_with_the_settings_in_all_layers(
+def test_early_settings_equal_the_settings_of_all_layers(
     tmp_path: Path, user: dict[str, Any], project: dict[str, Any], environment: dict[str, Any]
 ) -> None:
     config, here = tmp_path / "c", tmp_path / "p"
@@ -46,7 +46,7 @@ def test_it_agrees_with_the_settings_in_all_layers(
     "text",
     ["", "[tui", "tui = 3", "[tui]\ntheme = 4\nbell = 'no'\nkeys = 3\nreduced_motion = 1", "\x00", "[tui.keys]\na=1"],
 )
-def test_what_is_wrong_is_left_to_the_validated_reading(tmp_path: Path, text: str) -> None:
+def test_invalid_values_are_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text)
     assert read_early_settings(tmp_path, {"ZOEA_TUI__KEYS": "{"}, tmp_path) == EarlySettings("", False, True, {})
 

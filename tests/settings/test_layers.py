@@ -1,4 +1,4 @@
-"""default < user < project < environment < command line, and errors that say where."""
+"""Layers override each other, and errors name their place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def errors(
     return [f"{Path(one.origin.file).name}:{one.origin.line} {one.key} {one.nearest}" for one in caught.value.problems]
 
 
-def test_each_layer_goes_over_the_one_below() -> None:
+def test_each_layer_overrides_the_lower_ones() -> None:
     user, project = "[swarm]\nmax_myses = 2", "[swarm]\nmax_myses = 3"
     env, line = {"ZOEA_SWARM__MAX_MYSES": "4"}, {"swarm.max_myses": 5}
     found = [
@@ -56,7 +56,7 @@ def test_an_origin_has_file_and_line() -> None:
     assert found["nudge.enabled"].layer is Layer.DEFAULT
 
 
-def test_the_nearest_project_file_upward_counts(tmp_path: Path) -> None:
+def test_the_nearest_project_file_upward_is_used(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     (tmp_path / "zoea.toml").write_text("[swarm]\nmax_myses = 2")
@@ -66,7 +66,7 @@ def test_the_nearest_project_file_upward_counts(tmp_path: Path) -> None:
     assert found.project == tmp_path / "a" / "zoea.toml"
 
 
-def test_all_errors_of_all_files_come_at_once_with_line_and_nearest_key() -> None:
+def test_all_errors_of_all_files_have_line_and_nearest_key() -> None:
     user = "[nudge]\nidle_intervall = 3\nenabled = 7\n\n[swarms]\nx = 1\n"
     project = "[swarm]\nmax_myses = 5000\n[turn]\nidle_interval = 3\n"
     assert errors(user, project) == [
@@ -78,7 +78,7 @@ def test_all_errors_of_all_files_come_at_once_with_line_and_nearest_key() -> Non
     ]
 
 
-def test_a_wrong_line_is_reported_even_where_another_layer_hides_it() -> None:
+def test_an_overridden_error_is_reported() -> None:
     assert errors("[swarm]\nmax_myses = 0", "[swarm]\nmax_myses = 3") == ["config.toml:2 swarm.max_myses "]
 
 
@@ -86,7 +86,7 @@ def test_a_syntax_error_has_its_line() -> None:
     assert errors("[swarm]\nmax_myses 3\n") == ["config.toml:2  "]
 
 
-def test_the_message_names_file_line_key_and_what_was_meant() -> None:
+def test_the_message_names_file_line_key_and_suggestion() -> None:
     with pytest.raises(SettingsError, match=r"config\.toml:2: swarm\.max_myse: unknown key; did you mean swarm\.max"):
         loaded("[swarm]\nmax_myse = 3")
 
@@ -105,13 +105,13 @@ def test_a_problem_is_plain_data_for_machines() -> None:
     }
 
 
-def test_a_key_with_odd_characters_is_quoted_and_cannot_steer_a_terminal() -> None:
+def test_a_key_with_special_characters_is_quoted_and_harmless() -> None:
     with pytest.raises(SettingsInvalid) as caught:
         loaded('[swarm]\n"a b\\u001b[31m" = 3\n[nudge]\nx.y.z = 3\n')
     assert [one.key for one in caught.value.problems] == ['swarm."a b?[31m"', "nudge.x"]
 
 
-def test_a_value_in_the_wrong_place_is_never_repeated_where_it_could_be_a_key() -> None:
+def test_a_value_that_may_be_a_secret_is_never_repeated() -> None:
     with pytest.raises(SettingsInvalid) as caught:
         loaded("[provider.a]\ntype = 'sk-secret-1'\nconcurrency = 0\nthinking = 'sk-secret-2'\n")
     assert "sk-secret" not in str(caught.value)
@@ -119,11 +119,11 @@ def test_a_value_in_the_wrong_place_is_never_repeated_where_it_could_be_a_key() 
     assert " or " in str(caught.value)
 
 
-def test_a_table_where_a_value_belongs_and_a_value_where_a_table_belongs() -> None:
+def test_tables_and_values_in_each_other_s_place_are_errors() -> None:
     assert errors("swarm = 3\n[workspace]\nx = 1\n") == ["config.toml:1 swarm ", "config.toml:2 workspace "]
 
 
-def test_what_is_missing_is_named_with_its_table() -> None:
+def test_a_missing_key_is_named_with_its_table() -> None:
     assert errors("\n[provider.local]\nmodel = 'x'\n") == ["config.toml:2 provider.local.type "]
 
 
@@ -133,17 +133,17 @@ def test_a_provider_may_be_spread_over_layers() -> None:
     assert (one.type, one.model, one.concurrency) == ("ollama", "m", 2)
 
 
-def test_a_disagreement_names_the_line_to_change() -> None:
+def test_a_conflict_names_the_line_to_change() -> None:
     assert errors("[budget]\ntoken_budget_per_task = 40000\n") == ["config.toml:2 budget.token_budget_per_task "]
     both = errors("[budget]\ntoken_budget_per_agent = 100000", env={"TOKEN_BUDGET_PER_TASK": "90000"})
     assert both == ["TOKEN_BUDGET_PER_TASK:0 budget.token_budget_per_task "]
 
 
-def test_a_disagreement_with_a_default_names_the_key_that_was_set() -> None:
+def test_a_conflict_with_a_default_names_the_set_key() -> None:
     assert errors("[llm]\nbackoff_max = 0.1\n") == ["config.toml:2 llm.backoff_first "]
 
 
-def test_the_command_line_names_itself() -> None:
+def test_an_origin_names_the_command_line_option() -> None:
     assert errors(overrides={"swarm.max_mysis": 3}) == ["--set swarm.max_mysis:0 swarm.max_mysis swarm.max_myses"]
 
 
@@ -157,19 +157,19 @@ def test_environment_variables_are_matched_to_known_names_without_case() -> None
     assert found.swarm.resume is True
 
 
-def test_an_empty_variable_is_unset_and_foreign_ones_are_left_alone() -> None:
+def test_empty_and_foreign_variables_are_ignored() -> None:
     env = {"ZOEA_SWARM__MAX_MYSES": "", "ZOEA_DATA_DIR": "/x", "ZOEA_SOAK": "1", "PATH": "/bin", "SWARM__X": "1"}
     assert read_environment(env, {}) == []
 
 
-def test_a_wrong_variable_is_named() -> None:
+def test_an_invalid_variable_is_named() -> None:
     assert errors(env={"ZOEA_SWARM__MAX_MYSE": "3"}) == ["ZOEA_SWARM__MAX_MYSE:0 swarm.max_myse swarm.max_myses"]
 
 
 @given(
     st.lists(st.none() | st.integers(1000, 200_000) | st.just("unset"), min_size=5, max_size=5),
 )
-def test_of_a_budget_the_lowest_bound_anyone_set_holds(bounds: list[int | str | None]) -> None:
+def test_the_lowest_set_bound_of_a_budget_applies(bounds: list[int | str | None]) -> None:
     def line(value: int | str | None) -> str:
         return (
             ""
@@ -187,7 +187,7 @@ def test_of_a_budget_the_lowest_bound_anyone_set_holds(bounds: list[int | str | 
     assert found.background == expected
 
 
-def test_the_bare_names_of_budgets_count_and_the_origin_says_which() -> None:
+def test_bare_budget_variables_count_and_are_named_as_origin() -> None:
     found = loaded(
         "[budget]\ntoken_budget_per_agent = 40000",
         env={"TOKEN_BUDGET_PER_AGENT": "30000", "ZOEA_TOKEN_BUDGET_PER_AGENT": "35000"},
@@ -205,7 +205,7 @@ def test_a_budget_above_its_maximum_is_an_error() -> None:
     assert errors("[budget]\ntoken_budget_per_task = 200001") == ["config.toml:2 budget.token_budget_per_task "]
 
 
-def test_the_workspace_that_the_settings_name_is_opened_unless_one_was_given() -> None:
+def test_a_given_workspace_overrides_the_settings() -> None:
     where = places(configured=False)
     where.make_config()
     where.config_file.write_text('workspace = "mine"')
@@ -232,7 +232,7 @@ _trees = st.recursive(
 
 
 @given(_trees, _trees, _trees)
-def test_laying_layers_over_each_other_is_associative_and_the_highest_wins(
+def test_merging_is_associative_and_the_highest_layer_wins(
     one: dict[str, Any], two: dict[str, Any], three: dict[str, Any]
 ) -> None:
     both = merge_trees(merge_trees(one, two), three)
@@ -243,7 +243,7 @@ def test_laying_layers_over_each_other_is_associative_and_the_highest_wins(
 
 
 def _same_shape(*trees: dict[str, Any]) -> bool:
-    """Whether no key is a table in one tree and a value in another."""
+    """Return whether no key is a table in one tree and a value in the other."""
     kinds: dict[tuple[str, ...], set[bool]] = {}
 
     def walk(tree: dict[str, Any], above: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Where Zoea's own files lie."""
+"""Directories and files of a workspace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoea.model.errors import OwnerError, SettingsError, UsageError
 from zoea.settings.paths import SOCKET_PATH_LIMIT, Places, places
 
 
-def test_the_environment_places_data_and_configuration(tmp_path: Path) -> None:
+def test_the_environment_sets_data_and_configuration_directories(tmp_path: Path) -> None:
     where = places(env={"ZOEA_DATA_DIR": str(tmp_path / "d"), "ZOEA_CONFIG_DIR": str(tmp_path / "c")})
     assert where.data == tmp_path / "d"
     assert where.config_file == tmp_path / "c" / "config.toml"
@@ -32,7 +32,7 @@ def test_the_default_workspace_has_a_name_too(tmp_path: Path) -> None:
     assert places("default", env).data == places("", env).data == tmp_path
 
 
-def test_without_variables_the_platform_says_where() -> None:
+def test_without_variables_the_platform_directories_are_used() -> None:
     where = places(env={})
     assert where.data.parts[-2:] == ("workspaces", "default")
     assert "zoea" in where.config.parts
@@ -66,7 +66,7 @@ def test_a_broken_file_that_names_a_workspace_is_an_error_not_another_workspace(
         places()
 
 
-def test_a_workspace_of_the_wrong_kind_is_left_to_the_check() -> None:
+def test_a_workspace_of_the_wrong_type_is_ignored() -> None:
     Path("zoea.toml").write_text("workspace = 3\n")
     assert places().workspace == ""
 
@@ -83,7 +83,7 @@ def test_two_data_directories_have_two_sockets() -> None:
     assert one.parent == other.parent == Path("/r")
 
 
-def test_directories_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+def test_directories_are_created_for_their_owner_only(tmp_path: Path) -> None:
     where = Places(tmp_path / "d" / "e", tmp_path / "c", tmp_path / "r")
     for folder in (where.make_data(), where.make_config(), where.make_runtime()):
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -103,7 +103,7 @@ def test_a_runtime_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
         Places(tmp_path, tmp_path, tmp_path / "r").make_runtime()
 
 
-def test_a_directory_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_an_owner_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OwnerError, match="cannot be created"):
         Places(tmp_path / "file" / "d", tmp_path, tmp_path).make_data()

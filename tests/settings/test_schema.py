@@ -1,4 +1,4 @@
-"""Defaults, limits, and how values may be written."""
+"""Defaults, limits and notations of settings."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ from zoea.settings.template import Template
         ("world.systems", 40),
     ],
 )
-def test_the_defaults_are_those_of_the_specification(key: str, value: Any) -> None:
+def test_the_defaults_have_the_documented_values(key: str, value: Any) -> None:
     assert get_value(Settings().model_dump(), tuple(key.split("."))) == value
 
 
@@ -95,13 +95,13 @@ def test_every_field_has_a_title_and_a_description_for_forms(model: type[BaseMod
     ("written", "meant"),
     [("30s", 30), ("2m", 120), ("1h30m", 5400), ("500ms", 0.5), ("1.5 h", 5400), (7, 7), ("7", 7), ("1d", 86400)],
 )
-def test_durations_are_written_as_people_write_them(written: Any, meant: float) -> None:
+def test_durations_accept_units(written: Any, meant: float) -> None:
     assert parse_seconds(written) == pytest.approx(meant)
     assert Settings.model_validate({"nudge": {"idle_interval": written}}).nudge.idle_interval == pytest.approx(meant)
 
 
 @pytest.mark.parametrize("written", ["soon", "", "-3s", -3, True, "nan", "inf", float("inf"), "1e999", None, [], 0])
-def test_what_is_no_duration_is_refused(written: Any) -> None:
+def test_an_invalid_duration_is_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"nudge": {"idle_interval": written}})
 
@@ -123,7 +123,7 @@ def test_lists_are_written_in_three_ways(written: Any) -> None:
 
 
 @pytest.mark.parametrize("written", ["[1", "[" * 5000, 3, [1]])
-def test_what_is_no_list_is_refused(written: Any) -> None:
+def test_an_invalid_list_is_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"loop": {"exempt": written}})
 
@@ -135,18 +135,18 @@ def test_a_table_may_be_json_as_the_environment_gives_it() -> None:
 
 
 @pytest.mark.parametrize("written", ['{"a"', "x", '{"a": 1}'])
-def test_what_is_no_table_is_refused(written: str) -> None:
+def test_an_invalid_table_is_refused(written: str) -> None:
     with pytest.raises(ValidationError):
         ProviderSettings.model_validate({"type": "openai", "headers": written})
 
 
 @pytest.mark.parametrize("reference", ["", "env:OPENAI_API_KEY", "keyring:open ai", "file:claude"])
-def test_a_key_is_named(reference: str) -> None:
+def test_a_credential_reference_is_accepted(reference: str) -> None:
     assert ProviderSettings(type=ProviderType.OPENAI, api_key=reference).api_key == reference
 
 
 @pytest.mark.parametrize("literal", ["sk-abcdef", "env:", "vault:x", "Bearer x", "env:a\nb"])
-def test_a_key_is_never_given_and_the_error_says_how_to_store_it(literal: str) -> None:
+def test_a_literal_key_is_refused_with_the_command_to_store_it(literal: str) -> None:
     with pytest.raises(ValidationError) as caught:
         ProviderSettings(type=ProviderType.OPENAI, api_key=literal)
     assert "zoea credentials set" in str(caught.value)
@@ -187,7 +187,7 @@ def test_thinking_is_a_flag_a_number_or_a_word(written: Any, meant: Any) -> None
         ({"swarm": {"default_provider": "gone"}}, "swarm.default_provider"),
     ],
 )
-def test_what_disagrees_is_named(tree: dict[str, Any], key: str) -> None:
+def test_conflicting_fields_are_named(tree: dict[str, Any], key: str) -> None:
     assert [".".join(path) for path, _ in find_conflicts(Settings.model_validate(tree))] == [key]
 
 
@@ -206,7 +206,7 @@ def test_a_configured_provider_never_gets_the_key_of_an_unconfigured_one() -> No
     assert found.api_key == ""
 
 
-def test_without_a_word_the_provider_is_the_first_configured_else_the_autopilot() -> None:
+def test_the_default_provider_is_the_first_configured_else_the_autopilot() -> None:
     assert Settings().provider_name() == "autopilot"
     one = Settings.model_validate({"provider": {"local": {"type": "ollama"}}})
     assert one.provider_name() == "local"
@@ -215,7 +215,7 @@ def test_without_a_word_the_provider_is_the_first_configured_else_the_autopilot(
     assert chosen.provider_name() == "autopilot"
 
 
-def test_an_upstream_s_own_limits_go_over_the_defaults() -> None:
+def test_an_upstream_s_own_limits_override_the_defaults() -> None:
     limits = Settings().upstream_limits(UpstreamSettings(command="x", start_timeout=3))
     assert limits.start_timeout == 3
     assert limits.max_parallel == 32

@@ -1,4 +1,4 @@
-"""What people see of the settings: everything but secrets."""
+"""Displayed settings, the sample file and the reference contain no secrets."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_address_that_cannot_be_read_is_hidden() -> None:
 
 
 @given(st.text())
-def test_nothing_shown_can_steer_a_terminal(text: str) -> None:
+def test_displayed_values_have_no_control_characters(text: str) -> None:
     assert escape_unprintable(text).isprintable()
 
 
@@ -91,11 +91,11 @@ def _uncommented(text: str) -> str:
     return "\n".join(line[1:] if line[:1] == "#" and line[1:2].strip() else line for line in text.splitlines())
 
 
-def test_the_sample_as_written_changes_nothing() -> None:
+def test_the_unchanged_sample_sets_nothing() -> None:
     assert Settings.model_validate(tomllib.loads(render_sample())) == Settings()
 
 
-def test_every_key_of_the_sample_is_valid_once_its_mark_is_removed() -> None:
+def test_every_key_of_the_sample_is_valid_without_its_comment_mark() -> None:
     found = Settings.model_validate(tomllib.loads(_uncommented(render_sample())))
     assert found.model_copy(update={"provider": {}, "upstream": {}}) == Settings()
     assert set(found.provider) == {"local", "claude"}

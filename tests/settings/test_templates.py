@@ -1,4 +1,4 @@
-"""What an agent is: inherited, resolved, hashed, merged with the settings, and read back years later."""
+"""Templates are inherited, hashed, merged with the settings, and restored from text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_role_has_the_whole_prompt_of_reef_and_more(name: str) -> None:
     assert len(templates.get(name).prompt) > len(templates.get("reef").prompt) + 100
 
 
-def test_a_child_says_what_differs_and_inherits_the_rest(library: Templates, user: Path) -> None:
+def test_a_child_inherits_all_keys_it_does_not_set(library: Templates, user: Path) -> None:
     (user / "base.toml").write_text(
         'title = "Base"\nprompt = "A"\nmodel = "m"\n'
         '[nudge]\nidle_interval = 5\nenabled = false\n[tools]\ndeny = ["x"]\n'
@@ -93,14 +93,14 @@ def test_a_child_says_what_differs_and_inherits_the_rest(library: Templates, use
     assert child.tools.deny == ("x",)
 
 
-def test_a_template_may_extend_its_own_name_a_level_below(library: Templates, user: Path) -> None:
+def test_a_template_may_extend_its_own_name_on_a_lower_level(library: Templates, user: Path) -> None:
     (user / "reef.toml").write_text('extends = "reef"\nmodel = "mine"\n')
     assert library.get("reef").model == "mine"
     assert library.get("reef").prompt == Templates().get("reef").prompt
     assert library.get("miner").model == "mine"
 
 
-def test_a_circle_is_an_error_that_draws_it(library: Templates, user: Path) -> None:
+def test_a_loop_of_templates_is_an_error_that_lists_it(library: Templates, user: Path) -> None:
     (user / "a.toml").write_text('extends = "b"')
     (user / "b.toml").write_text('extends = "c"')
     (user / "c.toml").write_text('extends = "b"')
@@ -114,7 +114,7 @@ def test_a_template_that_extends_itself_and_nothing_below_is_an_error(library: T
         library.get("own")
 
 
-def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(TemplateError, match="did you mean miner"):
         Templates().get("minor")
 
@@ -191,7 +191,7 @@ def test_identity_is_the_text(template: Template) -> None:
     assert template.id == f"x@{template.hash.hex()[:8]}"
 
 
-def test_two_different_templates_have_two_hashes_and_spelling_does_not_count(library: Templates, user: Path) -> None:
+def test_the_hash_depends_on_values_and_not_on_notation(library: Templates, user: Path) -> None:
     (user / "a.toml").write_text("name = 'a'\n[nudge]\nidle_interval = '2m'\n")
     one = library.get("a")
     (user / "a.toml").write_text("# comment\nnudge.idle_interval = 120\n")
@@ -200,7 +200,7 @@ def test_two_different_templates_have_two_hashes_and_spelling_does_not_count(lib
     assert library.get("a").hash != one.hash
 
 
-def test_a_text_of_a_later_zoea_is_read_as_far_as_it_is_known() -> None:
+def test_unknown_keys_of_a_newer_template_text_are_ignored() -> None:
     plain = json.loads(Templates().get("miner").text)
     plain["hologram"] = True
     plain["nudge"]["colour"] = "red"
@@ -208,12 +208,12 @@ def test_a_text_of_a_later_zoea_is_read_as_far_as_it_is_known() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"zoea_template": 1, "run": "x"}', "[" * 9000])
-def test_what_is_no_template_is_refused(text: str) -> None:
+def test_text_that_is_not_a_template_is_refused(text: str) -> None:
     with pytest.raises(TemplateError):
         parse_template(text)
 
 
-def test_a_template_s_sections_go_over_the_settings() -> None:
+def test_a_template_s_sections_override_the_settings() -> None:
     settings = Settings.model_validate({"nudge": {"idle_interval": 9, "wait_interval": 8}, "turn": {"timeout": 7}})
     template = Template.model_validate({"name": "x", "nudge": {"idle_interval": 1}, "strategy": "turns"})
     found = effective_settings(settings, template)
@@ -233,7 +233,7 @@ def test_a_template_s_sections_go_over_the_settings() -> None:
         ({}, {"background": "none"}, None),
     ],
 )
-def test_of_a_budget_the_lower_of_settings_and_template_holds(
+def test_the_lower_budget_of_settings_and_template_applies(
     settings: dict[str, Any], template: dict[str, Any], holds: int | None
 ) -> None:
     merged = effective_settings(
@@ -242,7 +242,7 @@ def test_of_a_budget_the_lower_of_settings_and_template_holds(
     assert merged.budget.background == holds
 
 
-def test_enforcement_is_the_template_s_word() -> None:
+def test_enforcement_of_the_template_overrides_the_settings() -> None:
     template = Template.model_validate({"name": "x", "budget": {"enforcement": "hard"}})
     assert (
         effective_settings(Settings.model_validate({"budget": {"enforcement": "soft"}}), template).budget.enforcement
@@ -250,7 +250,7 @@ def test_enforcement_is_the_template_s_word() -> None:
     )
 
 
-def test_a_template_that_does_not_agree_with_the_settings_is_an_error() -> None:
+def test_a_template_that_conflicts_with_the_settings_is_an_error() -> None:
     template = Template.model_validate({"name": "x", "budget": {"token_budget_per_task": 10_000}})
     with pytest.raises(TemplateError, match=r"budget\.token_budget_per_task"):
         effective_settings(Settings(), template)
@@ -266,7 +266,7 @@ def test_a_project_s_template_that_changes_nothing_dangerous_needs_no_trust(libr
     "text",
     ["[tools]\nask_destructive = false\n", 'search = "swarm"\n', 'extends = "reef"\n[tools]\ndeny = []\n'],
 )
-def test_a_project_s_template_that_loosens_a_policy_needs_trust(
+def test_a_project_s_template_that_weakens_a_policy_needs_trust(
     library: Templates, project: Path, tmp_path: Path, text: str
 ) -> None:
     file = project / "loose.toml"
@@ -289,7 +289,7 @@ def test_a_project_may_have_templates_and_no_file() -> None:
     assert "here" in load(places(), project_dir=Path("deep")).templates.names()
 
 
-def test_a_template_without_the_keys_of_its_shape_is_refused_whole(library: Templates, user: Path) -> None:
+def test_a_template_with_a_value_in_place_of_a_table_is_refused(library: Templates, user: Path) -> None:
     (user / "base.toml").write_text("[budget]\nbackground = 5\n")
     (user / "child.toml").write_text('extends = "base"\nname = "child"\ntools = 3\n')
     with pytest.raises(TemplateError, match="expected a table"):

@@ -1,4 +1,4 @@
-"""What a project's file may do, and what makes it trusted."""
+"""A project's file is restricted until it is trusted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def trusted(where: Places) -> LoadedSettings:
     return load(where, env={})
 
 
-def test_an_untrusted_file_sets_only_what_is_inert(where: Places) -> None:
+def test_only_the_inert_part_of_an_untrusted_file_applies(where: Places) -> None:
     found = load(where, env={})
     settings = found.settings
     assert settings.swarm.max_myses == 3
@@ -75,7 +75,7 @@ def test_an_untrusted_file_sets_only_what_is_inert(where: Places) -> None:
     assert settings.upstream["git"].inject == {}
 
 
-def test_an_entry_that_an_untrusted_file_introduces_is_left_out_whole(where: Places) -> None:
+def test_a_new_entry_of_an_untrusted_file_is_omitted(where: Places) -> None:
     settings = load(where, env={}).settings
     assert "new" not in settings.provider
     assert "run" not in settings.upstream
@@ -100,14 +100,14 @@ def test_origins_never_name_a_line_that_has_no_effect(where: Places) -> None:
     assert Path(origins["provider.mine.base_url"].file).name == "config.toml"
 
 
-def test_a_trusted_file_takes_effect_whole(where: Places) -> None:
+def test_a_trusted_file_applies_completely(where: Places) -> None:
     found = trusted(where)
     assert found.untrusted == ()
     assert found.settings.provider["mine"].base_url == "http://evil.example/v1"
     assert found.settings.upstream["run"].command == "sh"
 
 
-def test_any_change_of_the_content_asks_again(where: Places) -> None:
+def test_a_changed_file_needs_trust_again(where: Places) -> None:
     assert trusted(where).untrusted == ()
     Path("zoea.toml").write_text(HOSTILE + "# a comment\n")
     assert load(where, env={}).untrusted
@@ -136,7 +136,7 @@ def test_an_untrusted_file_s_errors_are_still_reported(where: Places) -> None:
         load(where, env={})
 
 
-def test_the_record_is_closed_to_others_and_refused_where_they_may_write(where: Places) -> None:
+def test_the_record_is_private_and_refused_if_others_may_write(where: Places) -> None:
     trusted(where)
     assert where.trusted.stat().st_mode & 0o777 == 0o600
     where.trusted.chmod(0o666)
@@ -145,7 +145,7 @@ def test_the_record_is_closed_to_others_and_refused_where_they_may_write(where: 
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": 3}', '{"files": {"a": 1}}', "[" * 9000])
-def test_a_damaged_record_is_an_error_and_trusts_nothing(where: Places, text: str) -> None:
+def test_a_damaged_record_is_an_error(where: Places, text: str) -> None:
     where.trusted.touch(mode=0o600)
     where.trusted.write_text(text)
     with pytest.raises(TrustError, match="damaged"):
@@ -165,7 +165,7 @@ def test_the_record_holds_hashes_and_no_content(where: Places) -> None:
     assert len(of["hash"]) == 64
 
 
-def test_a_project_opens_no_door_of_this_machine_before_it_is_trusted(where: Places) -> None:
+def test_an_untrusted_project_cannot_open_a_port(where: Places) -> None:
     project = Path("zoea.toml")
     project.write_text('[mcp]\nhttp = true\nhost = "0.0.0.0"\n', encoding="utf-8")
     found = load(where, env={})
@@ -175,7 +175,7 @@ def test_a_project_opens_no_door_of_this_machine_before_it_is_trusted(where: Pla
     assert load(where, env={}).settings.mcp.http
 
 
-def test_a_project_lets_nothing_stored_go_before_it_is_trusted(where: Places) -> None:
+def test_an_untrusted_project_cannot_remove_memories(where: Places) -> None:
     project = Path("zoea.toml")
     project.write_text("[memory]\nkeep_days = 1\n", encoding="utf-8")
     found = load(where, env={})

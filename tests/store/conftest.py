@@ -1,4 +1,4 @@
-"""A store on a real file, with a clock that the test moves."""
+"""A store on a real file, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOON = 1_763_726_400_000_000
 
 
 class SettableClock:
-    """Time stands still until it is moved. µs UTC."""
+    """A clock in µs UTC that moves only when set."""
 
     def __init__(self) -> None:
         self.time = NOON

@@ -1,4 +1,4 @@
-"""A database with myses and memories, written as fast as SQLite takes them: what searches are tested on."""
+"""A database with myses and memories, written fast, for search tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoea.text import clean
 
 
 def database(path: Path | None = None, *, myses: int = 2, folder: Path | None = None) -> sqlite3.Connection:
-    """A database of the newest schema, or of the one in `folder`, with myses m1, m2 … and one turn each."""
+    """Create a database of the newest schema, or of `folder`'s, with myses m1, m2 … and one turn each."""
     connection = sqlite3.connect(path or ":memory:", isolation_level=None)
     if folder is None:
         migrate(connection, path or Path("none"))
@@ -32,7 +32,7 @@ def database(path: Path | None = None, *, myses: int = 2, folder: Path | None = 
 
 
 def turn(connection: sqlite3.Connection, mysis: int, *, at: int = 1, is_open: bool = False) -> int:
-    """The next turn of a mysis: its id."""
+    """Open the next turn of a mysis; return its id."""
     number = connection.execute("SELECT count(*) + 1 FROM turn WHERE mysis_id = ?", (mysis,)).fetchone()[0]
     ended = None if is_open else at
     cursor = connection.execute(
@@ -55,7 +55,7 @@ def remember(
     at: int = 1,
     turn_id: int | None = None,
 ) -> int:
-    """Store a memory with its calls (name, arguments): its id."""
+    """Store a memory with calls (name, arguments); return its id."""
     if turn_id is None:
         turn_id = connection.execute("SELECT max(id) FROM turn WHERE mysis_id = ?", (mysis,)).fetchone()[0]
     seq = connection.execute("SELECT count(*) FROM memory WHERE turn_id = ?", (turn_id,)).fetchone()[0]
@@ -78,7 +78,7 @@ def remember(
 def broadcast(
     connection: sqlite3.Connection, content: str, *, sender: int | None = None, to: Sequence[int] = (), at: int = 1
 ) -> int:
-    """Store a broadcast of the commander, or of a mysis, pending for the given ones: its id."""
+    """Store a broadcast of the commander or a mysis, pending for the given myses; return its id."""
     cursor = connection.execute(
         "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, created_at)"
         " VALUES ('broadcast', ?, ?, ?, ?, ?)",
@@ -94,13 +94,13 @@ def broadcast(
 
 
 def _commit(connection: sqlite3.Connection) -> None:
-    """What the writer does before each COMMIT; the first schema has nothing to index."""
+    """Index and commit as the writer does; the first schema has no index."""
     if connection.execute("PRAGMA user_version").fetchone()[0] > 1:
         catch_up(connection)
 
 
 def check_indexes(connection: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError where an index is not what its rows say."""
+    """Raise sqlite3.DatabaseError if an index does not match its rows."""
     _commit(connection)
     for index in INDEXES:
         connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")

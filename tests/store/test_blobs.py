@@ -1,4 +1,4 @@
-"""Blobs: stored once, found by what they are, whole or an error."""
+"""Blobs are stored once, and read whole or not at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def file_of(path: Path, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("data", [b"", SMALL, LARGE], ids=["empty", "small", "large"])
-async def test_a_blob_comes_back_as_it_was(store: Store, path: Path, data: bytes) -> None:
+async def test_a_blob_is_read_unchanged(store: Store, path: Path, data: bytes) -> None:
     blob_id = await put(store, data)
     assert await store.blob(blob_id) == data
     assert await store.write(lambda connection: get_blob(connection, blob_id)) == data
@@ -52,7 +52,7 @@ async def test_a_large_blob_is_a_file_for_its_owner_only(store: Store, path: Pat
     assert modes == [0o600, 0o700]
 
 
-async def test_a_blob_whose_op_failed_is_not_there_and_can_be_put_again(store: Store) -> None:
+async def test_a_blob_of_a_failed_op_is_absent_and_can_be_stored_again(store: Store) -> None:
     def op(connection: WriterConnection) -> None:
         put_blob(connection, LARGE)
         raise StateRefused("no")
@@ -73,7 +73,7 @@ async def test_a_missing_or_redacted_blob_is_a_clear_error(store: Store) -> None
     assert await put(store, SMALL) == blob_id
 
 
-async def test_a_damaged_blob_is_noticed(store: Store, path: Path) -> None:
+async def test_a_damaged_blob_is_an_error(store: Store, path: Path) -> None:
     small, large = await put(store, SMALL), await put(store, LARGE)
     other = await store.write(
         lambda c: c.execute("UPDATE blob SET hash = zeroblob(32) WHERE place = 'row' RETURNING id").fetchone()[0]

@@ -1,4 +1,4 @@
-"""What was acknowledged is durable; what failed is not there; nothing else is promised and nothing less."""
+"""Acknowledged writes survive kills, full disks and concurrent processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def finish(process: subprocess.Popen[str]) -> list[str]:
 
 
 def sound(path: Path) -> set[str]:
-    """The keys in the database, after every check that SQLite and the pairs allow."""
+    """Check the database, and return its keys."""
     with closing(open_reader(path)) as reader:
         assert reader.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
         assert reader.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -46,7 +46,7 @@ def sound(path: Path) -> set[str]:
 
 
 @pytest.mark.timeout(600)
-def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(path: Path) -> None:
+def test_a_kill_at_any_moment_loses_no_acknowledged_write(path: Path) -> None:
     chance = random.Random(1)
     acknowledged: set[str] = set()
     for kill in range(KILLS):
@@ -61,7 +61,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(path: Path) ->
     assert len(acknowledged) > KILLS
 
 
-def test_files_that_cannot_grow_refuse_writes_and_nothing_acknowledged_is_lost(path: Path) -> None:
+def test_writes_fail_without_loss_when_files_cannot_grow(path: Path) -> None:
     said = finish(child("fill", path, "600000"))
     stored = {line.split()[1] for line in said if line.startswith("stored")}
     refused = {line.split()[1] for line in said if line.startswith("refused")}
@@ -72,7 +72,7 @@ def test_files_that_cannot_grow_refuse_writes_and_nothing_acknowledged_is_lost(p
     assert sound(path) == stored
 
 
-def test_two_processes_that_write_at_once_both_get_through(path: Path, clock: SettableClock) -> None:
+def test_two_processes_can_write_at_the_same_time(path: Path, clock: SettableClock) -> None:
     asyncio.run(_make(path, clock))
     processes = [child("some", path, name, "100") for name in ("left", "right")]
     for process in processes:
@@ -85,12 +85,12 @@ async def _make(path: Path, clock: SettableClock) -> None:
 
 
 async def limit_pages(store: Store, spare: int) -> None:
-    """Let the database grow by so many pages and no more."""
+    """Let the database grow by this many pages only."""
     pages = (await store.read("PRAGMA page_count"))[0][0]
     await store.write(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + spare}"))
 
 
-async def test_a_full_disk_refuses_what_does_not_fit_and_keeps_what_does(store: Store, path: Path) -> None:
+async def test_a_full_disk_refuses_only_writes_that_do_not_fit(store: Store, path: Path) -> None:
     published: list[Event] = []
     store.on_events = published.extend
     await limit_pages(store, 40)
@@ -105,7 +105,7 @@ async def test_a_full_disk_refuses_what_does_not_fit_and_keeps_what_does(store: 
     assert sound(path) == kept
 
 
-async def test_a_probe_says_whether_writing_works_again(store: Store, path: Path) -> None:
+async def test_a_probe_fails_until_writing_works_again(store: Store, path: Path) -> None:
     await limit_pages(store, 1)
     with pytest.raises(StoreFull, match="full"):
         await store.probe()
@@ -114,8 +114,8 @@ async def test_a_probe_says_whether_writing_works_again(store: Store, path: Path
     assert sound(path) == set()
 
 
-async def test_nobody_in_a_group_is_acknowledged_before_its_commit_is_sure(store: Store) -> None:
-    """The commit itself fails: all ops of the group are run again, and each is answered once."""
+async def test_a_group_is_acknowledged_only_after_its_commit(store: Store) -> None:
+    """If the commit fails, all ops of the group run again, and each is answered once."""
     runs: list[int] = []
 
     def op(number: int) -> Callable[[WriterConnection], int]:

@@ -1,4 +1,4 @@
-"""The indexes are merged, checked and rebuilt; what a rule lets go goes in whole turns and is written down."""
+"""Indexes are merged, checked and rebuilt; retention rules remove whole turns and record it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TestCheckup:
         assert len(said) == 4
         assert problems(db, path, whole=False) == []
 
-    def test_an_index_that_lacks_rows_is_found_and_rebuilt(self, db: sqlite3.Connection, path: Path) -> None:
+    def test_an_index_with_missing_rows_is_reported_and_rebuilt(self, db: sqlite3.Connection, path: Path) -> None:
         remember(db, "iron ore")
         for name in ("memory", "call", "message"):
             db.execute(f"DROP TRIGGER {name}_search_insert")
@@ -69,7 +69,7 @@ class TestCheckup:
             fts_index.rebuild(db, fail)
         check_indexes(db)
 
-    def test_an_empty_database_lacks_nothing(self, db: sqlite3.Connection) -> None:
+    def test_an_empty_database_has_no_problem(self, db: sqlite3.Connection) -> None:
         assert fts_index.count_missing(db, 10, seed=1) == 0
 
     def test_an_index_that_cannot_be_read_is_an_error(self, db: sqlite3.Connection) -> None:
@@ -77,7 +77,7 @@ class TestCheckup:
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
             fts_index.find_damaged(db)
 
-    def test_references_and_files_that_are_gone_are_named(self, db: sqlite3.Connection, path: Path) -> None:
+    def test_broken_references_and_missing_files_are_named(self, db: sqlite3.Connection, path: Path) -> None:
         put_blob(db, bytes(range(256)) * 5_000)
         (file,) = (path.parent / "blobs").glob("??/*")
         stray = file.with_name("00ff.zst")
@@ -90,7 +90,7 @@ class TestCheckup:
         assert problems(db, path) == ["references", "blobs", "unused files"]
 
 
-def test_merging_leaves_one_piece_and_then_nothing_to_do(db: sqlite3.Connection) -> None:
+def test_merging_leaves_one_segment_and_then_does_nothing(db: sqlite3.Connection) -> None:
     for number in range(200):
         remember(db, f"iron ore {number}")
     steps = 0
@@ -111,8 +111,8 @@ class TestRetention:
         monkeypatch.setattr(retention, "LEAST", 2)
 
     @pytest.fixture
-    def told(self, db: sqlite3.Connection) -> sqlite3.Connection:
-        """Six turns of m1, one a day, each a prompt, a call, its result; m2 has one old turn."""
+    def six_turns(self, db: sqlite3.Connection) -> sqlite3.Connection:
+        """Create six turns of m1, one a day, each with prompt, call and result, and one old turn of m2."""
         for day in range(6):
             turn_id = turn(db, 1, at=day * DAY)
             said = broadcast(db, f"order {day}", at=day * DAY)
@@ -140,53 +140,55 @@ class TestRetention:
     def days(self, db: sqlite3.Connection) -> list[str]:
         return [row[0] for row in db.execute("SELECT content FROM memory WHERE mysis_id = 1 AND role = 'user'")]
 
-    def test_what_is_old_goes_in_whole_turns_and_is_written_down(self, told: sqlite3.Connection) -> None:
-        removed = remove_turns(told, 1, RetentionRule(days=3), now=6 * DAY, who="a test")
+    def test_old_turns_are_removed_whole_and_recorded(self, six_turns: sqlite3.Connection) -> None:
+        removed = remove_turns(six_turns, 1, RetentionRule(days=3), now=6 * DAY, who="a test")
         assert removed == RemovedCounts(turns=3 + 1, memories=9, characters=3 * (7 + 8 + 8 + 6 + 7))
-        assert self.days(told) == ["order 3", "order 4", "order 5"]
-        row = told.execute("SELECT kind, who, why, mysis_id, turns, memories, created_at FROM removal").fetchone()
+        assert self.days(six_turns) == ["order 3", "order 4", "order 5"]
+        row = six_turns.execute("SELECT kind, who, why, mysis_id, turns, memories, created_at FROM removal").fetchone()
         assert row == ("keep", "a test", "keep 3 days", 1, 4, 9, 6 * DAY)
-        remove_unused(told, RetentionRule(days=3), now=6 * DAY, who="a test")
-        assert told.execute("SELECT count(*) FROM message").fetchone() == (3,)
-        assert told.execute("SELECT count(*) FROM blob").fetchone() == (3,)
-        assert told.execute("PRAGMA foreign_key_check").fetchall() == []
-        check_indexes(told)
-        assert search_memories(told, MemoryQuery("answer 2")).hits == ()
-        assert remove_turns(told, 1, RetentionRule(days=3), now=6 * DAY, who="a test") == RemovedCounts()
+        remove_unused(six_turns, RetentionRule(days=3), now=6 * DAY, who="a test")
+        assert six_turns.execute("SELECT count(*) FROM message").fetchone() == (3,)
+        assert six_turns.execute("SELECT count(*) FROM blob").fetchone() == (3,)
+        assert six_turns.execute("PRAGMA foreign_key_check").fetchall() == []
+        check_indexes(six_turns)
+        assert search_memories(six_turns, MemoryQuery("answer 2")).hits == ()
+        assert remove_turns(six_turns, 1, RetentionRule(days=3), now=6 * DAY, who="a test") == RemovedCounts()
 
-    def test_so_many_memories_stay_and_no_turn_is_cut(self, told: sqlite3.Connection) -> None:
-        remove_turns(told, 1, RetentionRule(memories=7), now=6 * DAY, who="a test")
-        assert self.days(told) == ["order 3", "order 4", "order 5"]
-        assert told.execute("SELECT count(*) FROM memory WHERE mysis_id = 1").fetchone() == (9,)
-        assert told.execute("SELECT why FROM removal").fetchone() == ("keep 7 memories",)
+    def test_the_given_number_of_memories_stays_in_whole_turns(self, six_turns: sqlite3.Connection) -> None:
+        remove_turns(six_turns, 1, RetentionRule(memories=7), now=6 * DAY, who="a test")
+        assert self.days(six_turns) == ["order 3", "order 4", "order 5"]
+        assert six_turns.execute("SELECT count(*) FROM memory WHERE mysis_id = 1").fetchone() == (9,)
+        assert six_turns.execute("SELECT why FROM removal").fetchone() == ("keep 7 memories",)
 
-    def test_both_rules_together_remove_what_either_lets_go(self, told: sqlite3.Connection) -> None:
-        remove_turns(told, 1, RetentionRule(days=5, memories=6), now=6 * DAY, who="a test")
-        assert self.days(told) == ["order 4", "order 5"]
+    def test_a_turn_is_removed_if_either_rule_allows_it(self, six_turns: sqlite3.Connection) -> None:
+        remove_turns(six_turns, 1, RetentionRule(days=5, memories=6), now=6 * DAY, who="a test")
+        assert self.days(six_turns) == ["order 4", "order 5"]
 
-    def test_the_newest_memories_and_the_standing_order_always_stay(self, told: sqlite3.Connection) -> None:
+    def test_the_newest_memories_and_the_standing_order_always_stay(self, six_turns: sqlite3.Connection) -> None:
         for number in range(3):  # nudged turns without any order, long after
-            turn_id = turn(told, 1, at=(20 + number) * DAY)
-            remember(told, f"nudged {number}", at=(20 + number) * DAY, turn_id=turn_id)
-        remove_turns(told, 1, RetentionRule(days=1, memories=1), now=90 * DAY, who="a test")
-        left = [row[0] for row in told.execute("SELECT content FROM memory WHERE mysis_id = 1 ORDER BY id")]
+            turn_id = turn(six_turns, 1, at=(20 + number) * DAY)
+            remember(six_turns, f"nudged {number}", at=(20 + number) * DAY, turn_id=turn_id)
+        remove_turns(six_turns, 1, RetentionRule(days=1, memories=1), now=90 * DAY, who="a test")
+        left = [row[0] for row in six_turns.execute("SELECT content FROM memory WHERE mysis_id = 1 ORDER BY id")]
         assert left == ["order 5", "answer 5", "result 5", "nudged 1", "nudged 2"]
 
-    def test_an_open_turn_stays(self, told: sqlite3.Connection) -> None:
-        told.execute("UPDATE turn SET outcome = NULL, ended_at = NULL WHERE mysis_id = 1 AND number = 2")
-        remove_turns(told, 1, RetentionRule(days=1), now=90 * DAY, who="a test")
-        assert self.days(told)[0] == "order 0"
+    def test_an_open_turn_stays(self, six_turns: sqlite3.Connection) -> None:
+        six_turns.execute("UPDATE turn SET outcome = NULL, ended_at = NULL WHERE mysis_id = 1 AND number = 2")
+        remove_turns(six_turns, 1, RetentionRule(days=1), now=90 * DAY, who="a test")
+        assert self.days(six_turns)[0] == "order 0"
 
-    def test_steps_are_bounded(self, told: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_step_removes_a_limited_number_of_turns(
+        self, six_turns: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(retention, "TURNS", 2)
-        assert remove_turns(told, 1, RetentionRule(days=1), now=90 * DAY, who="a test").turns == 2
+        assert remove_turns(six_turns, 1, RetentionRule(days=1), now=90 * DAY, who="a test").turns == 2
 
-    def test_without_a_rule_nothing_goes(self, told: sqlite3.Connection) -> None:
+    def test_nothing_is_removed_without_a_rule(self, six_turns: sqlite3.Connection) -> None:
         assert RetentionRule().is_everything
-        assert remove_turns(told, 1, RetentionRule(), now=90 * DAY, who="a test") == RemovedCounts()
-        assert remove_turns(told, 2, RetentionRule(days=1), now=90 * DAY, who="a test") == RemovedCounts()
+        assert remove_turns(six_turns, 1, RetentionRule(), now=90 * DAY, who="a test") == RemovedCounts()
+        assert remove_turns(six_turns, 2, RetentionRule(days=1), now=90 * DAY, who="a test") == RemovedCounts()
 
-    def test_no_row_that_goes_is_looked_for_in_a_whole_table(self, told: sqlite3.Connection) -> None:
+    def test_removal_uses_indexes_for_every_table(self, six_turns: sqlite3.Connection) -> None:
         goes = {
             "approval",
             "tool_call",
@@ -199,13 +201,15 @@ class TestRetention:
             "message",
             "blob",
         }
-        tables = [row[0] for row in told.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        tables = [row[0] for row in six_turns.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         asked = 0
         for table in tables:
-            for reference in told.execute(f"SELECT * FROM pragma_foreign_key_list('{table}')").fetchall():
+            for reference in six_turns.execute(f"SELECT * FROM pragma_foreign_key_list('{table}')").fetchall():
                 parent, column = reference[2:4]
                 if parent in goes:
                     asked += 1
-                    (step,) = told.execute(f"EXPLAIN QUERY PLAN SELECT 1 FROM {table} WHERE {column} = 1").fetchall()
+                    (step,) = six_turns.execute(
+                        f"EXPLAIN QUERY PLAN SELECT 1 FROM {table} WHERE {column} = 1"
+                    ).fetchall()
                     assert step[3].startswith("SEARCH"), f"{table}.{column}: {step[3]}"
         assert asked > 10

@@ -1,4 +1,4 @@
-"""A hundred thousand memories as a swarm says them: the index gives the scan's answer there too, and stays small."""
+"""Search in a hundred thousand memories equals a scan, with a small index."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def many(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def scan(connection: sqlite3.Connection, query: MemoryQuery) -> list[int]:
-    """What a plain scan finds, newest first."""
+    """Return the result of a plain scan, newest first."""
     fold = "lower" if query.fold else ""
     truth = f"instr({_TEXTS[query.column]}, :words) > 0"
     if query.column is not SearchColumn.REASONING:
@@ -46,7 +46,7 @@ def scan(connection: sqlite3.Connection, query: MemoryQuery) -> list[int]:
     return [row[0] for row in connection.execute(sql, {"words": query.text, "most": query.limit})]
 
 
-def test_every_search_gives_the_answer_of_a_scan_from_an_index_smaller_than_the_text(many: sqlite3.Connection) -> None:
+def test_every_search_equals_a_scan_and_the_index_is_smaller_than_the_text(many: sqlite3.Connection) -> None:
     words, pick = Words().all, random.Random(11)
     assert many.execute("SELECT count(*) FROM memory").fetchone() == (MEMORIES,)
     (said,) = many.execute("SELECT content FROM memory WHERE id = 54321").fetchone()

@@ -1,4 +1,4 @@
-"""Opening: what may be opened, what is made, who may read it, and how it is brought up to date."""
+"""Opening a database: checks, creation, permissions, migrations."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def place(path: Path, content: bytes, *, permissions: int = 0o600) -> None:
     path.chmod(permissions)
 
 
-def scribble(path: Path) -> None:
-    """Spoil the schema and leave the header whole."""
+def damage(path: Path) -> None:
+    """Damage the schema but not the header."""
     content = path.read_bytes()
     path.write_bytes(content[:100] + b"\xff" * 3996 + content[4096:])
 
 
-def looks(path: Path) -> tuple[bytes, int]:
-    """All that an opening could have changed."""
+def file_state(path: Path) -> tuple[bytes, int]:
+    """Return everything that opening could change."""
     return path.read_bytes(), mode(path)
 
 
@@ -53,7 +53,7 @@ def foreign(path: Path, *pragmas: str) -> None:
     path.chmod(0o644)
 
 
-async def test_a_new_store_has_the_newest_schema_and_the_mark_of_zoea(store: Store) -> None:
+async def test_a_new_store_has_the_newest_schema_and_application_id(store: Store) -> None:
     async def pragma(name: str) -> object:
         return (await store.read(f"PRAGMA {name}"))[0][0]
 
@@ -79,13 +79,13 @@ async def test_directory_and_files_are_for_their_owner_only(store: Store, path: 
     )
 
 
-async def test_a_file_that_others_could_read_is_closed_to_them(path: Path, clock: SettableClock) -> None:
+async def test_a_readable_file_is_restricted_to_its_owner(path: Path, clock: SettableClock) -> None:
     place(path, b"", permissions=0o644)
     await (await Store.open(path, clock_now=clock.now)).close()
     assert mode(path) == 0o600
 
 
-async def test_any_path_will_do(tmp_path: Path, clock: SettableClock) -> None:
+async def test_paths_may_contain_special_characters(tmp_path: Path, clock: SettableClock) -> None:
     path = tmp_path / "a b?c#d%20" / "zoea ü.db"
     store = await Store.open(path, clock_now=clock.now)
     await store.write(lambda connection: connection.emit("state", None))
@@ -94,7 +94,7 @@ async def test_any_path_will_do(tmp_path: Path, clock: SettableClock) -> None:
     assert path.is_file()
 
 
-async def test_what_was_written_is_there_when_opened_again(path: Path, clock: SettableClock) -> None:
+async def test_written_rows_are_there_after_reopening(path: Path, clock: SettableClock) -> None:
     for count in range(3):
         store = await Store.open(path, clock_now=clock.now)
         assert len(await store.read("SELECT 1 FROM event")) == count
@@ -108,27 +108,27 @@ async def test_an_empty_file_becomes_a_database(path: Path, clock: SettableClock
     open_reader(path).close()
 
 
-async def test_a_foreign_database_is_refused_and_left_as_it_was(path: Path, clock: SettableClock) -> None:
+async def test_a_foreign_database_is_refused_unchanged(path: Path, clock: SettableClock) -> None:
     foreign(path)
-    before = looks(path)
+    before = file_state(path)
     with pytest.raises(StoreForeign, match="another program"):
         await Store.open(path, clock_now=clock.now)
     with pytest.raises(StoreForeign, match="another program"):
         open_reader(path)
-    assert looks(path) == before
+    assert file_state(path) == before
 
 
-async def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path: Path, clock: SettableClock) -> None:
+async def test_a_file_that_is_not_a_database_is_refused_unchanged(path: Path, clock: SettableClock) -> None:
     place(path, b"a shopping list, long enough to be a header" * 100, permissions=0o644)
-    before = looks(path)
+    before = file_state(path)
     with pytest.raises(StoreForeign, match="is not a database"):
         await Store.open(path, clock_now=clock.now)
     with pytest.raises(StoreForeign, match="is not a database"):
         open_reader(path)
-    assert looks(path) == before
+    assert file_state(path) == before
 
 
-async def test_a_newer_database_is_refused_saying_so(path: Path, clock: SettableClock) -> None:
+async def test_a_newer_database_is_refused(path: Path, clock: SettableClock) -> None:
     foreign(path, f"application_id = {APPLICATION_ID}", "user_version = 9999")
     with pytest.raises(StoreForeign, match=r"newer Zoea.*9999"):
         await Store.open(path, clock_now=clock.now)
@@ -136,13 +136,13 @@ async def test_a_newer_database_is_refused_saying_so(path: Path, clock: Settable
         open_reader(path)
 
 
-async def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path, clock: SettableClock) -> None:
+async def test_a_directory_that_cannot_be_created_is_a_store_error(tmp_path: Path, clock: SettableClock) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="Not a directory"):
         await Store.open(tmp_path / "file" / "zoea.db", clock_now=clock.now)
 
 
-async def test_a_directory_in_place_of_the_file_is_a_clear_error(tmp_path: Path, clock: SettableClock) -> None:
+async def test_a_directory_in_place_of_the_file_is_a_store_error(tmp_path: Path, clock: SettableClock) -> None:
     path = tmp_path / "zoea.db"
     path.mkdir(mode=0o700)
     with pytest.raises(StoreError):
@@ -151,12 +151,12 @@ async def test_a_directory_in_place_of_the_file_is_a_clear_error(tmp_path: Path,
         open_reader(path)
 
 
-async def test_a_file_system_without_shared_memory_is_a_clear_error(clock: SettableClock) -> None:
+async def test_a_file_system_without_shared_memory_is_a_store_error(clock: SettableClock) -> None:
     with pytest.raises(StoreError, match="cannot be written ahead"):
         await Store.open(Path(":memory:"), clock_now=clock.now)
 
 
-async def test_reading_only_makes_nothing(path: Path, clock: SettableClock) -> None:
+async def test_opening_read_only_creates_nothing(path: Path, clock: SettableClock) -> None:
     with pytest.raises(StoreMissing, match="does not exist"):
         await Store.open(path, clock_now=clock.now, read_only=True)
     assert not path.parent.exists()
@@ -204,7 +204,7 @@ def test_the_direct_reader_loads_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2], timeout=30)
 
 
-def test_the_package_names_what_it_offers_and_nothing_else() -> None:
+def test_the_package_exports_only_its_public_names() -> None:
     import zoea.store as package
 
     assert all(getattr(package, name) for name in package.__all__)
@@ -247,7 +247,7 @@ def tables(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY 1")]
 
 
-def test_a_database_is_brought_up_to_date_step_by_step_and_its_old_form_is_kept(tmp_path: Path) -> None:
+def test_a_database_is_migrated_step_by_step_with_a_backup(tmp_path: Path) -> None:
     path = tmp_path / "zoea.db"
     with connect(path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -291,7 +291,7 @@ def test_a_migration_that_loses_its_transaction_changes_nothing(tmp_path: Path) 
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
 
 
-def test_a_new_database_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_new_database_is_created_in_one_transaction(tmp_path: Path) -> None:
     path = tmp_path / "zoea.db"
     with connect(path) as connection:
         with pytest.raises(sqlite3.OperationalError, match="nowhere"):
@@ -300,7 +300,7 @@ def test_a_new_database_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (0,)
 
 
-def test_those_that_bring_the_same_old_database_up_to_date_at_once_keep_one_copy(tmp_path: Path) -> None:
+def test_concurrent_migrations_keep_one_backup(tmp_path: Path) -> None:
     path = tmp_path / "zoea.db"
     with connect(path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -329,7 +329,7 @@ def test_a_migration_that_breaks_a_reference_is_refused(tmp_path: Path) -> None:
         migrate(connection, path, folder=scripts(tmp_path / "m", FIRST, SECOND, "INSERT INTO b VALUES (9);"))
 
 
-def test_statements_end_where_sqlite_says_they_end() -> None:
+def test_statements_are_split_as_sqlite_does() -> None:
     script = (
         "-- a; comment\nCREATE TABLE t (x TEXT DEFAULT 'a;b'); INSERT INTO t VALUES (1);\n"
         "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END;\nSELECT 3"
@@ -338,7 +338,7 @@ def test_statements_end_where_sqlite_says_they_end() -> None:
     assert ends == ["a;b');", "S (1);", "; END;", "LECT 3"]
 
 
-async def test_two_that_open_a_new_store_at_once_both_get_it(path: Path, clock: SettableClock) -> None:
+async def test_two_processes_can_open_a_new_store_at_once(path: Path, clock: SettableClock) -> None:
     stores = await asyncio.gather(*(Store.open(path, clock_now=clock.now) for _ in range(4)))
     for store in stores:
         await store.write(lambda connection: connection.emit("state", None))
@@ -347,7 +347,7 @@ async def test_two_that_open_a_new_store_at_once_both_get_it(path: Path, clock: 
         await store.close()
 
 
-async def test_opening_waits_for_another_that_is_making_the_same_file(
+async def test_opening_waits_for_another_process_that_creates_the_file(
     path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place(path, b"")
@@ -375,7 +375,7 @@ async def test_opening_gives_up_on_a_file_that_stays_locked(
             await Store.open(path, clock_now=clock.now)
 
 
-async def test_an_opening_that_is_cancelled_leaves_no_thread_behind(
+async def test_a_cancelled_open_leaves_no_thread(
     path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zoea.store.store.CLOSE_SECONDS", 0.01)
@@ -402,15 +402,15 @@ async def test_an_opening_that_is_cancelled_leaves_no_thread_behind(
             assert not writer.is_alive()
 
 
-async def test_a_damaged_database_is_a_clear_error(path: Path, clock: SettableClock) -> None:
+async def test_a_damaged_database_is_a_store_error(path: Path, clock: SettableClock) -> None:
     await (await Store.open(path, clock_now=clock.now)).close()
-    scribble(path)
+    damage(path)
     with pytest.raises(StoreError, match="malformed") as raised:
         await Store.open(path, clock_now=clock.now)
     assert "damaged" in raised.value.hint
 
 
-async def test_a_file_of_somebody_else_is_a_clear_error(
+async def test_a_file_of_another_user_is_a_store_error(
     path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chmod(self: Path, permissions: int) -> None:

@@ -1,4 +1,4 @@
-"""Reading: many at once, never in the writer's way, and long searches that end when asked."""
+"""Readers work in parallel, beside the writer, and long searches can be interrupted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_search_ends_at_its_deadline_and_its_connection_serves_the_next(
         assert (await reader.read("SELECT ?", (3,)))[0][0] == 3
 
 
-async def test_a_search_cancelled_before_it_began_is_interrupted_all_the_same(store: Store) -> None:
+async def test_a_search_cancelled_before_its_start_is_interrupted(store: Store) -> None:
     async with store.search_reader() as reader:
         for _ in range(20):
             search = asyncio.create_task(reader.read(ENDLESS))
@@ -82,7 +82,7 @@ async def test_a_wrong_search_is_a_store_error(store: Store) -> None:
             await reader.read("SELEKT")
 
 
-async def test_searches_wait_for_each_other_beyond_the_bound(store: Store) -> None:
+async def test_searches_over_the_limit_wait(store: Store) -> None:
     async def search(number: int) -> int:
         async with store.search_reader() as reader:
             found: int = (await reader.read("SELECT ?", (number,)))[0][0]

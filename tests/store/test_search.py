@@ -1,4 +1,4 @@
-"""Search: the index gives the answer of a plain scan, whatever the text; memory.md, "Search semantics"."""
+"""Search through the index gives the same result as a plain scan."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def db() -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture
 def always_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mysis with few memories is asked for by the index as well."""
+    """Use the index for small myses too."""
     monkeypatch.setattr(memory_search, "FEW", 0)
 
 
 @pytest.fixture(params=[50_000, 0], ids=["all terms", "chosen terms"])
 def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From how many rows on the index is asked for chosen terms only; probes are small enough to differ."""
+    """Set the size from which terms are chosen, with small probes."""
     monkeypatch.setattr("zoea.store.search.fts_terms.LARGE", request.param)
     monkeypatch.setattr("zoea.store.search.fts_terms.PROBE", 3)
-    monkeypatch.setattr("zoea.store.search.fts_terms._LOOK", 1)
+    monkeypatch.setattr("zoea.store.search.fts_terms.ROW_COST", 1)
     monkeypatch.setattr(memory_search, "LOOKED", 10)  # the newest rows suffice for some pages, and not for others
 
 
@@ -108,7 +108,7 @@ def test_the_index_answers_as_a_plain_scan_does(
 
 
 def scan(stored: dict[int, tuple[int, list[str], str]], query: MemoryQuery) -> list[int]:
-    """What the specification says is found, newest first."""
+    """Return the expected hits, newest first."""
 
     hits = []
     for memory_id, (mysis, texts, thought) in stored.items():
@@ -131,7 +131,7 @@ def holds(text: str, query: MemoryQuery | BroadcastQuery) -> bool:
 
 @pytest.mark.usefixtures("always_indexed")
 class TestExact:
-    def test_pages_follow_each_other_without_gap_or_double(self, db: sqlite3.Connection) -> None:
+    def test_pages_have_no_gaps_or_duplicates(self, db: sqlite3.Connection) -> None:
         for number in range(25):
             remember(db, f"iron ore {number}", mysis=1 + number % 2, calls=[("mine", '{"what": "iron ore"}')] * 2)
         query, seen = MemoryQuery("iron ore", limit=4), list[int]()
@@ -143,7 +143,7 @@ class TestExact:
             query = replace(query, before_id=page.before_id)
         assert seen == list(range(25, 0, -1))
 
-    def test_filters_narrow(self, db: sqlite3.Connection) -> None:
+    def test_filters_limit_the_hits(self, db: sqlite3.Connection) -> None:
         first = remember(db, "ore", role="user", source="direct", at=10)
         second = remember(db, "ore", role="tool", source="tool", at=20)
         third = remember(db, "ore", mysis=2, at=30)
@@ -173,7 +173,7 @@ class TestExact:
         assert hit.spot is HitPlace.REASONING
         assert (hit.mysis, hit.turn_number, hit.role, hit.source) == ("m1", 1, Role.ASSISTANT, Source.LLM)
 
-    def test_a_prompt_says_who_spoke_and_a_result_which_call_it_answers(self, db: sqlite3.Connection) -> None:
+    def test_a_hit_names_the_sender_of_a_prompt_and_the_call_of_a_result(self, db: sqlite3.Connection) -> None:
         said = broadcast(db, "dig ore", sender=2)
         prompt = remember(db, "dig ore", role="user", source="broadcast")
         db.execute("UPDATE memory SET message_id = ? WHERE id = ?", (said, prompt))
@@ -195,7 +195,7 @@ class TestExact:
         assert hit.excerpt.text == "b" * 100
         assert hit.excerpt.marks == ()
 
-    def test_what_was_removed_or_changed_is_not_found(self, db: sqlite3.Connection) -> None:
+    def test_removed_or_changed_text_is_not_found(self, db: sqlite3.Connection) -> None:
         first = remember(db, "first ore", reasoning="why ore", calls=[("mine", "ore")])
         second = remember(db, "second ore", calls=[("mine", "gold ore")])
         broadcast(db, "all to the ore")
@@ -212,7 +212,7 @@ class TestExact:
         check_indexes(db)
         assert db.execute("SELECT count(*) FROM memory_exact WHERE memory_exact MATCH '\"ore\"'").fetchone() == (0,)
 
-    def test_short_queries_stop_far_down_and_say_so(
+    def test_short_queries_stop_at_a_limit_and_report_it(
         self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(memory_search, "SCANNED", 10)
@@ -240,17 +240,17 @@ class TestRanked:
         assert sorted(ids) == [weak, strong, call]
         assert found(db, MemoryQuery("ore", match=MatchMode.RANKED, mysis_ids=(2,))) == [call]
 
-    def test_equals_are_told_by_time(self, db: sqlite3.Connection) -> None:
+    def test_equal_scores_are_sorted_by_time(self, db: sqlite3.Connection) -> None:
         ids = [remember(db, "the same ore") for _ in range(3)]
         assert found(db, MemoryQuery("ore", match=MatchMode.RANKED)) == ids[::-1]
 
-    def test_columns_are_apart(self, db: sqlite3.Connection) -> None:
+    def test_columns_are_searched_separately(self, db: sqlite3.Connection) -> None:
         said, thought = remember(db, "ore"), remember(db, "", reasoning="ore")
         assert found(db, MemoryQuery("ore", match=MatchMode.RANKED)) == [said]
         assert found(db, MemoryQuery("ore", match=MatchMode.RANKED, column=SearchColumn.REASONING)) == [thought]
         assert set(found(db, MemoryQuery("ore", match=MatchMode.RANKED, column=SearchColumn.ANY))) == {said, thought}
 
-    def test_some_of_the_words_do_where_none_has_all(self, db: sqlite3.Connection) -> None:
+    def test_any_word_matches_if_no_memory_has_all(self, db: sqlite3.Connection) -> None:
         both, one = remember(db, "iron ore"), remember(db, "iron")
         assert found(db, MemoryQuery("ore iron", match=MatchMode.RANKED)) == [both]
         page = search_memories(db, MemoryQuery("iron platinum", match=MatchMode.RANKED))
@@ -258,11 +258,11 @@ class TestRanked:
         assert "some of them" in page.note
         assert search_memories(db, MemoryQuery("platinum", match=MatchMode.RANKED)).hits == ()
 
-    def test_a_query_without_words_says_so(self, db: sqlite3.Connection) -> None:
+    def test_a_query_without_words_returns_a_note(self, db: sqlite3.Connection) -> None:
         assert search_memories(db, MemoryQuery("%_*", match=MatchMode.RANKED)).note == memory_search.NO_WORDS
         assert search_broadcasts(db, BroadcastQuery("%_*", match=MatchMode.RANKED)).note == memory_search.NO_WORDS
 
-    def test_it_chooses_among_the_newest_matches_and_says_so(
+    def test_ranking_uses_the_newest_matches_and_reports_it(
         self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(memory_search, "RANKED", 3)
@@ -314,7 +314,7 @@ class TestBroadcasts:
         assert [hit.message_id for hit in hits] == [strong, weak]
         assert hits[0].excerpt.marks == ((0, 4), (5, 4))
 
-    def test_ranked_is_chosen_among_the_newest_and_any_word_does_where_none_has_all(
+    def test_ranked_broadcasts_use_the_newest_matches_and_any_word(
         self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("zoea.store.search.broadcast_search.RANKED", 3)
@@ -328,7 +328,7 @@ class TestBroadcasts:
         assert page.note == "no broadcast has all of these words; these have some of them"
         assert search_broadcasts(db, BroadcastQuery("platinum", match=MatchMode.RANKED)).hits == ()
 
-    def test_a_short_query_stops_far_down_and_says_so(
+    def test_a_short_query_stops_at_a_limit_and_reports_it(
         self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("zoea.store.search.broadcast_search.SCANNED", 10)
@@ -369,13 +369,13 @@ class TestBroadcasts:
         ({"text": "a", "max_chars": 5}, "max_chars must be from 100 to 10000, not 5"),
     ],
 )
-def test_a_wrong_query_names_what_is_wrong(arguments: dict[str, int | str], message: str) -> None:
+def test_an_invalid_query_names_the_problem(arguments: dict[str, int | str], message: str) -> None:
     for make in (MemoryQuery, BroadcastQuery):
         with pytest.raises(UsageError, match=message):
             make(**arguments)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_existing_memories_are_indexed_when_the_database_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_migration_indexes_existing_memories(tmp_path: Path) -> None:
     from zoea.store.database_file import MIGRATIONS
     from zoea.store.migrate import migrate
 
@@ -387,8 +387,8 @@ def test_existing_memories_are_indexed_when_the_database_is_brought_up_to_date(t
         remember(connection, "3 iron", mysis=2, role="tool", source="tool")
         broadcast(connection, "all to the iron")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("zoea.store.migrate._REPORT_EVERY", 1)
-            patch.setattr("zoea.store.search.fts_index._BATCH", 1)
+            patch.setattr("zoea.store.migrate.REPORT_EVERY", 1)
+            patch.setattr("zoea.store.search.fts_index.BATCH", 1)
             migrate(connection, path, report=said.append)
         assert said == ["Making memories searchable: 1 of 2", "Making memories searchable: 2 of 2"]
         check_indexes(connection)
@@ -399,7 +399,7 @@ def test_existing_memories_are_indexed_when_the_database_is_brought_up_to_date(t
 
 
 class TestIndexing:
-    """A row is indexed in the transaction that stores it, once, whoever stores it."""
+    """A row is indexed once, in the transaction that stores it."""
 
     async def test_an_op_that_fails_leaves_nothing_to_find(self, tmp_path: Path) -> None:
         path = tmp_path / "zoea.db"
@@ -424,7 +424,7 @@ class TestIndexing:
             assert found(connection, MemoryQuery("silver")) == []
             check_indexes(connection)
 
-    async def test_what_another_connection_wrote_is_found_once_the_store_is_open(self, tmp_path: Path) -> None:
+    async def test_rows_of_other_connections_are_indexed_on_open(self, tmp_path: Path) -> None:
         path = tmp_path / "zoea.db"
         with closing(database(path)) as connection:
             connection.execute(
@@ -443,22 +443,22 @@ class TestIndexing:
 class TestChoosingTerms:
     @pytest.fixture
     def many(self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> sqlite3.Connection:
-        """Sixty memories of iron, every tenth of silver iron, one of gold."""
+        """Store sixty memories of iron, every tenth of silver iron, one of gold."""
         monkeypatch.setattr(fts_terms, "LARGE", 0)
         monkeypatch.setattr(fts_terms, "PROBE", 3)
-        monkeypatch.setattr(fts_terms, "_LOOK", 2)
+        monkeypatch.setattr(fts_terms, "ROW_COST", 2)
         for number in range(60):
             remember(db, "gold" if number == 7 else "silver iron" if number % 10 == 0 else "iron")
         return db
 
-    def test_the_rarest_are_asked_for_and_others_only_while_they_help(self, many: sqlite3.Connection) -> None:
+    def test_the_rarest_terms_are_used_while_they_pay(self, many: sqlite3.Connection) -> None:
         asked = ['"iro"', '"ron"', '"sil"', '"ilv"']
         assert fts_terms.choose_rare_terms(many, "memory_exact", asked, 60) == ['"ilv"', '"sil"']
 
-    def test_one_that_hardly_any_row_has_is_enough(self, many: sqlite3.Connection) -> None:
+    def test_one_very_rare_term_is_enough(self, many: sqlite3.Connection) -> None:
         assert fts_terms.choose_rare_terms(many, "memory_exact", ['"iro"', '"old"', '"sil"'], 60) == ['"old"']
 
-    def test_all_are_asked_for_where_rows_are_few(
+    def test_all_terms_are_used_in_a_small_index(
         self, many: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(fts_terms, "LARGE", 61)
@@ -467,7 +467,7 @@ class TestChoosingTerms:
         assert fts_terms.choose_rare_terms(many, "memory_exact", in_any_case, 60, fold=True) == in_any_case[1:]
 
     @pytest.mark.usefixtures("always_indexed")
-    def test_for_what_is_frequent_the_newest_rows_are_looked_at_first(
+    def test_the_newest_rows_are_scanned_first_for_frequent_terms(
         self, many: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked: list[str] = []
@@ -481,13 +481,13 @@ class TestChoosingTerms:
         many.set_trace_callback(None)
 
     @pytest.mark.usefixtures("always_indexed")
-    def test_what_is_found_is_the_same(self, many: sqlite3.Connection) -> None:
+    def test_chosen_terms_find_the_same_rows(self, many: sqlite3.Connection) -> None:
         assert found(many, MemoryQuery("silver iron")) == [51, 41, 31, 21, 11, 1]
         assert found(many, MemoryQuery("silver iron", mysis_ids=(2,))) == []
         assert found(many, MemoryQuery("SILVER iron", column=SearchColumn.ANY, fold=True)) == [51, 41, 31, 21, 11, 1]
 
     @pytest.mark.usefixtures("always_indexed")
-    def test_in_any_case_the_rarest_are_asked_for_as_well(self, many: sqlite3.Connection) -> None:
+    def test_rare_terms_are_chosen_for_folded_queries_too(self, many: sqlite3.Connection) -> None:
         asked: list[str] = []
         many.set_trace_callback(asked.append)
         assert found(many, MemoryQuery("the gold iron", column=SearchColumn.ANY, fold=True)) == []
@@ -496,7 +496,7 @@ class TestChoosingTerms:
         terms = proposed.partition("MATCH")[2].partition("f.rowid")[0]
         assert terms.count(" AND ") == 1  # one group of cases, and what follows it
 
-    async def test_what_cannot_be_indexed_is_not_stored_and_its_writer_hears_so(
+    async def test_a_row_that_cannot_be_indexed_fails_its_write(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fails(_: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Group commit: many ops, one transaction, each with its own fate."""
+"""Group commit: many ops share a transaction, and each fails alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def keys(store: Store) -> list[str]:
 
 
 class Gate:
-    """An op that keeps the writer busy until it is opened, so that others gather behind it."""
+    """An op that blocks the writer until opened, so that other ops gather behind it."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -53,8 +53,20 @@ class Gate:
         assert self.open.wait(10)
 
 
+def writer_on(path: Path, clock: SettableClock, on_events: Callable[[list[Event]], None]) -> writer.Writer:
+    """A writer without a store; creates an empty database if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def connect() -> WriterConnection:
+        connection = sqlite3.connect(path, isolation_level=None, factory=WriterConnection)
+        connection.clock_now = clock.now
+        return connection
+
+    return writer.Writer(connect, writer.WriterStats(), on_events, lambda connection: None)
+
+
 async def gathered(store: Store, *ops: Callable[[WriterConnection], object]) -> list[object]:
-    """What became of ops that were all waiting when the writer took the first of them."""
+    """Return the results of ops that all wait when the writer takes the first."""
     gate = Gate()
     first = asyncio.create_task(store.write(gate))
     await asyncio.to_thread(gate.entered.wait, 10)
@@ -109,14 +121,14 @@ async def test_an_op_that_raises_fails_alone(store: Store) -> None:
     assert store.stats.failed == 1
 
 
-async def test_a_violated_constraint_is_a_conflict_and_leaves_the_others_alone(store: Store) -> None:
+async def test_a_violated_constraint_fails_only_its_op(store: Store) -> None:
     outcomes = await gathered(store, put("a"), put("a"), put("b"))
     assert isinstance(outcomes[1], StoreConflict)
     assert isinstance(outcomes[1].__cause__, sqlite3.IntegrityError)
     assert await keys(store) == ["a", "b"]
 
 
-async def test_a_reference_to_nothing_is_refused(store: Store) -> None:
+async def test_a_broken_reference_is_refused(store: Store) -> None:
     with pytest.raises(StoreConflict, match="FOREIGN KEY"):
         await store.write(lambda connection: connection.emit("state", 404))
 
@@ -127,14 +139,14 @@ async def test_wrong_sql_is_a_store_error(store: Store) -> None:
 
 
 @pytest.mark.parametrize("error", [StopIteration("s"), KeyboardInterrupt(), SystemExit(1), asyncio.CancelledError()])
-async def test_what_no_future_can_carry_arrives_as_a_runtime_error(store: Store, error: BaseException) -> None:
+async def test_exceptions_a_future_cannot_hold_become_runtime_errors(store: Store, error: BaseException) -> None:
     with pytest.raises(RuntimeError, match=type(error).__name__):
         await store.write(put_then_raise("a", error))
     assert await store.write(put("b")) == 1
     assert await keys(store) == ["b"]
 
 
-async def test_an_op_that_loses_the_transaction_takes_nobody_with_it(store: Store) -> None:
+async def test_an_op_that_loses_the_transaction_does_not_affect_others(store: Store) -> None:
     def lose(connection: WriterConnection) -> None:
         connection.execute("INSERT INTO setting VALUES ('x', '1', 0)")
         connection.execute("INSERT OR ROLLBACK INTO setting VALUES ('x', '1', 0)")
@@ -219,7 +231,7 @@ async def test_an_op_that_fails_after_its_caller_has_gone_is_logged(
     assert "nobody hears" in caplog.text
 
 
-async def test_the_time_of_an_op_is_one_moment(store: Store, clock: SettableClock) -> None:
+async def test_the_time_is_constant_within_an_op(store: Store, clock: SettableClock) -> None:
     def twice(connection: WriterConnection) -> tuple[int, int]:
         before = connection.now()
         clock.time += 5
@@ -248,18 +260,17 @@ async def test_events_of_a_failed_op_are_never_published(store: Store) -> None:
     assert [event.id for event in events] == [row["id"] for row in await store.read("SELECT id FROM event")]
 
 
-async def test_callers_are_answered_before_events_are_published(store: Store) -> None:
+async def test_callers_are_answered_before_events_are_published(store: Store, path: Path, clock: SettableClock) -> None:
     seen: list[bool] = []
-    writes: list[asyncio.Future[int]] = []
-    store.on_events = lambda _: seen.append(writes[0].done())
-    writer = store._writer
-    assert writer is not None
-    writes.append(writer.submit(lambda connection: connection.emit("state", None)))
-    await writes[0]
+    direct = writer_on(path, clock, lambda events: seen.append(write.done()))
+    await direct.open()
+    write = direct.submit(lambda connection: connection.emit("state", None))
+    await write
     assert seen == [True]
+    await direct.close(10)
 
 
-async def test_a_listener_that_raises_harms_no_caller(store: Store) -> None:
+async def test_a_listener_that_raises_does_not_affect_callers(store: Store) -> None:
     complaints: list[BaseException | None] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context.get("exception")))
 
@@ -288,7 +299,7 @@ async def test_another_process_that_holds_the_database_makes_a_write_fail_after_
 
 
 async def test_an_op_run_alone_that_cannot_begin_fails(store: Store, path: Path) -> None:
-    """The group is lost while another process takes the database: each op says that it is locked."""
+    """Another process takes the database after the group is lost; each op reports the lock."""
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
     def lose(connection: WriterConnection) -> None:
@@ -308,22 +319,29 @@ async def test_an_op_run_alone_that_cannot_begin_fails(store: Store, path: Path)
 def test_a_loop_that_was_closed_before_the_store_is_logged(
     path: Path, clock: SettableClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = asyncio.new_event_loop()
-    store = loop.run_until_complete(Store.open(path, clock_now=clock.now))
-    loop.run_until_complete(store._readers.close())
-    gate = Gate()
-    assert store._writer is not None
-    future = store._writer.submit(gate)
-    store._writer._queue.put(None)
-    assert gate.entered.wait(10)
+    async def begin_to_close() -> asyncio.Future[None]:
+        direct = writer_on(path, clock, lambda events: None)
+        await direct.open()
+        write = direct.submit(gate)
+        closing = asyncio.create_task(direct.close(10))
+        await asyncio.to_thread(gate.entered.wait, 10)
+        closing.cancel()
+        await asyncio.wait({closing})
+        return write
+
+    gate, loop = Gate(), asyncio.new_event_loop()
+    write = loop.run_until_complete(begin_to_close())
+    loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
     gate.open.set()
-    store._writer._thread.join(10)
-    assert not future.done()
+    for thread in threading.enumerate():
+        if thread.name == "zoea-writer":
+            thread.join(10)
+    assert not write.done()
     assert "closed before the store" in caplog.text
 
 
-async def test_a_log_that_cannot_be_moved_into_the_database_stays_and_loses_nothing(
+async def test_a_failed_checkpoint_keeps_the_log_and_all_rows(
     store: Store, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.write(put("a"))
@@ -337,7 +355,7 @@ async def test_a_log_that_cannot_be_moved_into_the_database_stays_and_loses_noth
         assert len(reader.execute("SELECT 1 FROM setting").fetchall()) == 1
 
 
-async def test_closing_finishes_what_was_queued(store: Store, path: Path) -> None:
+async def test_closing_finishes_queued_ops(store: Store, path: Path) -> None:
     writes = [asyncio.create_task(store.write(put(f"{n:03}"))) for n in range(500)]
     await asyncio.sleep(0)
     await store.close()

@@ -1,4 +1,7 @@
-"""A process that a test starts, to be killed, starved of disk space, or raced: `child.py MODE PATH ARGUMENTS`."""
+"""A process that tests start to kill it, limit its disk space, or race it.
+
+Usage: `writing_process.py MODE PATH ARGUMENTS`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def say(line: str) -> None:
 
 
 def pair(key: str, size: int) -> Callable[[WriterConnection], int]:
-    """An op that stores a row and an event, which are there together or not at all."""
+    """Return an op that stores a row and an event together."""
 
     def op(connection: WriterConnection) -> int:
         value = f'"{"x" * size}"'
@@ -34,7 +37,7 @@ def pair(key: str, size: int) -> Callable[[WriterConnection], int]:
 
 
 async def write_for_ever(store: Store, prefix: str, callers: int) -> None:
-    """Write from many callers at once, and say each key once it is acknowledged."""
+    """Write from many callers at once, and print each key once acknowledged."""
 
     async def caller(name: str) -> None:
         number = 0
@@ -53,7 +56,7 @@ async def write_some(store: Store, prefix: str, count: int) -> None:
 
 
 async def fill(store: Store, spare: int) -> None:
-    """Write until files may not grow any more, then get the space back. Says what became of each write."""
+    """Write until files cannot grow, then free the space; print the result of each write."""
     await store.write(lambda connection: connection.execute("PRAGMA wal_autocheckpoint = 0"))
     wal = store.path.with_name(store.path.name + "-wal")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

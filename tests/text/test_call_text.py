@@ -1,4 +1,4 @@
-"""Calls on one line: short, harmless, and never a failure whatever a model wrote."""
+"""Tool calls are formatted on one short, harmless line."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
         ('{"deep": {"er": [1]}}', 'sell(deep={"er": [1]})'),
     ],
 )
-def test_a_call_is_said_as_people_write_it(arguments: str, said: str) -> None:
+def test_a_call_is_formatted_like_source_code(arguments: str, said: str) -> None:
     assert format_call("sell", arguments) == said
 
 
-def test_what_zoea_fills_in_is_left_out() -> None:
+def test_arguments_that_zoea_fills_in_are_omitted() -> None:
     assert format_call("sell", '{"session_id": "‹account›", "n": 1}', hidden="‹account›") == "sell(n=1)"
     assert format_call("scan", '{"session_id": "‹account›"}', hidden="‹account›") == "scan()"
 
 
-def test_what_is_long_is_cut_and_says_so() -> None:
+def test_long_calls_are_cut_with_a_mark() -> None:
     assert format_arguments(json.dumps({"text": "x" * 99}), more=">") == f'text="{"x" * 59}>'
     assert format_arguments(json.dumps({f"k{n}": n for n in range(999)})).endswith("…")
     assert format_arguments("x" * 200_000) == "x" * MOST_CHARS + "…"
 
 
-def test_an_escape_sequence_in_a_name_does_nothing() -> None:
+def test_escape_sequences_in_a_name_are_removed() -> None:
     assert "\x1b" not in format_call("se\x1b[2Jll", "{}")

@@ -1,4 +1,4 @@
-"""The store's edge: what SQLite cannot hold or index is replaced, nothing else."""
+"""Text is cleaned of characters that SQLite cannot hold or index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANY_CHARACTER = st.characters(codec=None)
 ANY_TEXT = st.text(ANY_CHARACTER | st.sampled_from("\0\ud83d\ude00\udfff\ud800\ufffdé"))
 
 
-def test_a_nul_is_shown_as_its_symbol() -> None:
+def test_a_nul_becomes_its_symbol() -> None:
     assert clean("a\0b\0") == "a␀b␀"
 
 
@@ -22,11 +22,11 @@ def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
     assert clean("\ude00\0\ud83d") == "\ufffd␀\ufffd"
 
 
-def test_two_surrogates_that_make_a_pair_become_the_character_they_spell() -> None:
+def test_a_surrogate_pair_becomes_its_character() -> None:
     assert clean("\ud83d" + "\ude00") == "😀"
 
 
-def test_a_clean_text_comes_back_as_the_same_object() -> None:
+def test_a_clean_text_is_returned_as_the_same_object() -> None:
     for text in ("", "plain", "naïve 😀 \ufffd ␀ \ufeff \x1b[0m\r\n"):
         assert clean(text) is text
 
@@ -43,7 +43,7 @@ def test_only_nul_and_surrogates_are_touched(text: str) -> None:
 
 
 @given(ANY_TEXT)
-def test_cleaning_twice_changes_nothing_more_and_the_result_can_be_encoded(text: str) -> None:
+def test_cleaning_is_idempotent_and_encodable(text: str) -> None:
     once = clean(text)
     assert clean(once) is once
     assert once.encode().decode() == once

@@ -1,4 +1,4 @@
-"""What is shown on a terminal cannot steer it."""
+"""Text cannot control the terminal that shows it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from zoea.text import control_characters
         ("end \x1b", "end "),
     ],
 )
-def test_sequences_and_controls_are_taken_out(text: str, shown: str) -> None:
+def test_escape_sequences_and_controls_are_removed(text: str, shown: str) -> None:
     assert control_characters.strip(text) == shown
 
 
-def test_a_harmless_text_is_the_same_object() -> None:
+def test_a_harmless_text_is_returned_as_the_same_object() -> None:
     text = "tab\tnewline\n العربية 😀 [31m"
     assert control_characters.strip(text) is text
 
 
 @given(st.text(st.characters(codec=None) | st.sampled_from("\x1b\x9b\x9d\r\n\t[]0;m\x07\\")))
-def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
+def test_no_control_character_is_left(text: str) -> None:
     shown = control_characters.strip(text)
     assert not [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\n\t"]
     assert control_characters.strip(shown) is shown

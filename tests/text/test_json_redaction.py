@@ -1,4 +1,4 @@
-"""Secrets are taken out of JSON, and it stays JSON."""
+"""Redacted JSON stays valid JSON."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ KEY = "sk-ant-abc123DEF456ghi789"
         ([1, "plain"], [1, "plain"]),
     ],
 )
-def test_strings_go_by_themselves_and_by_the_name_they_are_given_to(given: object, expected: object) -> None:
+def test_strings_are_redacted_by_content_and_by_key(given: object, expected: object) -> None:
     assert redact_json(given, redact_all) == expected
 
 
-def test_text_that_has_nothing_to_take_out_stays_as_it_was() -> None:
+def test_text_without_secrets_is_unchanged() -> None:
     assert redact_json_text('{ "a":1 }', redact_secrets) == '{ "a":1 }'
     assert json.loads(redact_json_text('{"password":123456, "a": "b"}', redact_secrets)) == {
         "password": "[REDACTED_PASSWORD]",

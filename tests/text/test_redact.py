@@ -1,4 +1,4 @@
-"""Redaction takes what is a secret or says who a person is, and nothing else."""
+"""Redaction replaces secrets and personal data, and nothing else."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_keys_tokens_and_passwords_become_labels(text: str, redacted: str) -> No
         ("2001:0db8:85a3:0000:0000:8a2e:0370:7334", "[REDACTED_IP]"),
     ],
 )
-def test_personal_data_becomes_labels_in_exports_and_stays_in_logs(text: str, redacted: str) -> None:
+def test_personal_data_is_redacted_in_exports_only(text: str, redacted: str) -> None:
     assert redact.redact_all(text) == redacted
     assert redact.redact_secrets(text) == text
 
@@ -100,12 +100,12 @@ def test_personal_data_becomes_labels_in_exports_and_stays_in_logs(text: str, re
         "ctx-4f2a91, c812, [REDACTED_EMAIL], 0001-0200, 123456789012345678901234567890",
     ],
 )
-def test_dates_ids_hashes_versions_numbers_and_code_are_left_alone(text: str) -> None:
+def test_dates_ids_hashes_versions_numbers_and_code_stay(text: str) -> None:
     assert redact.redact_all(text) == text
 
 
 @pytest.mark.parametrize("pattern", ["4111111111111112", "4222222222223", "5500005555555550"])
-def test_a_number_that_fails_the_check_digit_is_no_card(pattern: str) -> None:
+def test_a_number_with_a_wrong_check_digit_is_not_a_card(pattern: str) -> None:
     assert not luhn(pattern)
     assert redact.redact_all(pattern) == pattern
 
@@ -141,7 +141,7 @@ def test_a_megabyte_of_everything_hostile_is_redacted_in_seconds() -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("ab1- .:@+=/\"'\\\nsk-eyJpwd_token4"), max_size=80))
-def test_redacting_twice_changes_nothing_more(text: str) -> None:
+def test_redaction_is_idempotent(text: str) -> None:
     once = redact.redact_secrets(text)
     assert redact.redact_secrets(once) == once
 

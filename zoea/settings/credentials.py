@@ -187,7 +187,7 @@ class Credentials:
             if self._seen and self._seen[0] == stamp:
                 return dict(self._seen[1])
             raw = stream.read()
-        values = _parse(self._file, raw)
+        values = parse_credentials(self._file, raw)
         self._seen = (stamp, values)
         return dict(values)
 
@@ -215,15 +215,13 @@ class _FileChange:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         try:
             if kind is None and self._values != self._before:
-                lines = (
-                    f"{_toml_string(name)} = {_toml_string(value)}\n" for name, value in sorted(self._values.items())
-                )
+                lines = (f"{quote_toml(name)} = {quote_toml(value)}\n" for name, value in sorted(self._values.items()))
                 write_private(self._file, _FILE_HEAD + "".join(lines))
         finally:
             self._lock.__exit__(None, None, None)
 
 
-def _parse(file: Path, raw: bytes) -> dict[str, str]:
+def parse_credentials(file: Path, raw: bytes) -> dict[str, str]:
     """Parse the file; error messages never contain its text."""
     values: object = None
     try:
@@ -249,7 +247,7 @@ def _check_entry(name: str, value: str) -> None:
         raise SettingsError(f"the value for {name} contains NUL or invalid Unicode")
 
 
-def _toml_string(value: str) -> str:
+def quote_toml(value: str) -> str:
     """Quote a text as a TOML basic string."""
     return '"' + "".join(_ESCAPES.get(char) or _escaped(char) for char in value) + '"'
 

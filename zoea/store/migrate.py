@@ -20,7 +20,7 @@ from zoea.store.writer_connection import transaction
 
 Report = Callable[[str], None]
 """Called with the progress of a slow migration, in words."""
-_REPORT_EVERY = 20_000
+REPORT_EVERY = 20_000
 _log = logging.getLogger(__name__)
 
 
@@ -85,7 +85,7 @@ def _index_memories(connection: sqlite3.Connection, report: Report) -> None:
     """Index everything stored before the search indexes existed."""
 
     def progress(done: int, total: int) -> None:
-        if total > _REPORT_EVERY and (done % _REPORT_EVERY == 0 or done == total):
+        if total > REPORT_EVERY and (done % REPORT_EVERY == 0 or done == total):
             report(f"Making memories searchable: {done:,} of {total:,}")
 
     fts_index.fill(connection, progress)

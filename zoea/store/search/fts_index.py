@@ -15,7 +15,7 @@ INDEXES = ("memory_exact", "call_exact", "memory_words", "message_exact", "messa
 Progress = Callable[[int, int], None]
 """Called with the number of memories done and the total."""
 
-_BATCH = 1_000
+BATCH = 1_000
 _CALL = "k.name || '(' || k.arguments || ')'"
 _CALL_DOCUMENT = f"k.memory_id * {DOCUMENTS} + 1 + min(k.position, {DOCUMENTS - 2})"
 _THROUGH = "SELECT max(id), count(*) FROM (SELECT id FROM memory WHERE id > ? ORDER BY id LIMIT ?)"
@@ -75,7 +75,7 @@ def fill(connection: sqlite3.Connection, progress: Progress) -> None:
     total = connection.execute("SELECT count(*) FROM memory").fetchone()[0]
     after = done = 0
     while True:
-        through, count = connection.execute(_THROUGH, (after, _BATCH)).fetchone()
+        through, count = connection.execute(_THROUGH, (after, BATCH)).fetchone()
         if through is None:
             break
         for statement in _FILL:

@@ -23,7 +23,7 @@ LARGE = 50_000
 CASES = 8
 PROBE = 64
 """Rows a probe asks for; a term with fewer is sufficient alone."""
-_LOOK = 3_000
+ROW_COST = 3_000
 """The cost of checking one row, in list entries; above the measured cost because terms correlate."""
 
 
@@ -91,7 +91,7 @@ def choose_rare_terms(
         return list(terms)
     chosen, left = list[str](), 1.0
     for share, term in found:
-        if chosen and share >= _LOOK * left * (1 - share):
+        if chosen and share >= ROW_COST * left * (1 - share):
             break
         chosen.append(term)
         left *= share

@@ -1,4 +1,4 @@
-"""A pack of messages under the guard: results elided oldest first, then slices folded; calls and ids stay."""
+"""The limit on characters for a pack of messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def guarded(messages: tuple[RequestMessage, ...], max_chars: int) -> Plan:
     return plan([Pack("turn", "turn", "required", messages, preserve=True)], max_chars=max_chars)
 
 
-def test_the_oldest_results_lose_their_middle_and_calls_and_ids_stay() -> None:
+def test_old_results_are_cut_first_and_calls_keep_their_ids() -> None:
     made = guarded(slices(2000, 2000, 2000), 5000)
     contents = [len(message.content) for message in made.messages if message.role is Role.TOOL]
     assert contents[0] < 2000
@@ -30,7 +30,7 @@ def test_the_oldest_results_lose_their_middle_and_calls_and_ids_stay() -> None:
     assert (decision.truncated, decision.reason) == (True, Reason.MAX_CHARS)
 
 
-def test_then_whole_slices_fold_oldest_first_and_never_the_last() -> None:
+def test_complete_slices_fold_oldest_first_except_the_last() -> None:
     made = guarded(slices(*[150] * 20), 1500)
     assert made.truncation.after_chars <= 1500
     assert made.messages[0].content == "go"
@@ -40,7 +40,7 @@ def test_then_whole_slices_fold_oldest_first_and_never_the_last() -> None:
     assert calls == [message.call_id for message in made.messages if message.role is Role.TOOL]
 
 
-def test_texts_and_prompts_are_never_cut_and_the_books_say_what_is_left() -> None:
+def test_texts_and_prompts_are_never_cut_and_sizes_are_reported() -> None:
     made = guarded((RequestMessage(Role.USER, "p" * 500), *slices(300)), 100)
     assert made.messages[0].content == "p" * 500
     assert made.truncation.after_chars == len(made.text) > 100
