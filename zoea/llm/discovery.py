@@ -1,9 +1,7 @@
-"""What models are within reach of this machine, and which one a first run should use.
+"""Finds the models that this machine can use, and the one for a first run.
 
-Looks at the ports where model servers usually listen, at the names of keys in the
-environment, at the settings and at the shelf of local models. Each is tried with
-one request that lists models, which no provider charges for; nothing is ever
-asked of a model here, and no key is ever shown.
+Tries the usual ports of model servers, vendors' keys in the environment, the settings and the local models. Each try
+is one request that lists models, which no provider charges for. No key is ever shown.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class SourceOrigin(StrEnum):
 
 
 class ProbeStatus(StrEnum):
-    """What came of trying it."""
+    """The result of trying a source."""
 
     OK = "ok"
     EMPTY = "no models"
@@ -51,7 +49,7 @@ class ProbeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsualPort:
-    """A place where a model server usually listens. `type` is the provider type that it speaks."""
+    """A port where a model server usually listens. `type` is the provider type that it speaks."""
 
     title: str
     port: int
@@ -91,10 +89,10 @@ KEYS: tuple[VendorKey, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ProbeCandidate:
-    """A source of models to be tried.
+    """A source of models to try.
 
-    `open` makes its provider, which is closed afterwards; it may raise ZoeaError.
-    `port` is set where a closed port means that nothing is there.
+    `open` makes its provider, which is closed afterwards; it may raise ZoeaError. `port` is set if a closed port means
+    that there is no server.
     """
 
     name: str
@@ -111,10 +109,10 @@ class ProbeCandidate:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What is known of one source after trying it.
+    """A source after it was tried.
 
-    `latency_ms` is how long listing its models took; `models` is None where it
-    did not say. `variable` is the name of the variable that holds its key.
+    `latency_ms` is the time to list its models; `models` is None if it did not list them. `variable` is the name of the
+    variable that holds its key.
     """
 
     name: str
@@ -135,7 +133,7 @@ class ProbeResult:
         return self.status is ProbeStatus.OK
 
     def as_dict(self) -> dict[str, Any]:
-        """What `--json` shows; unknown is null."""
+        """Return the values that `--json` prints; unknown is null."""
         models = None
         if self.models is not None:
             models = [{"name": m.name, "context_window": m.context_window, "tools": m.tools} for m in self.models]
@@ -156,10 +154,10 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class ProviderChoice:
-    """The provider that a run without further word uses, and why.
+    """The provider that a run uses by default, and why.
 
-    `name` is its name in the settings where `origin` is `SETTINGS`; otherwise
-    `type` and `address` say what to make. An empty `model` is the provider's own.
+    `name` is its name in the settings if `origin` is `SETTINGS`; otherwise `type` and `address` say what to make. An
+    empty `model` is the provider's own.
     """
 
     name: str
@@ -170,7 +168,7 @@ class ProviderChoice:
     model: str = ""
 
     def overrides(self) -> dict[str, str]:
-        """The settings, by dotted key, that make a run use a server found on a port; else none are needed."""
+        """Return the settings, by dotted key, for a server found on a port; empty for other origins."""
         if self.origin is not SourceOrigin.PORT:
             return {}
         name = re.sub(r"[^a-z0-9]+", "-", self.name.lower())
@@ -187,7 +185,7 @@ Open = Callable[[str, ProviderConfig], Provider]
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What is looked at. Tests hand in their own ports, environment and candidates."""
+    """The sources to look at. Tests pass their own ports, environment and candidates."""
 
     open: Open
     configured: Sequence[ProbeCandidate] = ()
@@ -197,21 +195,21 @@ class Discovery:
     host: str = "127.0.0.1"
 
     def servers(self) -> tuple[ProbeCandidate, ...]:
-        """The usual local ports that no configured provider already stands for."""
+        """List the usual local ports, without those of configured providers."""
         taken = {_place(candidate.address) for candidate in self.configured}
         offered = ((port, f"http://{self.host}:{port.port}{port.path}") for port in self.ports)
         return tuple(self._server(port, address) for port, address in offered if _place(address) not in taken)
 
     def keyed(self) -> tuple[ProbeCandidate, ...]:
-        """The vendors whose key is in the environment."""
+        """List the vendors with a key in the environment."""
         return tuple(self._keyed(key, self.env[key.variable]) for key in self.keys if self.env.get(key.variable))
 
     async def all(self) -> tuple[ProbeResult, ...]:
-        """Try everything, at the same time. Never raises for what cannot be reached."""
+        """Try all sources at the same time. Does not raise for those that cannot be reached."""
         return await probe_all((*self.configured, *self.servers(), *self.keyed()))
 
     async def best(self) -> ProviderChoice:
-        """What a first run uses, without reaching further than this machine.
+        """Return the provider for a first run, without a request to another machine.
 
         The configured default, else a local model server that has a model, else the autopilot.
         """
@@ -220,7 +218,7 @@ class Discovery:
         return self.choice(await probe_all(self.servers()))
 
     def choice(self, found: Iterable[ProbeResult]) -> ProviderChoice:
-        """As `best`, of what was tried already."""
+        """Return the same as `best` from results that are there already."""
         default = next((candidate for candidate in self.configured if candidate.is_default), None)
         if default is None:
             return best_of(found)
@@ -253,7 +251,7 @@ class Discovery:
 
 
 def best_of(found: Iterable[ProbeResult]) -> ProviderChoice:
-    """The choice among tried servers: the first with a model that can chat, in their order; else the autopilot."""
+    """Choose the first server with a chat model, in the given order; else the autopilot."""
     for each in found:
         model = _chatting(each)
         if each.origin is SourceOrigin.PORT and each.is_usable and model:
@@ -265,12 +263,12 @@ def best_of(found: Iterable[ProbeResult]) -> ProviderChoice:
 
 
 async def probe_all(candidates: Sequence[ProbeCandidate]) -> tuple[ProbeResult, ...]:
-    """Try all of them at the same time; the answers in the same order."""
+    """Try all candidates at the same time; results in the same order."""
     return tuple(await asyncio.gather(*(probe(candidate) for candidate in candidates)))
 
 
 async def probe(candidate: ProbeCandidate) -> ProbeResult:
-    """Try one source by listing its models. Never raises but for a cancellation."""
+    """Try one source by listing its models. Raises only CancelledError."""
     if candidate.port is not None and not await _listens(candidate.address, candidate.port):
         return _found(candidate, ProbeStatus.ABSENT)
     started = time.perf_counter()
@@ -344,6 +342,6 @@ def _chatting(found: ProbeResult) -> str:
 
 
 def _place(address: str) -> str:
-    """Host and port of an address, so that two spellings of one server are seen as one."""
+    """Return host and port of an address, so that two spellings of one server are equal."""
     rest = address.partition("://")[2] or address
     return rest.partition("/")[0].replace("localhost", "127.0.0.1").lower()

@@ -1,8 +1,7 @@
-"""Windows, output limits and prices of well-known models: the last resort, with its date.
+"""Windows, output limits and prices of well-known models, used when the provider does not report them.
 
-What a provider says of itself comes first. Prices are in micros (millionths of a
-US dollar) per million tokens, as published on `AS_OF`; None is unknown, which is
-not zero. Sources: https://platform.claude.com/docs/en/about-claude/models/overview,
+Prices are in micros (millionths of a US dollar) per million tokens, as published on `AS_OF`; None is unknown, which
+is not zero. Sources: https://platform.claude.com/docs/en/about-claude/models/overview,
 https://platform.openai.com/docs/models, https://ai.google.dev/gemini-api/docs/models.
 """
 
@@ -59,14 +58,14 @@ _TABLE: dict[str, KnownModel] = {
 
 
 def known(model: str) -> KnownModel | None:
-    """What the table says of a model (`vendor/name:variant` is read as `name`), or None."""
+    """Return the table's entry for a model (`vendor/name:variant` is read as `name`), or None."""
     name = model.lower().rpartition("/")[2]
     found = max((key for key in _TABLE if name.startswith(key)), key=len, default=None)
     return None if found is None else _TABLE[found]
 
 
 def cost_micros(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> int | None:
-    """The price of a call in micros; `input_tokens` includes the cached ones. None where unknown."""
+    """Return the price of a call in micros, or None if unknown. `input_tokens` includes cached ones."""
     entry = known(model)
     if entry is None or entry.input_micros is None or entry.output_micros is None:
         return None

@@ -1,6 +1,6 @@
-"""What a provider is made from: plain values, secrets already resolved.
+"""Values that a provider is made from, with secrets already resolved.
 
-`runtime/` fills it from the settings, so that nothing here depends on their form.
+`llm/registry.py` fills them from the settings, so that providers do not depend on the settings' form.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""From a provider's type to the provider. The type is a setting, never guessed from an address.
+"""Makes providers: from the settings to a config, and from its type to the provider.
 
-The three that speak HTTP are known here and imported when first wanted; all
-others (`autopilot`, `embedded`, `scripted`) come as makers from `runtime/`.
+The type is a setting, never guessed from an address. Modules that speak HTTP are imported when first used.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ HTTP_TYPES = ("anthropic", "ollama", "openai")
 
 
 def make(name: str, config: ProviderConfig, *, clock: Clock, makers: Mapping[str, Maker] | None = None) -> Provider:
-    """The provider that `config.type` names. Nothing is connected yet.
+    """Make the provider that `config.type` names. Opens no connection.
 
     Raises:
-        SettingsError: for a type that nobody makes.
+        SettingsError: for an unknown type.
     """
     made_elsewhere = makers or {}
     if (maker := made_elsewhere.get(config.type)) is not None:
@@ -79,11 +78,10 @@ def gate_of(config: ProviderConfig, clock: Clock) -> AdmissionGate:
 
 
 def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSettings) -> ProviderConfig:
-    """A provider's settings with its secrets resolved.
+    """Build a provider's config from its settings, with its secrets resolved.
 
-    The option `examples` is Zoea's own and goes no further; see `ProviderConfig`. Raises
-    CredentialMissing (a SettingsError) where a reference leads nowhere, SettingsError for an
-    `examples` that is neither true nor false.
+    The option `examples` is Zoea's own and is not sent; see `ProviderConfig`. Raises CredentialMissing (a
+    SettingsError) if a reference names no credential, SettingsError for an `examples` that is neither true nor false.
     """
     options = dict(given.options)
     examples = options.pop("examples", None)
@@ -112,7 +110,7 @@ def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSetting
 
 
 def makers(shelf: LocalModels) -> dict[str, Maker]:
-    """The providers of this package that speak no HTTP of their own; `runtime/` adds the autopilot's."""
+    """Return the makers of local providers; `runtime/` adds the autopilot's."""
 
     def embedded(name: str, config: ProviderConfig, clock: Clock) -> Provider:
         from zoea.llm.local.embedded_provider import EmbeddedProvider

@@ -1,8 +1,7 @@
-"""The embedded provider: any GGUF file on the shelf of local models, served by llama.cpp.
+"""The embedded provider: serves any GGUF file of the local models with llama.cpp.
 
-A model is loaded when it is first wanted, once for all myses, into a server of
-its own that only this process can talk to; what goes over that wire is what the
-`openai` provider speaks to any llama.cpp server.
+A model is loaded when it is first used, once for all myses, into a server for this process only. The `openai` provider
+speaks to it as to any llama.cpp server.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ MakeServer = Callable[[LocalModel, LlamaServerOptions], LlamaServer]
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model in memory: its server, who speaks to it, and what the server says of it."""
+    """A model in memory: its server, the provider that speaks to it, and its details."""
 
     server: LlamaServer
     provider: Provider
@@ -42,11 +41,10 @@ class LoadedModel:
 class EmbeddedProvider:
     """Implements `zoea.model.ports.Provider`.
 
-    `config.options` may hold `context` (tokens), `threads` and `parallel`; all else
-    in it goes into the body of each request. `config.context_window` stands for
-    `context` where that is not given. With `tool_mode` auto, a model whose chat
-    template knows tools calls them natively; any other answers by JSON schema,
-    which llama.cpp's grammar enforces, and is shown examples unless `config.examples` is False.
+    `config.options` may hold `context` (tokens), `threads` and `parallel`; other options go into the body of each
+    request. `config.context_window` is used if `context` is not given. With `tool_mode` auto, a model with tools in
+    its chat template calls them natively; any other answers by JSON schema, which llama.cpp's grammar enforces, and
+    is shown examples unless `config.examples` is False.
     """
 
     kind = "embedded"
@@ -92,20 +90,20 @@ class EmbeddedProvider:
             raise loaded.server.lost() from error
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """The models on the shelf. Loads none: what only a loaded model tells is None.
+        """Return the local models. Loads none: details that only a loaded model has are None.
 
-        Raises ProviderError where the engine is not installed.
+        Raises ProviderError if the engine is not installed.
         """
         if not engine_is_installed():
             raise missing_extra()
         return tuple(self._known(model) for model in self._shelf.list() if not model.is_missing)
 
     async def info(self, model: str) -> ModelInfo:
-        """What the served model says of itself. Loads it."""
+        """Load the model and return its details."""
         return (await asyncio.shield(self._task(self._local(model)))).info
 
     async def close(self) -> None:
-        """End all models' processes."""
+        """End the processes of all models."""
         self._is_closed = True
         tasks, self._loading = list(self._loading.values()), {}
         for task in tasks:
@@ -140,7 +138,7 @@ class EmbeddedProvider:
         return ModelInfo(model.name)
 
     def _task(self, model: LocalModel) -> asyncio.Task[LoadedModel]:
-        """The one loading of a model that all who want it wait for; a new one where the last is of no use."""
+        """Return the one task that loads a model; a new one if the last failed or its process ended."""
         if self._is_closed:
             raise ProviderError("the embedded provider is closed", kind=ErrorClass.CANCELLED)
         task = self._loading.get(model.name)
@@ -182,7 +180,7 @@ class EmbeddedProvider:
         return props if isinstance(props, dict) else {}
 
     def _inner_config(self, server: LlamaServer, options: LlamaServerOptions, props: dict[str, Any]) -> ProviderConfig:
-        """What speaks to the server. Requests beyond what it answers at once wait here, at the gate, not in it."""
+        """Configure the provider for the server. Requests it cannot answer at once wait at the gate."""
         caps = props.get("chat_template_caps") or {}
         mode = self._config.tool_mode
         if mode is ToolMode.AUTO:
@@ -217,6 +215,6 @@ def _is_spent(task: asyncio.Task[LoadedModel]) -> bool:
 
 
 def _retrieve(task: asyncio.Task[LoadedModel]) -> None:
-    """Whoever waits for the task raises its failure; nobody may be left to, and that is no news."""
+    """Mark a failure as seen: waiting tasks raise it, but there may be none."""
     if not task.cancelled():
         task.exception()

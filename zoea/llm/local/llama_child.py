@@ -1,12 +1,10 @@
-"""The process that holds one local model; imports nothing of Zoea.
+"""The process that holds one local model. Imports nothing of Zoea.
 
-A process of its own, because the binding keeps the interpreter's lock for as long
-as it loads a model (0.6 s for 98 MB, many seconds for gigabytes), prints to the
-terminal, and ends the whole process where llama.cpp finds something impossible.
+It is a separate process because the binding holds the interpreter's lock while it loads a model (0.6 s for 98 MB, many
+seconds for gigabytes), prints to the terminal, and aborts the process on internal errors.
 
-It reads one line of JSON (see `llamacpp.LlamaServer`), answers one line with the
-address or the error, and lives until its standard input closes: a swarm that is
-killed takes its models with it.
+It reads one line of JSON (see `LlamaServer`), answers one line with the address or the error, and ends when its
+standard input closes: a swarm that is killed takes its models with it.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ def serve(wanted: dict[str, Any]) -> Any:
 
 
 def _own_output() -> TextIO:
-    """Standard output for the one answer; whatever else is printed goes to standard error."""
+    """Return standard output for the one answer; all other output goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return answers

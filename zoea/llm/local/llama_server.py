@@ -1,4 +1,4 @@
-"""A llama.cpp server for one model file, held in a child process of this one."""
+"""A llama.cpp server for one model file, in a child process."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LONGEST_LINE = 4096
 
 @dataclass(frozen=True, slots=True)
 class LlamaServerOptions:
-    """How a model is served.
+    """Options of a llama.cpp server.
 
-    `context` in tokens, per parallel answer, capped at what the model was trained
-    for; 0 is the model's own. `threads` None is one less than the cores, at least one.
+    `context` in tokens, per parallel answer, capped at the model's training length; 0 is the model's own. `threads`
+    None is one less than the cores, at least one.
     """
 
     context: int = 8192
@@ -40,7 +40,7 @@ class LlamaServerOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> LlamaServerOptions:
-        """From a provider's `options` table; raises ProviderError for what is not a sensible number."""
+        """Read a provider's `options` table. Raises ProviderError for an implausible number."""
         known = {name: options[name] for name in _MOST if name in options}
         for name, value in known.items():
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST[name]:
@@ -53,7 +53,7 @@ class LlamaServerOptions:
 
 
 class LlamaServer:
-    """One model, served on a loopback port under a key of its own, for this process alone."""
+    """One model, served to this process only, on a loopback port with a key of its own."""
 
     def __init__(self, model: Path, alias: str, options: LlamaServerOptions = LlamaServerOptions()) -> None:
         self.alias = alias
@@ -78,8 +78,8 @@ class LlamaServer:
         """Load the model and wait until it is served.
 
         Raises:
-            ProviderError: model_missing where the extra is not installed; bad_request where
-                llama.cpp refuses the file; transient where it takes too long.
+            ProviderError: model_missing if the extra is not installed; bad_request if llama.cpp refuses the file;
+                transient if loading takes too long.
         """
         if not engine_is_installed():
             raise missing_extra()
@@ -112,7 +112,7 @@ class LlamaServer:
         self.address = answer["address"]
 
     async def close(self) -> None:
-        """End the process, within a second whatever it does."""
+        """End the process within a second; kill it if it does not end."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -129,7 +129,7 @@ class LlamaServer:
             await self._stderr
 
     def lost(self) -> ProviderError:
-        """What to raise where the process turned out to have ended by itself."""
+        """Build the error for a process that ended by itself."""
         code = self._process.returncode if self._process is not None else None
         return ProviderError(
             f"the process that holds {self.alias} ended (code {code}): {self._first_errors()}",
@@ -194,7 +194,7 @@ def missing_extra() -> ProviderError:
 
 
 def default_threads() -> int:
-    """One thread where OpenMP was told to spin (it would starve everything else), else a core is left free."""
+    """Return one thread if OpenMP is set to spin, which starves other processes; else leave one core free."""
     if os.environ.get(_POLICY, "").upper() == "ACTIVE":
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

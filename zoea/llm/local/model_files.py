@@ -1,9 +1,8 @@
-"""The shelf of local models: the GGUF files that the embedded provider can serve.
+"""The folder of local models: GGUF files that the embedded provider can serve.
 
-It is a folder, `models/` in the data directory, with one `NAME.gguf` a model. A
-file the person added stays where it is and is only linked (models are gigabytes,
-and deleting one from the shelf must never delete theirs); a fetched one lies in
-the folder itself. Whatever is half written has another ending and never counts.
+It is `models/` in the data directory, with one `NAME.gguf` for each model. A file that the user added is only
+linked: models are gigabytes, and removing one here must never delete the user's file. A fetched model lies in the
+folder itself. Partly written files have another ending and are ignored.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ _SMALLEST = 24  # magic, version and the two counts that every GGUF header begin
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """One model on the shelf.
+    """One model of the folder.
 
-    `path` is the file itself, behind the link where `is_link`; `size` in bytes,
-    None where the linked file is gone.
+    `path` is the file itself, behind the link if `is_link`; `size` in bytes, None if the linked file is missing.
     """
 
     name: str
@@ -45,13 +43,13 @@ class LocalModel:
 
 
 class LocalModels:
-    """The models in one folder. Every method reads the folder anew: other processes write it too."""
+    """The models in one folder. Every method reads the folder, because other processes write it too."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def list(self) -> tuple[LocalModel, ...]:
-        """All of them, by name; a linked file that is gone is listed as missing."""
+        """Return all models by name, with those whose linked file is missing."""
         return tuple(self._model(path) for path in sorted(self.folder.glob("*.gguf")))
 
     def find(self, name: str) -> LocalModel | None:
@@ -59,7 +57,7 @@ class LocalModels:
         return self._model(path) if _is_name(name) and (path.is_symlink() or path.exists()) else None
 
     def get(self, name: str) -> LocalModel:
-        """Raises UsageError where there is none of that name, or its file is gone."""
+        """Return the model of that name. Raises UsageError if there is none, or its file is missing."""
         model = self.find(name)
         if model is None:
             raise UsageError(f"no local model is named {name}", hint=self._nearest(name))
@@ -71,10 +69,9 @@ class LocalModels:
         return model
 
     def add(self, file: Path, name: str = "") -> LocalModel:
-        """Link a GGUF file under `name` (its own, tidied, where empty).
+        """Link a GGUF file under `name`; empty for the file's own name, cleaned.
 
-        Raises UsageError where it is no GGUF file, or the name is refused or taken
-        by another file.
+        Raises UsageError if it is no GGUF file, or the name is refused or used by another file.
         """
         target = file.expanduser().resolve()
         check_gguf(target)
@@ -94,7 +91,7 @@ class LocalModels:
         return self._model(self._place(name))
 
     def remove(self, name: str) -> LocalModel:
-        """Take a model off the shelf: a link goes, its file stays; a fetched file is deleted."""
+        """Remove a model: a link goes and its file stays; a fetched file is deleted."""
         model = self.find(name)
         if model is None:
             raise UsageError(f"no local model is named {name}", hint=self._nearest(name))
@@ -103,9 +100,9 @@ class LocalModels:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A file that becomes model `name` when the block ends well, and nothing when it does not.
+        """Yield a file that becomes the model `name` when the block succeeds.
 
-        Raises StoreFull where the disk refuses.
+        Raises StoreFull if the disk is full.
         """
         check_name(name)
         self._make_folder()
@@ -146,7 +143,7 @@ class LocalModels:
 
 
 def check_gguf(file: Path) -> None:
-    """Raises UsageError where `file` cannot be read or does not begin as a GGUF file does."""
+    """Raise UsageError if `file` cannot be read or does not begin as a GGUF file does."""
     try:
         with file.open("rb") as opened:
             head = opened.read(_SMALLEST)
@@ -169,12 +166,12 @@ def check_name(name: str) -> None:
 
 
 def name_for(file: Path) -> str:
-    """A file's own name as a model's: lower case, without the ending, odd characters as dashes."""
+    """Return a model name made of the file's: lower case, without the ending, odd characters as dashes."""
     return _NOT_IN_NAMES.sub("-", file.name.removesuffix(".gguf")).strip(".-_").lower()[:80] or "model"
 
 
 def readable_size(size: int | None) -> str:
-    """Bytes as a person reads them, decimal: `98.4 MB`."""
+    """Return bytes in decimal units: `98.4 MB`."""
     if size is None:
         return "missing"
     if size < 1_000_000:

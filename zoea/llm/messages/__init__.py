@@ -1,1 +1,1 @@
-"""Message and answer rules that providers share, whatever their wire format."""
+"""Rules for messages and answers that all providers share."""

@@ -1,7 +1,7 @@
-"""Tool arguments as models write them: mended where only one reading exists.
+"""Repair of tool arguments as models write them, where only one reading is possible.
 
-What cannot be mended is told to the model, with the place, so that it can write
-the call again; it is never guessed into a call that someone pays for.
+What cannot be repaired is reported to the model with its place, so that it writes the call again; nothing is
+guessed into a call that may cost money.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ MAX_REPAIR = 200_000
 
 
 def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
-    """Arguments as compact JSON text, and why they are broken (empty where they are not).
+    """Return arguments as compact JSON text, and why they are broken (empty if they are not).
 
-    Broken arguments come back unchanged, so that what the model wrote is kept.
-    `is_cut` says that the model was stopped at its output limit: nothing is mended
-    then, as nobody knows what was to follow.
+    Broken arguments come back unchanged. `is_cut` means that the model was stopped at its output limit: nothing is
+    repaired then, because the missing rest is unknown.
     """
     stripped = text.strip()
     if not stripped:
@@ -75,7 +74,7 @@ def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
 
 
 def _is_cut(text: str) -> bool:
-    """True where the text ends inside a string or before a value: what was to follow, nobody knows."""
+    """Return True if the text ends inside a string or before a value."""
     if text[-1] in ":,":
         return True
     inside = False
@@ -95,7 +94,7 @@ def _is_cut(text: str) -> bool:
 
 
 def _keeps(text: str, value: Any) -> bool:
-    """True where every word and number of the repaired value stands in the text, and none is lost."""
+    """Return True if the text has every word and number of the repaired value, and no others."""
     words = _words(json.dumps(value, ensure_ascii=False))
     return words == _words(text)
 

@@ -1,8 +1,7 @@
-"""Tools for models that cannot call any: the answer itself is held to a JSON schema.
+"""Tools for models that cannot call any: the answer is constrained by a JSON schema.
 
-Every answer is then one object: a call, `{"name": …, "arguments": …}`, or a final
-text, `{"answer": …}`. The server's grammar makes it valid; the system text says
-what the tools are for; earlier calls and results are shown in the same form.
+Every answer is one object: a call, `{"name": …, "arguments": …}`, or a final text, `{"answer": …}`. The server's
+grammar makes it valid; the system text describes the tools; earlier calls and results are shown in the same form.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ _CHOICES = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 
 
 def flat(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with its references filled in, single `allOf` undone and arrays bounded.
+    """Return the schema with references filled in, single `allOf` merged and arrays bounded.
 
-    What contains itself is cut off after eight levels, what is very deep after 64, and
-    what unfolds without measure after 5,000 parts: there any value will do.
+    A schema that contains itself is cut off after 8 levels, a deep one after 64, a large one after 5,000 parts: any
+    value is allowed there.
     """
     made = _ReferenceResolver(schema).flat(schema, 0, 0)
     return made if isinstance(made, dict) else {}
 
 
 class _ReferenceResolver:
-    """One schema on its way to being flat; `depth` counts references, `nesting` the levels in each other."""
+    """Flattens one schema; `depth` counts references, `nesting` the levels."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -79,7 +78,7 @@ class _ReferenceResolver:
         return self._schema(value, depth, nesting) if key == "items" else self.flat(value, depth, nesting)
 
     def _schema(self, node: Any, depth: int, nesting: int) -> Any:
-        """A schema inside another; where anything goes it is an object, as llama.cpp refuses `true`."""
+        """Flatten an inner schema. `true` becomes an object, because llama.cpp refuses it."""
         return {} if node is True else self.flat(node, depth, nesting)
 
 
@@ -103,7 +102,7 @@ _CUT_CALL = re.compile(r'\{\s*"name"\s*:\s*' + _STRING + r'"(?:\s*,\s*"arguments
 
 
 def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """The `response_format` of a chat completion that allows these calls or an answer text."""
+    """Build the `response_format` of a chat completion that allows these calls or an answer text."""
     return {"type": "json_schema", "json_schema": {"name": "step", "schema": schema(tools)}}
 
 
@@ -120,7 +119,7 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(node: Any) -> Any:
-    """The schema with a `maxLength` on every free string: small models fill them for ever."""
+    """Put a `maxLength` on every free string, because small models fill them without end."""
     if isinstance(node, list):
         return [_bounded(item) for item in node]
     if not isinstance(node, dict):
@@ -136,7 +135,7 @@ def _bounded(node: Any) -> Any:
 def as_text(
     system: str, messages: Iterable[RequestMessage], tools: Sequence[ToolSpec], *, with_examples: bool = False
 ) -> tuple[str, list[RequestMessage]]:
-    """The system text with the tools in it, and the messages without any tool roles."""
+    """Return the system text with the tools in it, and the messages without tool roles."""
     lines = [_HOW, "", "Tools:"]
     for tool in tools:
         parameters = json.dumps(flat(tool.input_schema).get("properties", {}), ensure_ascii=False)
@@ -148,10 +147,10 @@ def as_text(
 
 
 def examples(tools: Sequence[ToolSpec]) -> list[str]:
-    """Lines that show how three of the tools are called.
+    """Return lines that show how three of the tools are called.
 
     With them SmolLM2-135M chose the right one of six tools in 20 of 32 requests, without them in 15. A single
-    example does harm: the model then calls that tool whatever it is asked (4 of 16, without it 8).
+    example does harm: the model then calls that tool for every request (4 of 16, without it 8).
     """
     shown = {tool.name: tool for tool in (tools[0], tools[len(tools) // 2], tools[-1])}.values()
     lines = ["Examples:"]
@@ -162,7 +161,7 @@ def examples(tools: Sequence[ToolSpec]) -> list[str]:
 
 
 def _sample(schema: Mapping[str, Any], name: str) -> Any:
-    """A value that fits the schema in the main; a text says what stands there."""
+    """Build a value that roughly fits the schema; texts name their meaning."""
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
@@ -204,10 +203,10 @@ def _plain(message: RequestMessage) -> RequestMessage:
 
 
 def read(text: str, *, is_cut: bool = False) -> tuple[str, tuple[AnswerCall, ...]]:
-    """The answer text and the calls of a structured answer; text that is none of it stays text.
+    """Return the answer text and the calls of a structured answer; other text stays text.
 
-    `is_cut` says that the model was stopped at its output limit: then the text is
-    what there is of it, a call is broken, and what is neither yet is nothing.
+    `is_cut` means that the model was stopped at its output limit: a partial text is kept, a partial call is broken,
+    anything else is dropped.
     """
     mended, broken = repair(text, is_cut=is_cut)
     if broken:
@@ -222,7 +221,7 @@ def read(text: str, *, is_cut: bool = False) -> tuple[str, tuple[AnswerCall, ...
 
 
 def _read_part(text: str, broken: str, is_cut: bool) -> tuple[str, tuple[AnswerCall, ...]]:
-    """What an object that is not whole says so far."""
+    """Read an object that is not complete."""
     begun = text.strip()
     if (answer := _CUT_ANSWER.fullmatch(begun)) is not None:
         return _unescaped(answer.group(1)), ()
@@ -232,5 +231,5 @@ def _read_part(text: str, broken: str, is_cut: bool) -> tuple[str, tuple[AnswerC
 
 
 def _unescaped(written: str) -> str:
-    """What stands between the quotes of a JSON string."""
+    """Return the value of a JSON string's inner text."""
     return str(json.loads(f'"{written}"', strict=False))

@@ -1,8 +1,6 @@
-"""What every provider needs of a list of messages, whatever its wire form.
+"""Rules that provider APIs demand of a list of messages: one system text, no empty content, a user message first.
 
-Plans are about meaning; providers have manners: one system text, nothing empty,
-for some a user message first. These are met here, by pure functions, the same way each
-time, so that a request stays a prefix of the next.
+Pure functions that always give the same result for the same messages, so that a request stays a prefix of the next.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ EMPTY = "(empty message)"
 
 
 def settle(messages: Iterable[RequestMessage]) -> tuple[str, list[RequestMessage]]:
-    """The system text, and the rest: at least one message, no content empty where that is refused."""
+    """Return the system text, and the other messages: at least one, none with empty content."""
     system: list[str] = []
     rest: list[RequestMessage] = []
     for message in messages:
@@ -38,7 +36,7 @@ def settle(messages: Iterable[RequestMessage]) -> tuple[str, list[RequestMessage
 
 
 def user_first(messages: list[RequestMessage]) -> list[RequestMessage]:
-    """A user message before a history that begins with an answer, for those who refuse it otherwise."""
+    """Put a user message before a history that begins with an answer, for servers that refuse it."""
     return messages if messages[0].role is Role.USER else [RequestMessage(Role.USER, OPENING), *messages]
 
 
@@ -50,7 +48,7 @@ def _filled(message: RequestMessage) -> RequestMessage:
 
 
 def merge_users(messages: Iterable[RequestMessage]) -> list[RequestMessage]:
-    """Neighbouring user messages, and neighbouring plain answers, as one: for strict chat templates."""
+    """Merge neighbouring user messages, and neighbouring plain answers, for strict chat templates."""
     merged: list[RequestMessage] = []
     for message in messages:
         last = merged[-1] if merged else None
@@ -63,14 +61,14 @@ def merge_users(messages: Iterable[RequestMessage]) -> list[RequestMessage]:
 
 
 def result_text(message: RequestMessage) -> str:
-    """A tool's result for a provider that has no mark for errors."""
+    """Return a tool's result for a provider that has no mark for errors."""
     if message.is_error and not message.content.lower().startswith("error"):
         return f"Error: {message.content}"
     return message.content
 
 
 def arguments_object(text: str) -> dict[str, Any]:
-    """Arguments for a provider that wants an object. Stored ones may be broken or cut: then their text is kept."""
+    """Return arguments as an object. Broken or cut ones are kept as text in it."""
     try:
         value = parse(text or "{}")
     except ValueError:
@@ -79,7 +77,7 @@ def arguments_object(text: str) -> dict[str, Any]:
 
 
 def arguments_text(text: str) -> str:
-    """Arguments for a provider that wants JSON text: always one object."""
+    """Return arguments as JSON text that is always one object."""
     try:
         if isinstance(parse(text), dict):
             return text
@@ -89,21 +87,12 @@ def arguments_text(text: str) -> str:
 
 
 def encode(body: dict[str, Any]) -> bytes:
-    """The bytes that go out. A lone surrogate, which no JSON may hold, becomes a question mark."""
+    """Encode a request body. A lone surrogate, which JSON cannot hold, becomes a question mark."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-# `none`: it drops or refuses it. `reasoning_content`: the text, beside the calls it
-# led to (without it these answer 400 or lose the thread). `native`: the provider's
-# own blocks, unchanged. Sources: https://api-docs.deepseek.com/guides/thinking_mode,
-# https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model,
-# https://docs.z.ai/guides/capabilities/thinking-mode,
-# https://openrouter.ai/docs/use-cases/reasoning-tokens,
-# https://platform.claude.com/docs/en/build-with-claude/extended-thinking.
-
-
 class Replay(StrEnum):
-    """What a model family wants back of its own reasoning within a turn.
+    """How a model family wants its own reasoning sent back within a turn.
 
     `NONE`: it drops or refuses it. `REASONING_CONTENT`: the text, beside the calls it led to; without it these
     requests fail with 400 or lose the thread. `NATIVE`: the provider's own blocks, unchanged. Sources:
@@ -134,12 +123,12 @@ _FAMILIES: tuple[tuple[str, Replay], ...] = (
 
 
 def replay_of(model: str) -> Replay:
-    """What the model's family wants back; `none` for a family that is not in the table."""
+    """Return how the model's family wants reasoning back; `NONE` for an unknown family."""
     name = model.lower()
     return next((replay for key, replay in _FAMILIES if key in name), Replay.NONE)
 
 
 def native_for(message: RequestMessage, provider: str, model: str) -> Native | None:
-    """The message's native blocks, if they came from this very provider and model."""
+    """Return the message's native blocks if they came from this provider and model."""
     native = message.native
     return native if native is not None and (native.provider, native.model) == (provider, model) else None

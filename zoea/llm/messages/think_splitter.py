@@ -1,8 +1,7 @@
-"""Takes `<think>` blocks of local models out of the text they stream.
+"""Separates `<think>` blocks of local models from the text that they stream.
 
-A block opens at the start of the answer or of a line, may be cut anywhere by the
-stream, and may never be closed. Models whose template writes the opening tag
-itself stream only the closing one: all before it was reasoning, too.
+A block opens at the start of the answer or of a line, may be cut anywhere by the stream, and may never be closed.
+Models with the opening tag in their template stream only the closing one: all text before it is reasoning too.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _BITE = 4096
 
 
 class ThinkSplitter:
-    """Feed it text; it gives `(text, reasoning)`. `orphan` mends the whole text in the end."""
+    """Splits streamed text into `(text, reasoning)`; `orphan` corrects the whole text at the end."""
 
     __slots__ = ("_close", "_held", "_line_start", "_seen", "_trim")
 
@@ -42,12 +41,12 @@ class ThinkSplitter:
         return "".join(text), "".join(reasoning)
 
     def end(self) -> tuple[str, str]:
-        """What was held back because it might have become a tag."""
+        """Return the text that was held back because it could have become a tag."""
         rest, self._held = self._held, ""
         return ("", rest) if self._close else (rest, "")
 
     def orphan(self, text: str) -> tuple[str, str]:
-        """The final text without what stands before a closing tag that was never opened, and that."""
+        """Split the final text at a closing tag that was never opened: `(text, reasoning)`."""
         if self._seen or "</think" not in text:
             return text, ""
         for tag in _CLOSE.finditer(text):
@@ -99,14 +98,14 @@ class ThinkSplitter:
         return rest[1:]
 
     def _note(self, text: str) -> None:
-        """Remember whether what comes next stands at the start of a line."""
+        """Remember whether the next text begins a line."""
         stripped = text.rstrip(" \t")
         if stripped:
             self._line_start = stripped[-1] == "\n"
 
 
 def _tail(text: str, tags: tuple[str, ...]) -> int:
-    """How many last characters might be the beginning of one of the tags."""
+    """Count the last characters that may be the beginning of one of the tags."""
     for size in range(min(len(text), max(map(len, tags)) - 1), 0, -1):
         if any(tag.startswith(text[-size:]) for tag in tags):
             return size

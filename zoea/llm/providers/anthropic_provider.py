@@ -1,4 +1,4 @@
-"""Anthropic's messages API: prompt caching marks, signed thinking, its own roles."""
+"""Provider for Anthropic's messages API: cache marks, signed thinking, its own roles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AnthropicProvider(HttpProvider):
         return False
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
-        """A model that cannot think at all is not asked again; a lost signature is of one request only."""
+        """Remember a model that cannot think. A lost signature concerns one request only."""
         if _UNSUPPORTED.search(text):
             self._remember(request, AnthropicQuirk.NO_THINKING)
 
@@ -59,7 +59,7 @@ class AnthropicProvider(HttpProvider):
         return quirk not in quirks
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """The vendor's list, asked anew each time."""
+        """Fetch the vendor's list. Not cached."""
         asked = CachedFetch(self._clock, self._list, absent_us=UNLISTED_FOR_US)
         listed = await asked.get()
         self._listed = asked
@@ -75,9 +75,9 @@ class AnthropicProvider(HttpProvider):
         return {info.name: info for info in infos}
 
     async def info(self, model: str) -> ModelInfo:
-        """What the settings, the vendor or the table of well-known models say, in that order.
+        """Return what the settings, the vendor or the table of well-known models say, in that order.
 
-        A compatible server that keeps no list says nothing; one that refuses the key, or is not there, raises.
+        A compatible server without a list gives no details. Raises ProviderError if it refuses the key or is not there.
         """
         try:
             listed = (await self._listed.get()).get(model, ModelInfo(model))
@@ -97,7 +97,7 @@ def _read(entry: dict[str, Any]) -> ModelInfo:
 
 
 def headers(config: ProviderConfig) -> dict[str, str]:
-    """What every request to this provider carries."""
+    """Return the headers of every request to this provider."""
     own = {"anthropic-version": VERSION}
     if config.api_key:
         own["x-api-key"] = config.api_key

@@ -1,4 +1,4 @@
-"""From a `ModelRequest` to the JSON of the messages API. Pure.
+"""Builds the JSON of the messages API from a `ModelRequest`. Pure.
 
 Sources: https://platform.claude.com/docs/en/api/messages,
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
@@ -23,7 +23,7 @@ _SIGNED = ("thinking", "redacted_thinking")
 
 
 class AnthropicQuirk(StrEnum):
-    """What a model was found not to take; found by its refusal, once, and remembered."""
+    """A feature that a model does not take; learnt from its refusal and remembered."""
 
     NO_THINKING = "no_thinking"
     NO_TEMPERATURE = "no_temperature"
@@ -35,7 +35,7 @@ Quirks = frozenset[AnthropicQuirk]
 def body_of(
     request: ModelRequest, config: ProviderConfig, *, provider: str, quirks: Quirks = frozenset(), plain: bool = False
 ) -> dict[str, Any]:
-    """The request's body. `plain` leaves out thinking: the setting and every signed block."""
+    """Build the request's body. `plain` leaves out thinking: the setting and every signed block."""
     system, messages = settle(request.messages)
     model = request.model or config.model
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}
@@ -66,7 +66,7 @@ def body_of(
 
 
 def thinking_of(setting: bool | int | str | None, max_output: int) -> dict[str, Any]:
-    """The setting as the API's `thinking` (and effort). A budget is kept below the output limit."""
+    """Return the setting as the API's `thinking` and effort. A budget is kept below the output limit."""
     match setting:
         case None:
             return {}
@@ -88,7 +88,7 @@ def _thinks(thinking: dict[str, Any]) -> bool:
 
 
 def _alternating(messages: list[RequestMessage], provider: str, model: str, plain: bool) -> list[dict[str, Any]]:
-    """User and assistant in turn: neighbours of one role are one message with their blocks in order."""
+    """Merge neighbours of one role, so that user and assistant alternate."""
     wire: list[dict[str, Any]] = []
     for message in messages:
         if message.role is Role.ASSISTANT:
@@ -131,7 +131,7 @@ def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) 
 
 
 def _mark_newest(messages: list[dict[str, Any]]) -> None:
-    """Within a turn each request extends the one before, so its last block is what the next one finds cached."""
+    """Mark the last block for caching: the next request of the turn begins with this one."""
     block = messages[-1]["content"][-1]
     if block["type"] not in _SIGNED:
         block["cache_control"] = _MARK

@@ -1,7 +1,7 @@
-"""From the events of the messages API to deltas and an `Answer`.
+"""Decodes the events of the messages API into deltas and an `Answer`.
 
-Source: https://platform.claude.com/docs/en/build-with-claude/streaming. Unknown
-events and block types are passed over, as the vendor asks of its clients.
+Source: https://platform.claude.com/docs/en/build-with-claude/streaming. Unknown events and block types are ignored,
+as the vendor asks of its clients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TEXTS = ("text", "thinking", "signature", "id", "name")
 
 
 class MessageStreamDecoder:
-    """Feed it the body's bytes; it gives progress, and the answer in the end."""
+    """Decodes the body of a message. Implements `StreamDecoder`."""
 
     def __init__(self, provider: str, model: str, *, secrets: tuple[str, ...] = ()) -> None:
         self._provider = provider
@@ -58,7 +58,7 @@ class MessageStreamDecoder:
         return self._take(self._reader.end())
 
     def whole(self, body: bytes) -> None:
-        """An answer that was not streamed although that was asked for."""
+        """Read an answer that was not streamed although that was requested."""
         try:
             message = parse(body)
         except ValueError:
@@ -79,7 +79,7 @@ class MessageStreamDecoder:
         self._stop = str(message.get("stop_reason") or "end_turn")
 
     def answer(self) -> Answer:
-        """Raises ProviderError (content filter) where a refusal left nothing."""
+        """Build the answer. Raises ProviderError (content filter) if a refusal left no text."""
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         text = "".join(block.get("text", "") for block in blocks if block["type"] == "text")
         finish = _FINISH.get(self._stop, Finish.UNKNOWN)
@@ -103,7 +103,7 @@ class MessageStreamDecoder:
         return AnswerCall(as_tool_name(block.get("name", "")), arguments, block.get("id", ""), broken)
 
     def _native(self, blocks: list[dict[str, Any]]) -> Native | None:
-        """The layout of the message: signed blocks and text as they are, a placeholder for each call."""
+        """Keep the layout of the message: signed blocks and text, and a placeholder for each call."""
         if not any(block["type"] in _SIGNED for block in blocks):
             return None
         kept = [
@@ -178,13 +178,13 @@ class MessageStreamDecoder:
 
 
 def _index(event: dict[str, Any]) -> int:
-    """Which block of the message an event is about."""
+    """Return the position of an event's block in the message."""
     index = event.get("index", 0)
     return index if isinstance(index, int) else 0
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
-    """Tokens as reported. The API counts cached input apart; here `input_tokens` holds all of it."""
+    """Return the reported tokens. The API counts cached input apart; `input_tokens` includes it."""
     fresh = whole_number(usage.get("input_tokens"))
     read = whole_number(usage.get("cache_read_input_tokens"))
     written = whole_number(usage.get("cache_creation_input_tokens"))

@@ -1,9 +1,7 @@
-"""One attempt at a model, as every HTTP provider makes it.
+"""One attempt at a model, common to all providers that speak HTTP.
 
-Through the gate, out, and back as a stream; what is particular to a vendor is its
-`Wire`. No retries live here but those that send the request in another form: a
-server that refuses an option is asked again without it, once, and that is kept in
-mind.
+A request passes the admission gate, is sent, and its answer is streamed back. There are no retries here, except in
+another form: a server that refuses an option is asked once more without it, and that is remembered.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _TOO_MUCH = (429, 503, 529)
 
 
 class StreamDecoder(Protocol):
-    """Bytes of a body in, progress and an answer out."""
+    """Decodes the bytes of a body into progress and an answer."""
 
     @property
     def is_done(self) -> bool: ...
@@ -50,9 +48,8 @@ class StreamDecoder(Protocol):
 class HttpProvider:
     """The common part of the providers that speak HTTP.
 
-    Subclasses say how a request looks (`_form`), what reads its answer (`_decoder`),
-    where it goes (`path`, `stream_type`), what must be known first (`_prepare`), and
-    what a refusal teaches (`_learn`).
+    Subclasses define the request's form (`_form`), the decoder of its answer (`_decoder`), its address (`path`,
+    `stream_type`), what must be known before (`_prepare`), and what a refusal teaches (`_learn`).
     """
 
     kind = ""
@@ -74,21 +71,21 @@ class HttpProvider:
         return request.model or self._config.model
 
     async def _prepare(self, request: ModelRequest) -> None:
-        """Find out what the request's form depends on. Never fails: the request itself will tell."""
+        """Fetch what the request's form depends on. Never fails: the request itself will."""
 
     def _form(self, request: ModelRequest, plain: bool) -> bytes:
-        """The body. `plain` without thinking."""
+        """Build the body. `plain` leaves out thinking."""
         raise NotImplementedError
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         raise NotImplementedError
 
     def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
-        """True where the refusal taught something, so that another form is worth sending."""
+        """Return True if the refusal taught something, so that another form is worth sending."""
         return False
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
-        """A 400 spoke of thinking; the request is sent again without it."""
+        """Note a 400 that names thinking; the request is sent again without it."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """See `Provider.stream`. Closing it closes the connection."""
@@ -172,7 +169,7 @@ class HttpProvider:
 
 
 class _AnswerLimits:
-    """An answer has an end: so many bytes, and so many seconds of nothing but signs of life."""
+    """Limits an answer: total bytes, and seconds without any progress."""
 
     __slots__ = ("_bytes", "_name", "_said_at", "_silence")
 
@@ -183,7 +180,7 @@ class _AnswerLimits:
         self._said_at = asyncio.get_running_loop().time()
 
     def came(self, count: int, *, read_error_body: bool) -> None:
-        """Raises ProviderError once it is too much."""
+        """Count received bytes. Raises ProviderError above a limit."""
         self._bytes += count
         if self._bytes > MAX_ANSWER_BYTES:
             raise provider_error(

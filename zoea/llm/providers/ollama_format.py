@@ -1,7 +1,7 @@
-"""To and from the JSON of Ollama's native chat. Pure.
+"""Builds and decodes the JSON of Ollama's native chat. Pure.
 
-Source: https://docs.ollama.com/api/chat. Native, because the compatible address
-of the same server has no way to say how large the window shall be.
+Source: https://docs.ollama.com/api/chat. The native API is used because Ollama's OpenAI-compatible API cannot set the
+size of the window.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WINDOW = 8192
 
 
 def uses_schema(request: ModelRequest, config: ProviderConfig, without_tools: bool) -> bool:
-    """True where the tools go out as a schema for the answer."""
+    """Return True if the tools are sent as a schema for the answer."""
     if not request.tools or config.tool_mode is ToolMode.NATIVE:
         return False
     return config.tool_mode is ToolMode.JSON_SCHEMA or without_tools
@@ -36,7 +36,7 @@ def uses_schema(request: ModelRequest, config: ProviderConfig, without_tools: bo
 def body_of(
     request: ModelRequest, config: ProviderConfig, *, plain: bool = False, without_tools: bool = False
 ) -> dict[str, Any]:
-    """The request's body; `num_ctx` and `num_predict` are always sent. `plain` is without thinking."""
+    """Build the request's body, always with `num_ctx` and `num_predict`. `plain` leaves out thinking."""
     system, messages = settle(request.messages)
     model = request.model or config.model
     schema = uses_schema(request, config, without_tools)
@@ -70,7 +70,7 @@ def body_of(
 
 
 def think_of(setting: bool | int | str) -> bool | str:
-    """The setting as Ollama's `think`: on, off, or a level where the model knows levels."""
+    """Return the setting as Ollama's `think`: on, off, or a level."""
     match setting:
         case bool():
             return setting
@@ -109,7 +109,7 @@ def _message(message: RequestMessage, model: str, plain: bool) -> dict[str, Any]
 
 
 class OllamaStreamDecoder:
-    """Feed it the body's bytes; it gives progress, and the answer in the end."""
+    """Decodes the lines of a chat. Implements `StreamDecoder`."""
 
     def __init__(
         self, provider: str, model: str, *, is_structured: bool = False, secrets: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class OllamaStreamDecoder:
         return delta if delta != Delta() else None
 
     def whole(self, body: bytes) -> None:
-        """An answer in one piece: a server that does not stream, or a web page."""
+        """Read an answer in one piece: from a server that does not stream, or a web page."""
         self.feed(body + b"\n")
         if not self.is_done:
             raise provider_error(

@@ -1,4 +1,4 @@
-"""Ollama by its native API: the window is asked for, thinking and tools are its own."""
+"""Provider for Ollama's native API, which sets the window and has its own form of thinking and tools."""
 
 from __future__ import annotations
 
@@ -55,16 +55,15 @@ class OllamaProvider(HttpProvider):
             self._without_thinking.add(self._model(request))
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """The models that were pulled, each with what `/api/show` says of it."""
+        """Fetch the pulled models, each with the details of `/api/show`."""
         tags = await self._fetch("GET", "/api/tags")
         names = [str(entry["name"]) for entry in tags.get("models") or ()]
         return tuple(await asyncio.gather(*(self.info(name) for name in names)))
 
     async def info(self, model: str) -> ModelInfo:
-        """The window is the one that will be asked for (`num_ctx`), at most what the model has.
+        """Return a model's details. The window is the one that requests ask for (`num_ctx`), at most the model's own.
 
-        Ollama sets memory aside for all of it, so that the model's whole window is
-        never taken unasked.
+        Ollama reserves memory for all of it, so that a model's whole window is used only if the settings ask for it.
         """
         if model not in self._shown:
             self._shown[model] = CachedFetch(self._clock, partial(self._fetch, "POST", "/api/show", {"model": model}))
@@ -85,6 +84,6 @@ class OllamaProvider(HttpProvider):
 
 
 def headers(config: ProviderConfig) -> dict[str, str]:
-    """What every request to this provider carries; a key only for hosted Ollama."""
+    """Return the headers of every request; only hosted Ollama needs a key."""
     own = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
     return {**own, **config.headers}

@@ -1,7 +1,7 @@
-"""Any server that speaks OpenAI's chat completions: OpenAI, OpenRouter, vLLM, llama.cpp, LM Studio, …
+"""Provider for servers that speak OpenAI's chat completions: OpenAI, OpenRouter, vLLM, llama.cpp, LM Studio, …
 
-One provider for all of them: what they differ in is learnt from their refusals
-(`OpenAIQuirk`) and remembered per model, never guessed from their address.
+One provider for all: their differences are learnt from their refusals (`OpenAIQuirk`) and remembered per model,
+never guessed from the address.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OpenAIProvider(HttpProvider):
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
 
     async def _prepare(self, request: ModelRequest) -> None:
-        """Before tools go out natively: whether this is a llama.cpp that would drop them without a word."""
+        """Before tools are sent natively, find out whether this llama.cpp would drop them silently."""
         if not request.tools or self._config.tool_mode is not ToolMode.AUTO:
             return
         try:
@@ -74,7 +74,7 @@ class OpenAIProvider(HttpProvider):
         return True
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """`/models`, with what the server tells beyond the names; asked anew each time."""
+        """Fetch `/models`, with the details that the server adds. Not cached."""
         asked = CachedFetch(self._clock, self._list, absent_us=UNLISTED_FOR_US)
         listed = await asked.get()
         self._listed = asked
@@ -84,9 +84,9 @@ class OpenAIProvider(HttpProvider):
         return await list_models(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
 
     async def info(self, model: str) -> ModelInfo:
-        """What the settings, the server or the table of well-known models say, in that order.
+        """Return what the settings, the server or the table of well-known models say, in that order.
 
-        A server that keeps no list says nothing; one that refuses the key, or is not there, raises.
+        A server without a list gives no details. Raises ProviderError if it refuses the key or cannot be reached.
         """
         try:
             listed = (await self._listed.get()).of(model)
@@ -102,7 +102,7 @@ class OpenAIProvider(HttpProvider):
 
 
 def headers(config: ProviderConfig) -> dict[str, str]:
-    """What every request to this provider carries."""
+    """Return the headers of every request to this provider."""
     own = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
     return {**own, **config.headers}
 
@@ -117,23 +117,23 @@ _LLAMACPP = "llamacpp"
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """A server's models by name. `only` is the one that llama.cpp serves, whatever name it is asked for by."""
+    """A server's models by name. `only` is the model of a llama.cpp server, which serves it under any name."""
 
     by_name: dict[str, ModelInfo] = field(default_factory=dict)
     only: ModelInfo | None = None
 
     def of(self, model: str) -> ModelInfo:
-        """What is told of a model; of one that is not listed, nothing."""
+        """Return the details of a model; an unlisted model has none."""
         return self.by_name.get(model) or self.only or ModelInfo(model)
 
     @property
     def drops_tools(self) -> bool:
-        """True of a llama.cpp whose chat template has no place for tools: it leaves them out and says nothing."""
+        """True for a llama.cpp with a chat template without tools: it drops them silently."""
         return self.only is not None and self.only.tools is False
 
 
 async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> ModelListing:
-    """`/models`, and `/props` where it is llama.cpp that answers. Raises ProviderError where there is no list."""
+    """Fetch `/models`, and `/props` from llama.cpp. Raises ProviderError if there is no list."""
     told = await fetch(http, "GET", "/models", provider=provider, clock=clock, secrets=secrets)
     entries = told.get("data") if isinstance(told, dict) else told
     if not isinstance(entries, list):
@@ -161,7 +161,7 @@ def _read(entry: dict[str, Any]) -> ModelInfo:
 
 
 def _with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
-    """The window that the server runs with (less than the model was trained for, often), and its template's tools."""
+    """Add the window that the server runs with, often smaller than the model's, and the template's tools."""
     running = props.get("default_generation_settings")
     window = whole_number(running.get("n_ctx")) if isinstance(running, dict) else None
     caps = props.get("chat_template_caps")

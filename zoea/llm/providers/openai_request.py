@@ -1,7 +1,7 @@
-"""From a `ModelRequest` to the JSON of a chat completion. Pure.
+"""Builds the JSON of a chat completion from a `ModelRequest`. Pure.
 
-Sources: https://platform.openai.com/docs/api-reference/chat/create, and what the
-compatible servers differ in (see `OpenAIQuirk`).
+Sources: https://platform.openai.com/docs/api-reference/chat/create, and the differences of compatible servers
+(see `OpenAIQuirk`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from zoea.model.request import ModelRequest, RequestMessage, ToolSpec
 
 
 class OpenAIQuirk(StrEnum):
-    """What a server was found not to take. Found by its refusal, once, and remembered per model."""
+    """A feature that a server does not take. Learnt from its refusal and remembered per model."""
 
     NO_STREAM_OPTIONS = "no_stream_options"
     COMPLETION_TOKENS = "completion_tokens"
@@ -52,14 +52,14 @@ _TOOLS = re.compile(
 
 
 def uses_schema(config: ProviderConfig, quirks: Quirks, request: ModelRequest) -> bool:
-    """True where the tools go out as a schema for the answer."""
+    """Return True if the tools are sent as a schema for the answer."""
     if not request.tools or config.tool_mode is ToolMode.NATIVE:
         return False
     return config.tool_mode is ToolMode.JSON_SCHEMA or OpenAIQuirk.NO_TOOLS in quirks
 
 
 def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode: ToolMode) -> OpenAIQuirk | None:
-    """What a refusal says this server does not take, if that can be left out and was not before."""
+    """Return the quirk that a refusal tells of, if the request can be changed and was not yet."""
     low = text.lower()
     found: OpenAIQuirk | None = None
     if (opening := _opening_in(status, text, body)) is not None:
@@ -81,7 +81,7 @@ def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode:
 
 
 def _opening_in(status: int, text: str, body: dict[str, Any]) -> OpenAIQuirk | None:
-    """Whether a history was refused because no user message stands before it. Mistral's templates count no calls."""
+    """Return the quirk of a history refused for want of a first user message (Mistral's templates)."""
     first = next((message for message in body["messages"] if message["role"] != "system"), None)
     if status not in (400, 422, 500) or first is None or first["role"] != "assistant":
         return None
@@ -93,7 +93,7 @@ def _opening_in(status: int, text: str, body: dict[str, Any]) -> OpenAIQuirk | N
 def body_of(
     request: ModelRequest, config: ProviderConfig, *, provider: str, quirks: Quirks = frozenset(), plain: bool = False
 ) -> dict[str, Any]:
-    """The request's body. `plain` leaves out all reasoning and native blocks."""
+    """Build the request's body. `plain` leaves out all reasoning and native blocks."""
     schema = uses_schema(config, quirks, request)
     system, messages = settle(request.messages)
     model = request.model or config.model
@@ -127,7 +127,7 @@ def body_of(
 
 
 def effort_of(thinking: bool | int | str | None) -> str | None:
-    """The setting as `reasoning_effort`; None where it says nothing of effort."""
+    """Return the setting as `reasoning_effort`; None if it names no effort."""
     match thinking:
         case False | "off":
             return "none"
@@ -176,7 +176,7 @@ def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) 
 
 
 def _put_back(wire: dict[str, Any], blocks: list[dict[str, Any]]) -> None:
-    """Native blocks where they came from: reasoning details beside the text, extras on their calls."""
+    """Put native blocks back: reasoning details beside the text, extras on their calls."""
     details = [block["detail"] for block in blocks if block["type"] == "detail"]
     if details:
         wire["reasoning_details"] = details

@@ -1,8 +1,7 @@
-"""From the events of a chat completion to deltas and an `Answer`.
+"""Decodes the events of a chat completion into deltas and an `Answer`.
 
-It takes what compatible servers really send: calls without index or id, all with
-index 0, names in every piece, arguments as objects, content as parts, usage in
-any chunk or none, no `[DONE]`, and answers that were never streamed.
+Accepts what compatible servers really send: calls without index or id, or all with index 0, names in every piece,
+arguments as objects, content as parts, usage in any chunk or none, no `[DONE]`, and answers that are not streamed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class _Call:
 
 
 class ChatStreamDecoder:
-    """Feed it the body's bytes; it gives progress, and the answer in the end."""
+    """Decodes the body of a chat completion. Implements `StreamDecoder`."""
 
     def __init__(
         self, provider: str, model: str, *, is_structured: bool = False, secrets: tuple[str, ...] = ()
@@ -69,14 +68,14 @@ class ChatStreamDecoder:
 
     @property
     def is_complete(self) -> bool:
-        """True where the model said that it has ended, whatever becomes of the connection."""
+        """True once the model said that it has ended, even if the connection breaks afterwards."""
         return self.is_done or bool(self._finish)
 
     def feed(self, data: bytes) -> Delta | None:
         return self._take(self._reader.feed(data))
 
     def end(self) -> Delta | None:
-        """The connection has ended: what was held back."""
+        """Return the text that was held back when the connection ended."""
         delta = self._take(self._reader.end())
         text, reasoning = self._think.end()
         self._text.append(text)
@@ -87,7 +86,7 @@ class ChatStreamDecoder:
         return delta
 
     def whole(self, body: bytes) -> None:
-        """An answer that was not streamed although that was asked for."""
+        """Read an answer that was not streamed although that was requested."""
         try:
             payload = parse(body)
         except ValueError:
@@ -95,7 +94,7 @@ class ChatStreamDecoder:
         self._payload(payload)
 
     def answer(self) -> Answer:
-        """Raises ProviderError (content filter) where a filter left nothing."""
+        """Build the answer. Raises ProviderError (content filter) if a filter left no text."""
         text = "".join(self._text)
         reasoning = "".join(self._reasoning)
         text, orphan = self._think.orphan(text)
@@ -198,7 +197,7 @@ class ChatStreamDecoder:
         self._new[1].append(text)
 
     def _part(self, part: dict[str, Any]) -> None:
-        """Content in parts, as Mistral streams it: text, or thinking that is itself parts."""
+        """Read content in parts, as Mistral streams it: text, or thinking in parts of its own."""
         if isinstance(part.get("text"), str):
             self._content(part["text"])
         for thought in as_mappings(part.get("thinking")):
@@ -206,7 +205,7 @@ class ChatStreamDecoder:
                 self._reason(thought["text"])
 
     def _detail(self, detail: dict[str, Any]) -> None:
-        """One piece of `reasoning_details`: pieces of one block share its index and type."""
+        """Add a piece of `reasoning_details`: pieces of one block share its index and type."""
         last = self._details[-1] if self._details else None
         if last is None or (last.get("index"), last.get("type")) != (detail.get("index"), detail.get("type")):
             self._details.append(dict(detail))
@@ -234,7 +233,7 @@ class ChatStreamDecoder:
         self._new[2].append(f"{name} {arguments or ''}" if name else arguments or "")
 
     def _place(self, piece: dict[str, Any], function: dict[str, Any]) -> _Call:
-        """The call that a piece belongs to; a new one where its index, or else its id, says so."""
+        """Return the call that a piece belongs to; a new one if its index or id is new."""
         index = piece.get("index")
         known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
         id = piece.get("id") or ""
@@ -252,7 +251,7 @@ class ChatStreamDecoder:
 
 
 def usage_of(usage: dict[str, Any] | None) -> Usage:
-    """Tokens as reported; what is missing stays unknown."""
+    """Return the reported tokens; missing ones stay unknown."""
     if usage is None:
         return Usage()
     prompt = as_mapping(usage.get("prompt_tokens_details"))
@@ -269,13 +268,13 @@ def usage_of(usage: dict[str, Any] | None) -> Usage:
 
 
 def whole_number(value: Any) -> int | None:
-    """The number, where it is one that tokens can be; nonsense counts as not reported, and costs no answer."""
+    """Return a plausible count of tokens; any other value counts as not reported."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 <= value <= MOST_TOKENS else None
 
 
 def micros(cost: Any) -> int | None:
-    """A reported price in money as millionths, where it is one."""
+    """Return a reported price in millionths, or None if it is not plausible."""
     if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= MOST_MONEY:
         return None
     return round(cost * 1_000_000)

@@ -1,7 +1,6 @@
-"""A provider that answers from a script: no model, no network, no surprises.
+"""A provider that answers from a script, without a model or a network.
 
-It stands wherever the loop itself is under test, and behind `--provider scripted`
-on the command line, where the model's name picks one of the built-in scripts.
+Used by tests of the agent loop, and by `--provider scripted`, where the model's name picks a built-in script.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ SLOW_PACE_S = 0.25
 class Block:
     """Stops one call in its stream until released; made by `ScriptedProvider.block`.
 
-    `reached` is set when the call stands at it, with its `request`; `was_closed`
-    is True where the stream was closed or cancelled there instead of released.
+    `reached` is set when the call stops at it, with its `request`; `was_closed` is True if the stream was closed or
+    cancelled there instead of released.
     """
 
     after: int
@@ -55,13 +54,13 @@ class ScriptedProvider:
     """Implements `zoea.model.ports.Provider`.
 
     Args:
-        script: A rule, or rules tried in order; the first reply wins. Where none
-            replies, the built-in script named by the request's model does.
+        script: A rule, or rules tried in order; the first reply wins. Without one, the built-in script that the
+            request's model names replies.
         metered: Whether its tokens count against budgets.
-        clock: Where the pace is waited for; the event loop's own where None.
+        clock: Times the pace; None for the event loop's clock.
         pace_s: Seconds between two streamed items.
         delta_chars: Characters of text per delta.
-        counts_usage: Fill in usage (characters / 4) where an answer has none.
+        counts_usage: Fill in usage (characters / 4) if an answer has none.
         keeps: How many of the newest requests `requests` keeps.
     """
 
@@ -96,13 +95,13 @@ class ScriptedProvider:
         self._blocks: list[Block] = []
 
     def block(self, *, after: int = 1, when: Callable[[ModelRequest], bool] = lambda _: True) -> Block:
-        """Make the next call that `when` matches stop after `after` items until released; one call per block."""
+        """Stop the next call that `when` matches after `after` items until released; one call per block."""
         made = Block(after, when)
         self._blocks.append(made)
         return made
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """See the port. Raises the ProviderError that the script says, at its place in the stream."""
+        """See the port. Raises the script's ProviderError at its place in the stream."""
         self.calls += 1
         self.requests.append(request)
         block = self._take_block(request)
@@ -185,7 +184,7 @@ class ScriptedProvider:
 
 
 def in_order(*replies: Reply) -> Rule:
-    """A rule that gives these replies one after the other, whoever asks, then leaves the rest to the next rule."""
+    """Return a rule that gives these replies one after the other, then leaves requests to the next rule."""
     left = deque(replies)
 
     def rule(_: ModelRequest) -> Reply | None:
@@ -195,7 +194,7 @@ def in_order(*replies: Reply) -> Rule:
 
 
 def count_usage(request: ModelRequest, answer: Answer) -> Usage:
-    """Usage as if a token were four characters; costs nothing."""
+    """Estimate usage as four characters a token."""
     sent = sum(len(m.content) + sum(len(c.name) + len(c.arguments) for c in m.calls) for m in request.messages)
     said = len(answer.text) + len(answer.reasoning) + sum(len(c.name) + len(c.arguments) for c in answer.calls)
     return Usage(

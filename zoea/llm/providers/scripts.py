@@ -1,8 +1,7 @@
-"""The built-in scripts of the `scripted` provider: what a model of that name answers.
+"""The built-in scripts of the `scripted` provider: the answers of its models.
 
-Each is a pure function of the request, so that a swarm which was killed and one
-which was not go on with the same requests. Nothing random, no clock, no counter
-enters; row ids and call ids are never hashed.
+Each is a pure function of the request, so that a swarm that was killed continues with the same requests as one that was
+not: no randomness, no clock, no counter; row ids and call ids are never hashed.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ _REPEATABLE = frozenset({"mine", "get_notifications", "zoea_wait"})
 
 
 def digest(*texts: str) -> str:
-    """Eight hex digits that stand for these texts, the same for ever."""
+    """Return eight hex digits for these texts, the same in every version."""
     return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 def prompt_of(request: ModelRequest) -> str:
-    """The newest user message: the prompt, steer or nudge that is to be answered."""
+    """Return the newest user message: the prompt, steer or nudge to answer."""
     return next((m.content for m in reversed(request.messages) if m.role is Role.USER), "")
 
 
 def results_of(request: ModelRequest) -> tuple[RequestMessage, ...]:
-    """The tool results since the newest user message, in order."""
+    """Return the tool results since the newest user message, in order."""
     return tuple(m for m in _since_prompt(request) if m.role is Role.TOOL)
 
 
@@ -61,7 +60,7 @@ def _conclusion(request: ModelRequest) -> Answer:
 
 
 def deltas(answer: Answer, chars: int = 16) -> Iterator[Delta]:
-    """An answer as it streams: reasoning, then text, in pieces of `chars`, then each call's name."""
+    """Yield an answer as it streams: reasoning, then text, in pieces of `chars`, then each call's name."""
     for start in range(0, len(answer.reasoning), chars):
         yield Delta(reasoning=answer.reasoning[start : start + chars])
     for start in range(0, len(answer.text), chars):
@@ -71,10 +70,9 @@ def deltas(answer: Answer, chars: int = 16) -> Iterator[Delta]:
 
 
 def tools_script(request: ModelRequest, steps: int = 1) -> Answer:
-    """`steps` rounds of one call each, then an answer that names prompt and result.
+    """Answer with `steps` rounds of one call each, then an answer that names prompt and result.
 
-    A prompt may say which calls to make instead, a line each: `call NAME {"a": 1}`;
-    all of them go out in the first round.
+    A prompt may give the calls to make instead, one a line: `call NAME {"a": 1}`; all are made in the first round.
     """
     prompt = prompt_of(request)
     done = _steps(request)
@@ -88,7 +86,7 @@ def tools_script(request: ModelRequest, steps: int = 1) -> Answer:
 
 
 def parallel_script(request: ModelRequest, width: int = 3) -> Answer:
-    """`width` calls in one message, then an answer."""
+    """Answer with `width` calls in one message, then an answer."""
     if _steps(request) or not request.tools:
         return _conclusion(request)
     seed = digest(prompt_of(request))
@@ -96,7 +94,7 @@ def parallel_script(request: ModelRequest, width: int = 3) -> Answer:
 
 
 def loop_script(request: ModelRequest) -> Answer:
-    """The same call with the same arguments, for ever; what the loop guard is for."""
+    """Repeat the same call with the same arguments without end, for the loop guard."""
     if not request.tools:
         return _conclusion(request)
     guarded = [tool for tool in request.tools if tool.name not in _REPEATABLE]
@@ -112,7 +110,7 @@ def think_script(request: ModelRequest) -> Answer:
 
 
 def broken_script(request: ModelRequest) -> Answer:
-    """A call whose arguments are no JSON, then an answer once its error result is there."""
+    """Answer with a call with broken arguments, then an answer after its error result."""
     if _steps(request) or not request.tools:
         return _conclusion(request)
     name = _pick(request.tools, digest(prompt_of(request))).name
@@ -120,7 +118,7 @@ def broken_script(request: ModelRequest) -> Answer:
 
 
 def failure(kind: str, retry_after: str = "") -> ProviderError:
-    """The error of `fail:CLASS[:SECONDS]`; an unknown class is a bad request that names the known ones."""
+    """Build the error of `fail:CLASS[:SECONDS]`; an unknown class is a bad request that lists the known ones."""
     known = [str(each) for each in ErrorClass]
     if kind not in known:
         return ProviderError(
@@ -147,12 +145,12 @@ SCRIPTS: dict[str, str] = {
 
 
 def script_name(model: str) -> str:
-    """The model's name without its `scripted:` prefix; `tools` where it is empty."""
+    """Return the model's name without its `scripted:` prefix; `tools` if it is empty."""
     return model.removeprefix(_PREFIX) or "tools"
 
 
 def builtin(request: ModelRequest) -> Reply:
-    """What the model of that name answers; an unknown name is a missing model."""
+    """Return the reply of the model's built-in script; an unknown name is a missing model."""
     name, _, argument = script_name(request.model).partition(":")
     count = int(argument) if argument.isdigit() else None
     match name:
@@ -186,7 +184,7 @@ def builtin(request: ModelRequest) -> Reply:
 
 
 def told_calls(prompt: str, tools: Sequence[ToolSpec]) -> tuple[AnswerCall, ...]:
-    """The calls that lines `call NAME [JSON]` of a prompt ask for, of offered tools only."""
+    """Return the calls that lines `call NAME [JSON]` of a prompt ask for, of offered tools only."""
     offered = {tool.name for tool in tools}
     calls = []
     for line in prompt.splitlines():
@@ -203,7 +201,7 @@ def _call(tools: Sequence[ToolSpec], seed: str) -> AnswerCall:
 
 
 def _pick(tools: Sequence[ToolSpec], seed: str) -> ToolSpec:
-    """One of the tools, by hash: Zoea's own only where there is no other, and last those that wait for a person."""
+    """Pick a tool by hash: Zoea's own only without others, and those that ask the user last."""
     usual = [tool for tool in tools if not tool.asks and not tool.name.startswith("zoea_")]
     prompt = [tool for tool in tools if not tool.asks and tool.name != "zoea_ask"]
     choice = sorted(usual or prompt or tools, key=lambda tool: tool.name)
@@ -211,10 +209,9 @@ def _pick(tools: Sequence[ToolSpec], seed: str) -> ToolSpec:
 
 
 def arguments_for(schema: dict[str, Any], seed: str) -> dict[str, Any]:
-    """Arguments that fit a JSON schema's required properties, derived from `seed` alone.
+    """Build arguments for a JSON schema's required properties, derived from `seed` alone.
 
-    Follows `$ref` into `$defs`, `anyOf`, `const`, `enum`, ranges and lengths;
-    anything beyond (patterns, formats) is not honoured.
+    Follows `$ref` into `$defs`, `anyOf`, `const`, `enum`, ranges and lengths; patterns and formats are ignored.
     """
     made = _value(schema, seed, schema, depth=0)
     return made if isinstance(made, dict) else {}

@@ -1,13 +1,11 @@
-"""The admission gate of a provider: a thousand myses, no storm.
+"""Admission gate of a provider: bounds how many requests of all myses run at once.
 
-Requests enter in order of arrival, each into one of `concurrency` places. A ticket
-is free again when its request has ended, and never before 100 ms after the head
-of its answer: as the server saw the request before it answered, it can see no
-more than `concurrency` requests in any 100 ms, however the network shakes them.
+Requests enter in order of arrival, each into one of `concurrency` places. A place is free again when its request has
+ended, but not before 100 ms after the head of its answer: the server saw the request before it answered, so that it
+sees at most `concurrency` requests in any 100 ms.
 
-A refusal (429, 503) with a time closes the gate until then. What follows is a
-ramp: one request tries, each success opens one place more, a refusal without a
-time halves them. The thousand that wait meanwhile have spent no attempt.
+A refusal (429, 503) with a time closes the gate until then. A ramp follows: one request tries, each success opens one
+place more, a refusal without a time halves them. Waiting requests spend no attempt.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ MAX_PAUSE_S = 300.0
 
 
 class AdmissionGate:
-    """See the module. `rate` is requests a second, evenly spaced; None for no rate."""
+    """Admits requests in order. `rate` is requests a second, evenly spaced; None for no rate."""
 
     def __init__(self, clock: Clock, *, concurrency: int = 32, rate: float | None = None) -> None:
         self._clock = clock
@@ -48,14 +46,14 @@ class AdmissionGate:
         return len(self._queue)
 
     def enter_queue(self) -> AdmissionTicket:
-        """Take a place in the queue; the caller always calls `leave` in the end."""
+        """Add a ticket to the queue; the caller always calls `leave` in the end."""
         ticket = AdmissionTicket(self)
         self._queue.append(ticket)
         self._admit()
         return ticket
 
     def hold(self) -> RequestHeld:
-        """Why the gate lets nobody in now, and until when if that is known."""
+        """Return why the gate admits no request now, and until when if that is known."""
         now = self._clock.now()
         if now < self._paused_until:
             return RequestHeld("the provider asked to wait", self._paused_until)
@@ -64,7 +62,7 @@ class AdmissionGate:
         return RequestHeld(f"{self._taken} requests are under way")
 
     def _admit(self) -> None:
-        """Let in whoever may enter now, and set the timer for the next who may later."""
+        """Admit all that may enter now, and set the timer for the next."""
         now = self._clock.now()
         while self._queue:
             opens = max(self._paused_until, self._next_start)
@@ -120,7 +118,7 @@ class AdmissionGate:
 
 
 class AdmissionTicket:
-    """One request's way through the gate: it waits, is in, and leaves."""
+    """One request at the gate: it waits, is admitted, and leaves."""
 
     __slots__ = ("_answered_at", "_changed", "_entered_at", "_gate", "_left")
 
@@ -139,7 +137,7 @@ class AdmissionTicket:
         return self._gate.hold()
 
     async def wait_for_change(self) -> None:
-        """Return when it is in, or when the reason for waiting has changed."""
+        """Wait until it is admitted, or the reason for waiting has changed."""
         if self.is_admitted:
             return
         if self._changed is None:
@@ -148,20 +146,20 @@ class AdmissionTicket:
         await self._changed.wait()
 
     def note_answer(self) -> None:
-        """The head of a good answer has come."""
+        """Note that the head of a good answer has come."""
         assert self._entered_at is not None
         self._answered_at = self._gate._clock.now()
         self._gate._succeeded(self._entered_at)
         self._gate._admit()
 
     def note_refusal(self, retry_after: float | None) -> None:
-        """The provider said it is too much; seconds to wait, or None where it named none."""
+        """Note that the provider is overloaded; seconds to wait, or None if it named none."""
         assert self._entered_at is not None
         self._answered_at = self._gate._clock.now()
         self._gate._refused(self._entered_at, retry_after)
 
     def leave(self) -> None:
-        """The request has ended, or nobody waits for it any more. May be called twice."""
+        """Free the place, or the place in the queue. May be called twice."""
         if self._left:
             return
         self._left = True

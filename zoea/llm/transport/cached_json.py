@@ -1,6 +1,6 @@
-"""Small JSON documents that providers serve beside their streams: lists, properties.
+"""Small JSON documents that providers serve beside their streams: lists of models, properties.
 
-They pass no gate, so that a swarm asks for each only once: see `CachedFetch`.
+They do not pass the admission gate, so that a swarm must ask for each only once: see `CachedFetch`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class CachedFetch(Generic[T]):
-    """Fetched once for all who ask at once or later; a failure is told to all who ask soon after it.
+    """Fetches a value once for all callers; a failure is raised to all who ask within 5 s of it.
 
-    Soon is 5 s, then it is fetched anew; `absent_us` stands instead where the server has no such document.
+    `absent_us` replaces these 5 s if the server has no such document.
     """
 
     def __init__(self, clock: Clock, fetch: Callable[[], Awaitable[T]], *, absent_us: int = FAILED_FOR_US) -> None:
@@ -39,7 +39,7 @@ class CachedFetch(Generic[T]):
 
     @property
     def value(self) -> T | None:
-        """What was fetched, if it was."""
+        """The fetched value, or None before."""
         return self._value
 
     async def get(self) -> T:
@@ -63,9 +63,10 @@ class CachedFetch(Generic[T]):
 
 
 def is_absent(error: ProviderError) -> bool:
-    """True where a server is there but has no such document, or none for this key: its models may answer all the same.
+    """Return True if a server is there but has no such document, or none for this key.
 
-    OpenAI's restricted keys are refused the list with a 403; some servers have only a web page there.
+    Its models may answer all the same: OpenAI's restricted keys are refused the list with a 403, and some servers
+    have only a web page there.
     """
     return error.status == 403 or error.kind in (ErrorClass.MODEL_MISSING, ErrorClass.BAD_REQUEST)
 
@@ -80,7 +81,7 @@ async def fetch(
     clock: Clock,
     secrets: tuple[str, ...] = (),
 ) -> Any:
-    """The document at `path`. Raises ProviderError where it is not there, no JSON, or not whole within 30 s."""
+    """Fetch the document at `path`. Raises ProviderError if it is absent, not JSON, or takes over 30 s."""
     try:
         async with asyncio.timeout(DOCUMENT_S):
             status, headers, body = await http.read_document(method, path, content)

@@ -32,7 +32,7 @@ def protocol_error(name: str) -> ProviderError:
 
 
 def connection_error(error: Exception, name: str) -> ProviderError:
-    """Build the error of a connection that could not be made, broke, or carried something else than HTTP.
+    """Build the error of a connection that was not made, broke, or carried something other than HTTP.
 
     `httpx-aiohttp` maps several of aiohttp's errors to one of httpx's (a refused connection becomes a
     `ConnectTimeout`), so that the cause decides.

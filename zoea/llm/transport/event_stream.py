@@ -1,8 +1,7 @@
-"""Server-sent events out of bytes that arrive anyhow.
+"""Decodes server-sent events and lines of JSON from bytes that are cut anywhere.
 
-httpx-sse's decoder does the parsing; it is fed here with text cut anywhere, so
-that one network read gives all of its events at once (2 µs a line), bad UTF-8 is
-replaced, and a last event without its blank line is not lost.
+httpx-sse's decoders parse the text. They are fed directly, so that one network read gives all of its events at once
+(2 µs a line), bad UTF-8 is replaced, and a last event without its blank line is not lost.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _utf8 = getincrementaldecoder("utf-8")
 
 
 class EventReader:
-    """Feed it bytes; it gives `(event, data)` pairs. Comments and empty events vanish."""
+    """Decodes bytes into `(event, data)` pairs. Comments and empty events are dropped."""
 
     __slots__ = ("_events", "_lines", "_text")
 
@@ -29,7 +28,7 @@ class EventReader:
         return self._decode(self._lines.decode(text)) if text else []
 
     def end(self) -> list[tuple[str, str]]:
-        """What is left when the connection ends: a last line, a last event."""
+        """Return the rest when the connection ends: a last line, a last event."""
         rest = self._text.decode(b"", final=True)
         lines = self._lines.decode(rest) if rest else []
         return self._decode([*lines, *self._lines.flush(), ""])
@@ -45,7 +44,7 @@ class EventReader:
 
 
 class LineReader:
-    """Feed it bytes; it gives whole lines of text, without blank ones (NDJSON)."""
+    """Decodes bytes into whole lines of text, without blank ones (NDJSON)."""
 
     __slots__ = ("_rest",)
 

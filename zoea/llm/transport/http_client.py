@@ -244,9 +244,9 @@ class _ConnectionPool:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """A pool that tells a request whether its connection is a used one, and drops connections that spoke unasked.
+    """A pool that knows which connections were used before, and drops those that received unasked data.
 
-    aiohttp would take an unasked answer that came meanwhile for the answer of the next request.
+    aiohttp would take an unasked answer for the answer of the next request.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -269,7 +269,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class HttpReply:
-    """An answer whose head has come. `read` gives the body's bytes as they arrive."""
+    """An answer with its head read. `read` returns the body's bytes as they arrive."""
 
     __slots__ = ("_between", "_body", "_deadline", "_has_begun", "_name", "_pool", "_stream", "headers", "status")
 
@@ -325,7 +325,7 @@ class HttpReply:
             return  # then it is closed instead
 
     async def close(self) -> None:
-        """Return the connection to the pool if the body was read to its end, else close it at once."""
+        """Return the connection to the pool after the whole body was read, else close it at once."""
         self._deadline.cancel()
         pool, self._pool = self._pool, None
         if pool is None:

@@ -1,7 +1,7 @@
-"""What a server sends, read without trust in its shape.
+"""Reads JSON of servers without trust in its shape.
 
-Any value may stand where a vendor's documentation names another. What is of the
-wrong kind counts as not sent: one odd field costs neither the answer nor the mysis.
+Any value may stand where a vendor's documentation names another. A value of the wrong type counts as not sent, so that
+one odd field never costs the answer.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MAX_DEPTH = 100
 
 
 def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) -> Any:
-    """A JSON document. Raises ValueError, also where it is nested too deeply.
+    """Read a JSON document. Raises ValueError, also if it is nested too deeply.
 
-    `constant` is told of NaN and the infinities, as `parse_constant` of `json.loads`.
+    `constant` is called for NaN and the infinities, as `parse_constant` of `json.loads`.
     """
     try:
         value = json.loads(text, parse_constant=constant)
@@ -35,7 +35,7 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
 
 
 def is_deep(value: Any) -> bool:
-    """True where lists and objects stand more than `MAX_DEPTH` deep in each other."""
+    """Return True if lists and objects are nested more than `MAX_DEPTH` deep."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [one for outer in level for one in _inside(outer)]
@@ -54,20 +54,20 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
-    """The object, or an empty one."""
+    """Return the object, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_mappings(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; none where it is no list."""
+    """Return the objects of a list; none if it is no list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def as_text_value(value: Any) -> str:
-    """The text, or an empty one."""
+    """Return the text, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def as_tool_name(value: Any) -> str:
-    """The name of a called tool as a model made it up, cut where no tool's name goes on."""
+    """Return the name of a called tool, cut at `MAX_NAME` because models may invent any."""
     return as_text_value(value)[:MAX_NAME]

@@ -1,8 +1,7 @@
-"""From a status, a body or a broken connection to a `ProviderError` a person understands.
+"""Builds a `ProviderError` from a status and a body.
 
-The classes decide what the turn does next, so they are found from what the vendor
-says (`code`, `type`), then from the status, and only then from its sentences. No
-text that leaves here holds a key.
+The class decides what the turn does next. It is taken from the vendor's `code` or `type`, then from the status, and
+only then from the sentence. No text in an error holds a key.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def provider_error(
     hint: str | None = None,
     names_thinking: bool = False,
 ) -> ProviderError:
-    """A `ProviderError` with the class's title and hint, and no secret in its text."""
+    """Build a `ProviderError` with the class's title and hint, and no secret in its text."""
     own_title, own_hint = _TITLES[kind]
     return ProviderError(
         clean(what, secrets),
@@ -137,7 +136,7 @@ def error_from_status(
     provider: str,
     secrets: tuple[str, ...] = (),
 ) -> ProviderError:
-    """The error of an answer that is not 2xx. `headers` is case-insensitive, `now_us` µs UTC."""
+    """Build the error of an answer that is not 2xx. `headers` ignore case, `now_us` is µs UTC."""
     text, code = read_error_body(body)
     kind = classify(status, code, text)
     return provider_error(
@@ -151,7 +150,7 @@ def error_from_status(
 
 
 def error_from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] = ()) -> ProviderError:
-    """The error that stands as an object inside a stream that began well."""
+    """Build the error of an error object inside a stream that began well."""
     text, code = read_error_object(payload)
     number = payload.get("code") if isinstance(payload, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else None
@@ -162,7 +161,7 @@ def error_from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] =
 
 
 def classify(status: int, code: str, text: str) -> ErrorClass:
-    """What an error means, after its code, its status and its sentence, in that order of trust."""
+    """Return the class of an error by its code, its status and its sentence, in that order."""
     if status >= 500 and status not in (501, 505) and not _TOO_LONG.search(text):
         return ErrorClass.TRANSIENT
     if (known := _BY_CODE.get(code)) is not None and known is not ErrorClass.TRANSIENT:
@@ -183,12 +182,12 @@ def classify(status: int, code: str, text: str) -> ErrorClass:
 
 
 def _of_sentence(text: str) -> ErrorClass:
-    """A broken-off answer is worth another attempt, unless it says what another would not mend."""
+    """Classify an error in mid-stream: worth another attempt, unless the request is too long."""
     return ErrorClass.CONTEXT_LENGTH if _TOO_LONG.search(text) else ErrorClass.TRANSIENT
 
 
 def read_error_body(body: bytes) -> tuple[str, str]:
-    """What an error page says, on one line, and its code. Reads JSON, HTML and plain text."""
+    """Return the sentence of an error page, on one line, and its code. Reads JSON, HTML and text."""
     text = body.decode("utf-8", "replace").strip()
     try:
         return read_error_object(parse(text))
@@ -201,7 +200,7 @@ def read_error_body(body: bytes) -> tuple[str, str]:
 
 
 def _seen(page: str) -> str:
-    """The page without its scripts and styles; what is not closed goes to the end."""
+    """Return the page without scripts and styles; an unclosed one goes to the end."""
     kept: list[str] = []
     at = 0
     while (begins := _UNSEEN.search(page, at)) is not None:
@@ -212,7 +211,7 @@ def _seen(page: str) -> str:
 
 
 def read_error_object(payload: Any) -> tuple[str, str]:
-    """The sentence and the code of an error object, whichever of the usual shapes it has."""
+    """Return the sentence and the code of an error object, in any of the usual shapes."""
     if isinstance(payload, list) and payload:
         payload = payload[0]
     if not isinstance(payload, dict):
@@ -234,7 +233,7 @@ def shorten(text: str) -> str:
 
 
 def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """The text without the given secrets and without anything that looks like a key."""
+    """Replace the given secrets and everything that looks like a key."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "‹key›")
@@ -242,7 +241,7 @@ def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now_us: int) -> float | None:
-    """Seconds to wait, from `retry-after-ms`, or `retry-after` in seconds or as a date."""
+    """Return the seconds of `retry-after-ms` or `retry-after`, which may be a date."""
     if (exact := headers.get("retry-after-ms")) is not None:
         try:
             return _bounded(float(exact) / 1000)
@@ -259,7 +258,7 @@ def retry_after(headers: Mapping[str, str], now_us: int) -> float | None:
 
 
 def _bounded(seconds: float) -> float | None:
-    """The rest that is asked for, where it is a time at all."""
+    """Return the seconds between 0 and the maximum; None if they are not finite."""
     return min(max(0.0, seconds), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None
 
 
