@@ -30,7 +30,7 @@ STATES = ("idle", "running", "stopped", "errored", "asking", "waiting")
         ({"TERM": "dumb", "LANG": "en_GB.UTF-8"}, False),
     ],
 )
-def test_the_locale_says_what_the_terminal_shows(env: dict[str, str], can: bool) -> None:
+def test_the_locale_decides_between_utf8_and_ascii(env: dict[str, str], can: bool) -> None:
     assert has_utf8(env) is can
 
 
@@ -48,7 +48,7 @@ def test_any_text_becomes_ascii_of_the_same_width(text: str) -> None:
     assert len(to_ascii(printable)) == sum(cell_len(char) for char in printable)
 
 
-async def test_a_whole_screen_is_ascii_and_says_the_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_screen_in_ascii_still_tells_the_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     async with cockpit(tmp_path) as stage:
         await stage.api.stop("beta")
@@ -66,9 +66,7 @@ async def test_a_whole_screen_is_ascii_and_says_the_states(tmp_path: Path, monke
             await stage.press("escape")
 
 
-async def test_without_colour_a_glyph_and_a_word_tell_the_states(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_colour_glyphs_and_words_tell_the_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with cockpit(tmp_path) as stage:
         await stage.api.stop("beta")

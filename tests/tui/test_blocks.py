@@ -50,23 +50,23 @@ def lines(
 
 
 class TestBlocks:
-    def test_a_turn_is_its_rule_its_prompt_its_thinking_its_answer_and_its_calls(self) -> None:
+    def test_a_turn_has_blocks_for_rule_prompt_reasoning_answer_and_calls(self) -> None:
         blocks = build_turn_blocks(
             turn(prompt(1, "Mine iron"), answer(2, "I mine", call(5), reasoning="hm"), result(3, 5, "ok")), START, MARKS
         )
         assert kinds(blocks) == ["turn", "prompt", "reasoning", "answer", "call"]
 
-    def test_the_rule_says_who_asked_and_what_it_took(self) -> None:
+    def test_the_rule_shows_sender_calls_tokens_and_duration(self) -> None:
         rule = build_turn_blocks(turn(prompt(1, "Mine", sender=MYSIS), answer(2, "", call(5))), START, MARKS)[0]
         assert head(rule).startswith("turn 1")
         assert head(rule).endswith("from beta")
         assert rule.right[0][0] == "1 call · 8.2k tokens · 14 s"
 
-    def test_an_estimate_of_tokens_says_so(self) -> None:
+    def test_estimated_tokens_are_marked(self) -> None:
         rule = build_turn_blocks(turn(prompt(1, "x"), is_estimate=True), START, MARKS)[0]
         assert "~8.2k" in rule.right[0][0]
 
-    def test_a_broadcast_says_so(self) -> None:
+    def test_a_broadcast_is_marked(self) -> None:
         rule = build_turn_blocks(turn(prompt(1, "x", kind=MessageKind.BROADCAST)), START, MARKS)[0]
         assert head(rule).endswith("broadcast from you")
 
@@ -75,17 +75,17 @@ class TestBlocks:
         assert kinds(blocks) == ["turn", "answer"]
         assert head(blocks[0]).endswith("nudge 2")
 
-    def test_several_prompts_each_say_who_and_when(self) -> None:
+    def test_several_prompts_show_sender_and_time_each(self) -> None:
         client = Sender(SenderKind.CLIENT, None, "web")
         blocks = build_turn_blocks(turn(prompt(1, "a"), prompt(2, "b", seq=2, sender=client)), START, MARKS)
         assert head(blocks[1]).endswith("from you")
         assert head(blocks[2]).endswith("from client web")
 
-    def test_a_prompt_that_came_while_it_worked_says_so(self) -> None:
+    def test_a_prompt_during_a_turn_is_marked(self) -> None:
         blocks = build_turn_blocks(turn(prompt(1, "a"), answer(2, "x"), prompt(3, "wait", seq=3)), START, MARKS)
         assert head(blocks[-1]).endswith("while it worked")
 
-    def test_thinking_is_folded_with_its_length_and_time(self) -> None:
+    def test_reasoning_is_folded_with_its_length_and_time(self) -> None:
         block = build_turn_blocks(turn(answer(2, "x", reasoning="y" * 1200)), START, MARKS)[1]
         assert block.folds
         assert not block.is_open
@@ -97,7 +97,7 @@ class TestBlocks:
         assert '⚙ mine(belt="b-2")' in line
         assert line.endswith("✓  0.4 s   2.1 kB ▸")
 
-    def test_what_zoea_fills_in_is_not_part_of_what_is_read(self, palette: ConversationPalette) -> None:
+    def test_injected_arguments_are_not_shown(self, palette: ConversationPalette) -> None:
         mined = call(5, arguments=json.dumps({"session_id": MASK, "belt": "b-2"}))
         block = build_turn_blocks(turn(answer(2, "", mined), result(3, 5, "ok")), START, MARKS)[-1]
         assert '⚙ mine(belt="b-2")' in lines(block, palette)[1]
@@ -113,49 +113,49 @@ class TestBlocks:
             (CallState.CANCELLED, "cancelled"),
         ],
     )
-    def test_a_call_without_a_result_says_where_it_stands(self, state: CallState, words: str) -> None:
+    def test_a_call_without_a_result_shows_its_state(self, state: CallState, words: str) -> None:
         made = call(5, state=state, ended_at=None)
         block = build_turn_blocks(turn(answer(2, "", made)), START + 3 * SECOND, MARKS)[-1]
         assert words in "".join(text for text, _ in block.right)
         assert not block.folds
 
-    def test_an_error_shows_its_first_words_while_it_is_folded(self, palette: ConversationPalette) -> None:
+    def test_a_folded_error_shows_its_first_words(self, palette: ConversationPalette) -> None:
         made = call(5, state=CallState.ERROR)
         block = build_turn_blocks(
             turn(answer(2, "", made), result(3, 5, "The entry must\ncontain text.")), START, MARKS
         )[-1]
         assert lines(block, palette)[-1] == "      The entry must contain text."
 
-    def test_an_answer_that_was_cut_off_says_so(self) -> None:
+    def test_a_cut_off_answer_is_marked(self) -> None:
         block = build_turn_blocks(turn(answer(2, "half", partial=True), outcome=Outcome.CANCELLED), START, MARKS)[1]
         assert head(block) == "cut off before it was an answer"
 
-    def test_thinking_that_was_cut_off_says_so_too(self) -> None:
+    def test_cut_off_reasoning_is_marked(self) -> None:
         blocks = build_turn_blocks(turn(answer(2, "", reasoning="half", partial=True)), START, MARKS)
         assert kinds(blocks) == ["turn", "reasoning", "note"]
 
-    def test_an_empty_answer_is_shown_as_one(self) -> None:
+    def test_an_empty_answer_is_shown_as_empty(self) -> None:
         block = build_turn_blocks(turn(answer(2, " ")), START, MARKS)[-1]
         assert (block.kind, block.body) == (BlockKind.ANSWER, "it answered nothing")
 
     @pytest.mark.parametrize("outcome", [one for one in Outcome if one is not Outcome.ANSWERED])
-    def test_every_other_outcome_is_said(self, outcome: Outcome) -> None:
+    def test_every_other_outcome_is_described(self, outcome: Outcome) -> None:
         failure = Failure("quota", "No tokens left", "the day's budget is used", "raise it")
         block = build_turn_blocks(turn(answer(2, "x"), outcome=outcome, failure=failure), START, MARKS)[-1]
         assert block.kind is BlockKind.OUTCOME
         assert block.body == "No tokens left\nthe day's budget is used\nraise it"
 
-    def test_a_turn_that_stands_still_says_that_it_goes_on(self) -> None:
+    def test_an_interrupted_turn_says_that_it_continues_later(self) -> None:
         block = build_turn_blocks(turn(answer(2, "x"), outcome=None, ended_at=None, broke_off="timeout"), START, MARKS)[
             -1
         ]
         assert "it goes on at the next start" in head(block)
 
-    def test_a_note_of_zoeas_stands_where_it_was_put(self) -> None:
+    def test_a_note_is_shown_at_its_place_in_the_turn(self) -> None:
         made = turn(prompt(1, "a"), answer(2, "x", seq=2), answer(4, "y", seq=4), notes=(noted(2, "loop", "again"),))
         assert kinds(build_turn_blocks(made, START, MARKS)) == ["turn", "prompt", "answer", "note", "answer"]
 
-    def test_copying_gives_the_words_without_decoration(self) -> None:
+    def test_copying_a_block_gives_its_plain_text(self) -> None:
         blocks = build_turn_blocks(
             turn(prompt(1, "Mine"), answer(2, "**ok**", call(5)), result(3, 5, "r")), START, MARKS
         )
@@ -163,7 +163,7 @@ class TestBlocks:
 
 
 class TestPainting:
-    def test_json_is_a_tree_where_it_is_open(self, palette: ConversationPalette) -> None:
+    def test_open_json_is_drawn_as_a_tree(self, palette: ConversationPalette) -> None:
         content = json.dumps({"items": [{"id": "iron", "buy": 5.1}, {"id": "copper", "buy": 9}], "none": [], "t": True})
         block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, content)), START, MARKS)[-1]
         assert lines(block, palette, is_open=True, width=60)[2:] == [
@@ -174,23 +174,23 @@ class TestPainting:
             "      └─ t: true",
         ]
 
-    def test_what_only_looks_like_json_is_text(self, palette: ConversationPalette) -> None:
+    def test_invalid_json_is_drawn_as_text(self, palette: ConversationPalette) -> None:
         block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, "{not json}")), START, MARKS)[-1]
         assert lines(block, palette, is_open=True)[-1] == "      {not json}"
 
-    def test_json_as_deep_as_it_goes_is_shown(self, palette: ConversationPalette) -> None:
+    def test_deeply_nested_json_is_drawn(self, palette: ConversationPalette) -> None:
         block = ConversationBlock(
             "x", BlockKind.CALL, 1, body='{"a":' * 900 + "1" + "}" * 900, shape=BodyFormat.JSON, folds=True
         )
         assert lines(block, palette, is_open=True)
 
-    def test_a_long_result_is_cut_and_says_how_to_see_more(self, palette: ConversationPalette) -> None:
+    def test_a_long_result_is_cut_and_names_the_key_for_more(self, palette: ConversationPalette) -> None:
         block = ConversationBlock("x", BlockKind.CALL, 1, body="line\n" * 1000, folds=True)
         shown = lines(block, palette, is_open=True)
         assert len(shown) == LINES + 2
         assert "v shows more" in shown[-1]
 
-    def test_what_was_not_read_yet_is_counted(self, palette: ConversationPalette) -> None:
+    def test_the_size_of_unread_text_is_shown(self, palette: ConversationPalette) -> None:
         block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, "x", chars=50_001)), START, MARKS)[-1]
         assert lines(block, palette, is_open=True)[-1] == "      … 50.0 kB more: enter reads it"
 
@@ -206,18 +206,18 @@ class TestPainting:
         shown = [line.strip() for line in lines(block, palette) if line.strip()]
         assert shown == ["one", "two <b>x</b> &lt; list[int] [/]", "[a]: http://b.example"]
 
-    def test_markdown_that_would_swallow_words_is_shown_as_it_is(self, palette: ConversationPalette) -> None:
+    def test_markdown_that_would_lose_text_is_drawn_as_text(self, palette: ConversationPalette) -> None:
         assert markdown_lines.render_markdown("> " * 200 + "deep", 80, palette) is None
         block = ConversationBlock("x", BlockKind.ANSWER, 1, body="> " * 200 + "deep", shape=BodyFormat.MARKDOWN)
         assert "deep" in "\n".join(lines(block, palette))
 
-    def test_code_stands_as_it_was_written(self, palette: ConversationPalette) -> None:
+    def test_code_is_drawn_unchanged(self, palette: ConversationPalette) -> None:
         block = ConversationBlock(
             "x", BlockKind.ANSWER, 1, body="```python\ndef f():\n    return [1]\n```", shape=BodyFormat.MARKDOWN
         )
         assert [line[4:] for line in lines(block, palette)[1:]] == [" def f():", "     return [1]"]
 
-    def test_links_are_no_escape_sequences(self, palette: ConversationPalette) -> None:
+    def test_links_emit_no_escape_sequences(self, palette: ConversationPalette) -> None:
         block = ConversationBlock("x", BlockKind.ANSWER, 1, body="[a](http://b.example)", shape=BodyFormat.MARKDOWN)
         strips = paint_block(block, PaintOptions(80, palette, MARKS), is_open=True)
         assert all(segment.style is None or segment.style.link is None for strip in strips for segment in strip)
@@ -243,7 +243,7 @@ class TestPainting:
                     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in strip.text)
                     assert strip.cell_length <= width
 
-    def test_every_look_draws_every_kind(self, tmp_path: Path) -> None:
+    def test_every_theme_draws_every_block_kind(self, tmp_path: Path) -> None:
         made = turn(prompt(1, "a"), answer(2, "# h\n- x\n\n`c`\n\n|a|\n|-|\n|b|", call(5), reasoning="r"))
         for look in themes.load_themes(tmp_path)[0].values():
             for block in build_turn_blocks(made, START, ASCII_SYMBOLS):

@@ -19,7 +19,7 @@ def shown(*said: Broadcast, width: int = 40, height: int = 0) -> list[str]:
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 
-def test_a_text_goes_on_below_its_head_where_there_is_room_and_is_cut_visibly_where_there_is_none() -> None:
+def test_a_broadcast_is_wrapped_if_there_is_room_and_cut_with_an_ellipsis_if_not() -> None:
     cut, became = shown(SAID)
     assert cut.endswith("alpha → 4  Iridium worth 40 credi…")
     assert became.strip() == "3 answered · 1 queued"
@@ -29,7 +29,7 @@ def test_a_text_goes_on_below_its_head_where_there_is_room_and_is_cut_visibly_wh
     assert {len(line) - len(line.lstrip()) for line in (second, third, became)} == {6}
 
 
-def test_texts_go_on_only_as_far_as_all_of_them_fit() -> None:
+def test_broadcasts_are_wrapped_only_if_all_of_them_fit() -> None:
     assert len(shown(SAID, SAID, height=8)) == 8
     assert len(shown(SAID, SAID, height=7)) == 6
     assert len(shown(SAID, SAID, height=5)) == 4
@@ -38,7 +38,7 @@ def test_texts_go_on_only_as_far_as_all_of_them_fit() -> None:
     assert shown(short, height=9)[0].endswith("alpha → 4  Go")
 
 
-def test_no_text_is_lost_whatever_its_letters_and_however_narrow_the_panel() -> None:
+def test_no_broadcast_is_lost_in_a_narrow_panel() -> None:
     wide = replace(SAID, sender="鯨" * 6, text="鉱石 " * 30)
     assert "…" in "".join(shown(wide, width=30, height=9))
     assert "…" in "".join(shown(wide, width=44, height=9))

@@ -30,17 +30,17 @@ def shows(stage: Stage, kind: type[Screen[Any]]) -> bool:
 
 
 @pytest.mark.parametrize("words", ["back", "leave it running", ""])
-def test_words_that_are_no_key_press_nothing(words: str) -> None:
+def test_text_that_is_no_key_is_not_clickable(words: str) -> None:
     assert key_click_style(words) is None
 
 
-def test_each_part_of_a_hint_is_a_key() -> None:
+def test_each_part_of_a_hint_is_a_clickable_key() -> None:
     content = key_hints("enter write · ^t try · words alone · esc back")
     assert content.plain == "enter write · ^t try · words alone · esc back"
     assert len(content.spans) == 3
 
 
-async def test_the_words_of_a_question_are_its_keys(tmp_path: Path) -> None:
+async def test_the_keys_of_a_dialog_can_be_clicked(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("q")
         assert shows(stage, QuitDialog)
@@ -48,7 +48,7 @@ async def test_the_words_of_a_question_are_its_keys(tmp_path: Path) -> None:
         await stage.until(lambda: not shows(stage, QuitDialog))
 
 
-async def test_the_hints_at_a_dialogs_edge_are_keys(tmp_path: Path) -> None:
+async def test_the_hints_in_a_dialogs_border_can_be_clicked(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("n")
         assert shows(stage, NewMysisDialog)

@@ -52,20 +52,20 @@ class TestRoll:
         assert made.strip(6) is None
         assert made.strip(-1) is None
 
-    def test_a_block_is_found_by_line_even_beyond_the_ends(self) -> None:
+    def test_a_block_is_found_by_line_even_outside_the_range(self) -> None:
         made = roll(2, 1, 3)
         assert [block.key for block in map(made.block_at, (-5, 0, 2, 3, 99)) if block] == ["b0", "b0", "b1", "b2", "b2"]
         assert LineIndex().block_at(0) is None
         assert LineIndex().spot(0) is None
 
-    def test_a_spot_survives_what_comes_above_it(self) -> None:
+    def test_a_position_survives_new_blocks_above_it(self) -> None:
         spot = roll(2, 3).spot(4)
         assert spot == LinePosition("b1", 2)
         assert roll(7, 3).line_of(spot) == 9
         assert roll(7, 2).line_of(spot) == 8
         assert roll(7).line_of(spot) is None
 
-    def test_a_span_leaves_out_the_free_line(self) -> None:
+    def test_a_span_excludes_the_blank_line(self) -> None:
         made = roll(2, 3)
         assert made.span("b1") == (3, 5)
         assert made.span("none") is None
@@ -76,14 +76,14 @@ class TestOverlay:
     STRIP = Strip([Segment("ab"), Segment("漢字", BOLD), Segment("cd")])
 
     @pytest.mark.parametrize(("start", "end"), [(0, 1), (1, 5), (2, 4), (0, -1), (3, 99)])
-    def test_text_and_width_stay(self, start: int, end: int) -> None:
+    def test_restyling_keeps_text_and_width(self, start: int, end: int) -> None:
         drawn = restyle_span(self.STRIP, start, end, Style(reverse=True))
         assert drawn.text == self.STRIP.text
         assert drawn.cell_length == 8
         marked = "".join(segment.text for segment in drawn if segment.style and segment.style.reverse)
         assert marked == self.STRIP.text[start : None if end < 0 else end]
 
-    def test_nothing_is_drawn_over_nothing(self) -> None:
+    def test_an_empty_span_changes_nothing(self) -> None:
         assert restyle_span(self.STRIP, 4, 4, BOLD) is self.STRIP
 
     @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ class TestOverlay:
             ("abc", "", []),
         ],
     )
-    def test_words_are_marked_as_they_are_found(self, text: str, words: str, places: list[tuple[int, int]]) -> None:
+    def test_occurrences_match_like_the_search(self, text: str, words: str, places: list[tuple[int, int]]) -> None:
         assert list(find_occurrences(text, words)) == places
 
 
@@ -111,11 +111,11 @@ class TestStreaming:
             ("x", "y", None),
         ],
     )
-    def test_what_is_new_is_found(self, seen: str, tail: str, new: str | None) -> None:
+    def test_the_new_part_of_a_growing_text_is_found(self, seen: str, tail: str, new: str | None) -> None:
         assert find_continuation(seen, tail) == new
 
     @given(st.text(min_size=60, max_size=200), st.text(min_size=1, max_size=60))
-    def test_a_sliding_end_loses_nothing(self, start: str, more: str) -> None:
+    def test_a_sliding_window_loses_no_text(self, start: str, more: str) -> None:
         whole = start + more
         window = len(start)
         found = find_continuation(start, whole[-window:])
@@ -125,20 +125,20 @@ class TestStreaming:
 
 class TestWrapping:
     @given(st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc")), max_size=300), st.integers(8, 60))
-    def test_no_line_is_wider_and_no_word_is_lost(self, text: str, width: int) -> None:
+    def test_wrapped_lines_fit_and_keep_every_word(self, text: str, width: int) -> None:
         lines = list(wrap_words(text, width))
         assert all(cell_len(line) <= width for line in lines)
         assert "".join("".join(lines).split()) == "".join(text.split())
 
-    def test_words_stay_whole_where_they_fit(self) -> None:
+    def test_words_that_fit_are_not_broken(self) -> None:
         assert list(wrap_words("one two three", 8)) == ["one two", "three"]
         assert list(wrap_words("漢字 テスト", 8)) == ["漢字", "テスト"]
 
-    def test_indentation_stays(self) -> None:
+    def test_wrapping_keeps_indentation(self) -> None:
         assert list(wrap_words("    return x", 20)) == ["    return x"]
         assert list(wrap_words("\tx\n\ny", 20)) == ["    x", "", "y"]
 
-    def test_a_megabyte_on_one_line_is_broken(self) -> None:
+    def test_a_line_of_a_megabyte_is_wrapped(self) -> None:
         assert sum(1 for _ in wrap_words("x" * 1_000_000, 100)) == 10_000
 
 
@@ -159,9 +159,7 @@ class TestWindow:
             _add_turn(path, number)
         return ConversationSource(path, 1, START, Symbols())
 
-    async def test_going_back_lets_go_of_the_newest_and_going_on_of_the_oldest(
-        self, source: ConversationSource
-    ) -> None:
+    async def test_a_full_window_drops_turns_at_the_other_end(self, source: ConversationSource) -> None:
         window = read_newest(source)
         assert window.turns[-1].number == 300
         while window.has_older:
@@ -177,7 +175,7 @@ class TestWindow:
         assert window.turns[-1].number == 300
         assert _ends(window) == (True, False)
 
-    async def test_what_comes_is_added_and_what_stands_is_kept(self, source: ConversationSource) -> None:
+    async def test_new_turns_are_added_and_loaded_ones_are_kept(self, source: ConversationSource) -> None:
         window = read_newest(source)
         before = window.turns
         _add_turn(source.database, 301)
@@ -185,12 +183,12 @@ class TestWindow:
         assert _numbers(window) == [*[turn.number for turn in before], 301]
         assert {block.turn for block in window.blocks} == set(_numbers(window))
 
-    async def test_the_middle_has_both_sides(self, source: ConversationSource) -> None:
+    async def test_a_window_around_a_turn_has_older_and_newer_turns(self, source: ConversationSource) -> None:
         window = read_around(source, 150)
         assert 150 in _numbers(window)
         assert _ends(window) == (True, True)
 
-    async def test_nobody_has_an_empty_window(self, source: ConversationSource) -> None:
+    async def test_an_unknown_mysis_has_an_empty_window(self, source: ConversationSource) -> None:
         nobody = ConversationSource(source.database, 2, START, Symbols())
         assert read_newest(nobody).blocks == ()
         assert read_older(nobody, TurnWindow()) == TurnWindow()
@@ -221,13 +219,13 @@ def _add_turn(path: Path, number: int) -> None:
 
 
 class TestSight:
-    def test_before_any_request_it_says_so(self) -> None:
+    def test_the_panels_say_that_there_was_no_request(self) -> None:
         assert focus_lines.build_request_lines(MysisContext()) == [[("no request yet", "quiet")]]
         assert focus_lines.build_snapshot_lines(MysisContext(), START) == [
             [("no tool has read the state yet", "quiet")]
         ]
 
-    def test_packs_say_their_size_and_what_became_of_them(self) -> None:
+    def test_packs_show_their_size_and_form(self) -> None:
         packs = (
             PackSummary("system", 900, 900, "full", "required", False, ""),
             PackSummary("history", 1800, 4000, "compact", "budget", False, "token_budget_per_agent = 60000"),
@@ -263,7 +261,7 @@ class TestSight:
         assert "".join(text for text, _ in lines[0]) == "get_ship  12s ago"
         assert "".join(text for text, _ in lines[1]) == shown
 
-    def test_a_value_stands_beside_its_name_wherever_a_line_ends(self) -> None:
+    def test_a_line_break_never_separates_a_name_from_its_value(self) -> None:
         content = '{"system_id": "s33", "place": "p98", "name": "漢字", "note": "It regrows slowly once taken."}'
         lines = focus_lines.build_snapshot_lines(
             MysisContext(None, (ToolSnapshot("get_ship", content, START),)), START, width=30

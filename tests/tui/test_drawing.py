@@ -39,7 +39,7 @@ async def crowd(stage: Stage) -> list[MysisView]:
     return views
 
 
-async def test_rows_scroll_tick_and_change_without_drawing_what_stands(tmp_path: Path, drawn: list[int]) -> None:
+async def test_unchanged_rows_are_not_drawn_again(tmp_path: Path, drawn: list[int]) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         views = await crowd(stage)
         dashboard = stage.screen

@@ -64,7 +64,7 @@ ELSEWHERE = {
     "approval.deny": "test_approvals.py::test_d_denies_with_a_sentence_that_the_model_reads",
     "approval.later": "test_approvals.py::test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits",
     "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_takes_the_error_off_the_row",
-    "swarm.next-in-need": "test_needs_you_panel.py::test_words_beside_a_mysis_mean_it_and_name_keys_only_where_they_do",
+    "swarm.next-in-need": "test_needs_you_panel.py::test_words_act_on_their_mysis_and_show_keys_only_if_they_do",
     "settings.default": "test_settings.py::test_ones_own_value_is_taken_out_again",
     "search.open": "test_search.py::test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was",
     "upstreams.reconnect": "test_upstreams.py::test_providers_are_tried_again",

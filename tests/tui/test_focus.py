@@ -81,11 +81,11 @@ class TestReading:
             await stage.press("escape")
             assert not isinstance(stage.screen, FocusScreen)
 
-    async def test_nothing_said_yet_says_what_to_do(self, tmp_path: Path) -> None:
+    async def test_an_empty_conversation_names_the_next_step(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=0) as stage:
             await settles(stage, lambda: "nothing was said yet: press m" in stage.text())
 
-    async def test_what_is_new_appears_at_the_end(self, tmp_path: Path) -> None:
+    async def test_new_blocks_appear_at_the_end(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.swarm.commander.send("alpha", "and now this")
             await shows(stage, "and now this")
@@ -93,7 +93,7 @@ class TestReading:
             await settles(stage, lambda: view(stage).plain.count("done") == 2)
             assert view(stage).scroll_offset.y == view(stage).max_scroll_y
 
-    async def test_nothing_moves_under_a_reader_and_the_edge_counts_what_is_new(self, tmp_path: Path) -> None:
+    async def test_nothing_moves_under_a_reader_and_the_border_counts_new_blocks(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text=LONG), prompts=3, size=(100, 24)) as stage:
             await stage.press("pageup", "pageup")
             before = (view(stage).scroll_offset.y, _lines(stage))
@@ -106,7 +106,7 @@ class TestReading:
             await settles(stage, lambda: "following" in stage.text())
             assert view(stage).unseen == 0
 
-    async def test_older_turns_load_on_the_way_up_and_the_place_is_kept(self, tmp_path: Path) -> None:
+    async def test_older_turns_load_while_scrolling_up_and_the_place_is_kept(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
             assert "prompt 1\n" not in view(stage).plain
             for _ in range(40):
@@ -120,7 +120,7 @@ class TestReading:
             await stage.press("g")
             await settles(stage, lambda: "turn 1 " in stage.text())
 
-    async def test_home_and_end_reach_what_is_not_loaded(self, tmp_path: Path) -> None:
+    async def test_home_and_end_load_the_first_and_last_turn(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
             await stage.press("g")
             await settles(stage, lambda: "turn 1 " in stage.text())
@@ -137,7 +137,7 @@ class TestReading:
             await stage.press("right_square_bracket")
             assert _cursor(stage) == ("turn", 2)
 
-    async def test_angles_go_from_mysis_to_mysis_and_back_to_where_it_was(self, tmp_path: Path) -> None:
+    async def test_angle_brackets_change_the_mysis_and_keep_each_place(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text=LONG), prompts=3, size=(100, 24)) as stage:
             await stage.press("pageup")
             before = (view(stage).scroll_offset.y, _lines(stage))
@@ -150,13 +150,13 @@ class TestReading:
             await opens(stage)
             await settles(stage, lambda: _lines(stage) == before[1])
 
-    async def test_prompts_that_wait_stand_at_the_end(self, tmp_path: Path) -> None:
+    async def test_waiting_prompts_are_shown_at_the_end(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.swarm.commander.hold(True)
             await stage.swarm.commander.send("alpha", "for later")
             await shows(stage, "queued", "for later")
 
-    async def test_an_errored_turn_says_why(self, tmp_path: Path) -> None:
+    async def test_an_errored_turn_shows_its_cause(self, tmp_path: Path) -> None:
         fails = ProviderError("there is no model x", kind=ErrorClass.MODEL_MISSING)
         async with cockpit(tmp_path, script(fails), start=True) as stage:
             await stage.swarm.commander.send("alpha", "go")
@@ -208,7 +208,7 @@ class TestFolding:
             assert view(stage).plain.count("done") == 1
             assert "prompt 2" in view(stage).plain
 
-    async def test_verbose_opens_all_and_folds_all_again(self, tmp_path: Path) -> None:
+    async def test_verbose_unfolds_and_folds_all_blocks(self, tmp_path: Path) -> None:
         async with focus(tmp_path, *self.ANSWERS) as stage:
             await stage.press("v")
             await shows(stage, "deep\n", "look did ore")
@@ -216,7 +216,7 @@ class TestFolding:
             await stage.press("v")
             assert "look did ore" not in view(stage).plain
 
-    async def test_what_was_cut_is_read_whole_when_it_is_opened(self, tmp_path: Path) -> None:
+    async def test_a_cut_text_is_read_in_full_when_opened(self, tmp_path: Path) -> None:
         long = "word " * 6000
         async with focus(tmp_path, Answer(text="", calls=(call("look", long + "END"),)), Answer(text="done")) as stage:
             await stage.press("k", "enter")
@@ -242,7 +242,7 @@ class TestFinding:
             assert not stage.one(FindBar).display
             assert isinstance(stage.screen, FocusScreen)
 
-    async def test_a_place_that_is_not_loaded_is_loaded(self, tmp_path: Path) -> None:
+    async def test_a_match_that_is_not_loaded_is_loaded(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
             await stage.press("slash")
             await stage.write("prompt 2")
@@ -250,14 +250,14 @@ class TestFinding:
             await stage.press("enter", "n")
             await settles(stage, lambda: _cursor(stage) == ("prompt", 2) and "prompt 2" in "\n".join(_lines(stage)))
 
-    async def test_a_result_that_holds_it_is_opened(self, tmp_path: Path) -> None:
+    async def test_a_folded_result_with_a_match_is_opened(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text="", calls=(call("look", "ore"),)), Answer(text="ok")) as stage:
             await stage.press("slash")
             await stage.write("did ore")
             await stage.press("enter")
             await shows(stage, "look did ore")
 
-    async def test_a_look_that_comes_late_takes_no_enter_back(
+    async def test_a_late_search_result_does_not_undo_enter(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         late: list[Callable[[], None]] = []
@@ -278,7 +278,7 @@ class TestFinding:
             await shows(stage, "look did ore")
             assert wanted == ["or"]
 
-    async def test_words_that_are_nowhere_say_so_and_next_says_why_not(self, tmp_path: Path) -> None:
+    async def test_a_search_without_matches_says_so(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("n")
             assert any("press / and type" in notice for notice in stage.notices)
@@ -286,7 +286,7 @@ class TestFinding:
             await stage.write("unobtainium")
             await settles(stage, lambda: stage.one(FindBar).count == "none")
 
-    async def test_a_search_elsewhere_can_open_it_at_a_place(self, tmp_path: Path) -> None:
+    async def test_a_swarm_search_opens_the_conversation_at_its_match(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=45, size=(100, 24)) as stage:
             await stage.press("escape")
             stage.app.push_screen(FocusScreen(stage.view().id, turn=4, key="memory 7", words="prompt 4"))
@@ -295,7 +295,7 @@ class TestFinding:
 
 
 class TestStreaming:
-    async def test_the_answer_grows_and_becomes_a_block(self, tmp_path: Path) -> None:
+    async def test_a_streamed_answer_becomes_a_block(self, tmp_path: Path) -> None:
         speak, go_on, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         class Slow:
@@ -339,7 +339,7 @@ async def refused(request: ModelRequest) -> AsyncIterator[StreamItem]:
 
 
 class TestTop:
-    async def test_where_it_is_narrow_costs_give_way_to_what_the_mysis_does(self, tmp_path: Path) -> None:
+    async def test_in_a_narrow_header_costs_are_dropped_before_the_activity(self, tmp_path: Path) -> None:
         async with cockpit(tmp_path, size=(80, 24)) as stage:
             await stage.api.create("a" * 40, start=False)
             await stage.until(lambda: len(stage.app.feed.myses) == 4)
@@ -355,7 +355,7 @@ class TestTop:
 
 
 class TestWrong:
-    async def test_what_went_wrong_and_what_to_do_stands_below_until_it_runs_again(self, tmp_path: Path) -> None:
+    async def test_a_failure_and_its_hint_are_shown_until_the_mysis_runs_again(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text="fine"), prompts=1) as stage:
             assert "r relaunch" not in stage.one(TextBlock, "#wrong").plain
             stage.swarm.provider.stream = refused  # type: ignore[method-assign]  # a key that is taken back
@@ -381,7 +381,7 @@ class TestDoing:
             assert stage.app.clipboard == "**bold** [/]"
             assert any("answer copied" in notice for notice in stage.notices)
 
-    async def test_copying_what_was_cut_gives_all_of_it(self, tmp_path: Path) -> None:
+    async def test_copying_a_cut_block_gives_its_full_text(self, tmp_path: Path) -> None:
         async with focus(tmp_path, Answer(text="y" * 30_000)) as stage:
             await stage.press("y")
             await settles(stage, lambda: len(stage.app.clipboard) == 30_000)
@@ -394,7 +394,7 @@ class TestDoing:
             await stage.pilot.mouse_up(ConversationView, offset=(8, first + 2))
             assert stage.screen.get_selected_text() == "prompt 1\n\ndone"
 
-    async def test_a_message_goes_to_it(self, tmp_path: Path) -> None:
+    async def test_a_message_from_focus_goes_to_its_mysis(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("m")
             await stage.write("mine iron")
@@ -402,7 +402,7 @@ class TestDoing:
             await shows(stage, "mine iron")
             assert not stage.one(MessagePrompt).is_open
 
-    async def test_a_message_to_a_stopped_one_relaunches_it(self, tmp_path: Path) -> None:
+    async def test_a_message_from_focus_relaunches_a_stopped_mysis(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("s")
             await settles(stage, lambda: stage.view().state == "stopped")
@@ -421,14 +421,14 @@ class TestDoing:
             await stage.press("r")
             await settles(stage, lambda: stage.view().state == "running")
 
-    async def test_a_broadcast_can_be_said_from_here(self, tmp_path: Path) -> None:
+    async def test_a_broadcast_can_be_sent_from_focus(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("b")
             await stage.write("all hands")
             await stage.press("enter")
             await shows(stage, "broadcast from you", "all hands")
 
-    async def test_a_mysis_that_is_deleted_meanwhile_stays_readable(self, tmp_path: Path) -> None:
+    async def test_a_deleted_mysis_stays_readable(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.swarm.commander.delete("alpha")
             await settles(stage, lambda: "deleted" in stage.text())
@@ -436,7 +436,7 @@ class TestDoing:
             assert stage.notices
             assert "prompt 1" in view(stage).plain
 
-    async def test_the_side_says_what_it_sees(self, tmp_path: Path) -> None:
+    async def test_the_side_panel_shows_the_context(self, tmp_path: Path) -> None:
         settings = Settings.model_validate({**QUIET.model_dump(), "context": {"snapshot_tools": ["look"]}})
         looks = Answer(text="", calls=(call("look", "ore"),))
         async with focus(tmp_path, looks, Answer(text="ok"), settings=settings, size=(160, 44)) as stage:
@@ -445,7 +445,7 @@ class TestDoing:
             assert "of 4.1k" in sees.plain
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-    async def test_it_fits_every_size_and_look(self, tmp_path: Path, size: tuple[int, int]) -> None:
+    async def test_focus_fits_every_size_and_theme(self, tmp_path: Path, size: tuple[int, int]) -> None:
         async with focus(tmp_path, Answer(text=LONG), size=size) as stage:
             await shows(stage, "paragraph 11")
             for name in ("tide", "high-contrast", "nova"):
@@ -459,7 +459,7 @@ class TestExporting:
     @pytest.mark.parametrize(
         ("tabs", "ending", "begins"), [(0, "md", "# alpha"), (1, "html", "<!DOCTYPE"), (2, "jsonl", "{")]
     )
-    async def test_each_format_is_written_where_it_was_asked_for(
+    async def test_each_export_format_is_written_to_the_given_path(
         self, tmp_path: Path, tabs: int, ending: str, begins: str
     ) -> None:
         async with focus(tmp_path) as stage:
@@ -471,7 +471,7 @@ class TestExporting:
             assert name.endswith(f".{ending}")
             assert _content(name).startswith(begins)
 
-    async def test_a_file_that_is_there_needs_a_second_enter(self, tmp_path: Path) -> None:
+    async def test_overwriting_a_file_needs_a_second_enter(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("e")
             await stage.until(lambda: isinstance(stage.screen, ExportDialog))
@@ -486,7 +486,7 @@ class TestExporting:
             await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
             assert _content(name).startswith("# alpha")
 
-    async def test_what_is_taken_out_is_said_and_can_be_changed(self, tmp_path: Path) -> None:
+    async def test_the_redaction_of_an_export_is_shown_and_can_be_changed(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("e")
             await stage.until(lambda: isinstance(stage.screen, ExportDialog))
@@ -496,7 +496,7 @@ class TestExporting:
             await stage.press("escape")
             await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
 
-    async def test_a_place_that_cannot_be_is_said(self, tmp_path: Path) -> None:
+    async def test_an_invalid_export_path_is_reported(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("e")
             await stage.until(lambda: isinstance(stage.screen, ExportDialog))
@@ -519,7 +519,7 @@ def _put(name: str, text: str) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_hostile_text_is_shown_and_does_nothing(tmp_path: Path) -> None:
+async def test_hostile_text_in_a_conversation_is_harmless(tmp_path: Path) -> None:
     text = ""
 
     def says(request: ModelRequest) -> Answer:

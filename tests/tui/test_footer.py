@@ -20,7 +20,7 @@ async def click_key(stage: Stage, title: str) -> None:
     await stage.pilot.pause()
 
 
-async def test_a_click_on_a_key_is_that_key(tmp_path: Path) -> None:
+async def test_a_click_on_a_footer_key_presses_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await click_key(stage, "help")
         assert isinstance(stage.screen, HelpScreen)
@@ -32,7 +32,7 @@ async def test_a_click_on_a_key_is_that_key(tmp_path: Path) -> None:
         await stage.until(lambda: stage.app.feed.view is not None and not stage.app.feed.view.held)
 
 
-def test_where_there_is_little_room_spare_keys_go_before_all_others() -> None:
+def test_spare_keys_are_dropped_first() -> None:
     class Narrow(KeyFooter):
         size = Size(48, 1)
 
@@ -50,7 +50,7 @@ def test_where_there_is_little_room_spare_keys_go_before_all_others() -> None:
     assert line.text == " n new  ? help "
 
 
-async def test_the_footer_calls_finding_find_and_filtering_filter(tmp_path: Path) -> None:
+async def test_the_footer_names_find_and_filter_apart(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(200, 24)) as stage:
         wide = stage.one(KeyFooter).text
         assert " / filter " in wide
@@ -66,13 +66,13 @@ async def test_the_footer_calls_finding_find_and_filtering_filter(tmp_path: Path
         await stage.until(lambda: " / find " in stage.one(KeyFooter).text)
 
 
-async def test_a_click_on_what_is_not_possible_says_why(tmp_path: Path) -> None:
+async def test_a_click_on_a_disabled_key_shows_the_reason(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await click_key(stage, "approvals")
         assert "approvals: nothing waits for your answer" in stage.notices
 
 
-async def test_beside_the_keys_a_click_does_nothing(tmp_path: Path) -> None:
+async def test_a_click_outside_the_keys_does_nothing(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(200, 60)) as stage:
         before = stage.screen
         await stage.pilot.click(KeyFooter, offset=(199, 0))
@@ -80,7 +80,7 @@ async def test_beside_the_keys_a_click_does_nothing(tmp_path: Path) -> None:
         assert stage.notices == []
 
 
-async def test_where_it_is_narrow_the_keys_that_are_shown_are_those_clicked(tmp_path: Path) -> None:
+async def test_clicks_hit_the_visible_keys_of_a_narrow_footer(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await click_key(stage, "help")
         assert isinstance(stage.screen, HelpScreen)

@@ -30,7 +30,7 @@ async def say_everywhere(fake: FakeSwarm, number: int, text: str) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_every_part_of_the_dashboard_shows_it_as_text(tmp_path: Path) -> None:
+async def test_every_part_of_the_dashboard_shows_hostile_names_as_text(tmp_path: Path) -> None:
     fake = FakeSwarm()
     for name in ("alpha", "beta", "gamma"):
         await fake.create(name)

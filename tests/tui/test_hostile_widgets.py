@@ -99,7 +99,7 @@ def hostile_world() -> UpstreamConfig:
     return UpstreamConfig("world", server=server)
 
 
-async def test_hostile_text_has_been_through_every_widget(tmp_path: Path) -> None:
+async def test_every_widget_shows_hostile_text_unharmed(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.mkdir()
     (config / "config.toml").write_text(SETTINGS, encoding="utf-8")

@@ -20,7 +20,7 @@ async def many(stage: Stage) -> LineList:
     return await open_log(stage)
 
 
-async def test_a_click_puts_the_cursor_on_a_line_and_a_second_one_chooses_it(tmp_path: Path) -> None:
+async def test_a_click_moves_the_cursor_and_a_second_click_chooses(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         await stage.api.stop("alpha")
         lines = await open_log(stage)
@@ -31,7 +31,7 @@ async def test_a_click_puts_the_cursor_on_a_line_and_a_second_one_chooses_it(tmp
         await stage.until(lambda: isinstance(stage.screen, FocusScreen))
 
 
-async def test_text_is_selected_across_lines_and_stands_out(tmp_path: Path) -> None:
+async def test_text_is_selected_across_lines_and_highlighted(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await many(stage)
         await stage.press("g")
@@ -46,7 +46,7 @@ async def test_text_is_selected_across_lines_and_stands_out(tmp_path: Path) -> N
         assert lines.render_line(0).text.startswith(first[:20])
 
 
-async def test_edges_and_pages_are_reached_by_key(tmp_path: Path) -> None:
+async def test_keys_move_by_page_and_to_both_ends(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await many(stage)
         await stage.press("g")
@@ -60,7 +60,7 @@ async def test_edges_and_pages_are_reached_by_key(tmp_path: Path) -> None:
         assert "reason 49" in stage.text()
 
 
-def test_both_ends_of_a_line_fit_whatever_stands_there() -> None:
+def test_both_ends_of_a_line_fit_for_any_text() -> None:
     for width in (3, 10, 20, 41):
         for left in ("", "short", "漢字" * 20, "a" * 40):
             pieces = spread_pieces([(left, ""), ("more", "")], [(" 12.3 kB", "quiet")], width)

@@ -53,7 +53,7 @@ ERRORED = replace(PLAIN, state=MysisState.ERRORED, failure=Failure("rate", "The 
 RUNNING = replace(PLAIN, state=MysisState.RUNNING, turn_number=4, iteration=2, turn_limit=200_000)
 
 
-def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there_is_none() -> None:
+def test_an_error_shows_its_cause_or_its_title_if_the_cause_is_unknown() -> None:
     assert CAUSE in line(ERRORED)
     assert f"{CAUSE}, retry in 27s" in line(replace(ERRORED, retry_at=NOW + 27 * number_format.SECOND))
     assert attention.attention_reason(ERRORED) == CAUSE
@@ -65,7 +65,7 @@ def test_the_cause_of_an_error_is_said_everywhere_and_its_title_only_where_there
     assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
 
 
-def test_what_went_wrong_is_said_in_full_unless_the_conversation_ends_with_it() -> None:
+def test_a_failure_takes_one_line_if_the_conversation_ends_with_it() -> None:
     def said(**more: bool) -> list[str]:
         return ["".join(text for text, _ in pieces) for pieces in build_failure_lines(ERRORED, "✖", "r", **more)]
 
@@ -76,7 +76,7 @@ def test_what_went_wrong_is_said_in_full_unless_the_conversation_ends_with_it() 
     assert build_failure_lines(replace(ERRORED, state=MysisState.RUNNING), "✖", "r") == []
 
 
-def test_what_went_wrong_stands_whole_beside_the_list_where_there_is_room() -> None:
+def test_a_failure_is_shown_in_full_beside_the_list_if_there_is_room() -> None:
     what, hint = "local could not be reached: the connection was refused", "Check that it runs and where it listens."
     failed = replace(ERRORED, failure=Failure("ProviderError", "The provider cannot be reached", what, hint))
 
@@ -90,7 +90,7 @@ def test_what_went_wrong_stands_whole_beside_the_list_where_there_is_room() -> N
     assert all(line.endswith("…") for line in shown(3))
 
 
-def test_the_time_that_is_left_is_never_cut() -> None:
+def test_the_time_left_is_never_cut() -> None:
     waiting = replace(
         RUNNING, waiting_until=NOW + 18 * number_format.SECOND, waiting_for="arrives at Halcyon, T1204, cruise"
     )
@@ -101,7 +101,7 @@ def test_the_time_that_is_left_is_never_cut() -> None:
     assert "retry" not in line(replace(retried, held=True))
 
 
-def test_what_a_row_waits_for_is_said_in_words_not_by_the_name_of_a_field() -> None:
+def test_a_wait_is_described_in_words_instead_of_field_names() -> None:
     assert describe_wait("arrival_tick 302") == describe_wait("travel_arrival_tick 302") == "arrives T302"
     assert describe_wait("cooldown_ticks 3") == "cooldown, 3 ticks"
     assert describe_wait("laser_ready_tick 12.5") == "laser ready until T12.5"
@@ -110,13 +110,13 @@ def test_what_a_row_waits_for_is_said_in_words_not_by_the_name_of_a_field() -> N
     assert describe_wait("") == "as it asked"
 
 
-def test_what_a_mysis_thinks_with_is_named_and_no_model_said_to_be_none() -> None:
+def test_a_row_names_the_model_or_says_that_there_is_none() -> None:
     assert describe_model("qwen3:8b", "ollama") == "qwen3:8b on ollama"
     assert describe_model("", "ollama") == "ollama's own model"
     assert describe_model("", "autopilot") == describe_model("autopilot", "autopilot") == "autopilot (no model)"
 
 
-def test_a_text_says_how_old_it_is_where_there_is_room() -> None:
+def test_a_text_shows_its_age_if_there_is_room() -> None:
     said = replace(RUNNING, text="It is done", text_at=ago(1800), progress_at=ago(2))
     assert " 30m It is done" in line(said, 116)
     assert "30m" not in line(said, 78)
@@ -127,7 +127,7 @@ def test_a_text_says_how_old_it_is_where_there_is_room() -> None:
     assert detail_doing(replace(said, streaming="It is"), NOW) == "running · turn 4, request 2"
 
 
-def test_the_line_of_a_running_mysis_is_its_call_and_its_budget() -> None:
+def test_the_line_of_a_running_mysis_shows_its_call_and_its_budget() -> None:
     calling = replace(RUNNING, activity=Activity.TOOL, text='⚙ mine(belt="b2")', text_at=ago(1.2), turn_tokens=41_000)
     assert plain(build_brief_line(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  budget ━━──────── 41k/200k'
     after = replace(calling, activity=Activity.LLM, text_at=ago(65))
@@ -140,7 +140,7 @@ def test_the_line_of_a_running_mysis_is_its_call_and_its_budget() -> None:
     assert lines[-2:] == ["budget ────────── 0/200k", "91k tokens in all"]
 
 
-def test_an_answer_keeps_its_lines_and_loses_the_marks_of_emphasis() -> None:
+def test_an_answer_keeps_its_lines_without_emphasis_marks() -> None:
     said = "## Report\n\n- price at **Halcyon**: *14* a unit\n- `a**b**c` and snake_case_name, 2 * 3 * 4\n"
     assert plain_lines(said) == [
         "Report",
@@ -169,7 +169,7 @@ async def test_text_of_rows_can_be_selected(tmp_path: Path) -> None:
         await stage.until(lambda: (stage.screen.get_selected_text() or "").startswith("beta"))
 
 
-def test_who_needs_you_comes_in_the_order_of_what_waits() -> None:
+def test_myses_in_need_are_sorted_by_urgency() -> None:
     asking = replace(RUNNING, activity=Activity.ASKING, approvals=1)
     stopped = replace(PLAIN, state=MysisState.STOPPED, state_reason="loop")
     broken = replace(PLAIN, failure=Failure("open", "The breaker is open"))

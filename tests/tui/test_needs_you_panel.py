@@ -43,13 +43,13 @@ async def crowd(stage: Stage, many: int) -> None:
     await stage.pilot.pause()
 
 
-def test_the_next_in_need_comes_after_the_cursor_and_goes_round() -> None:
+def test_the_next_in_need_follows_the_cursor_and_wraps_around() -> None:
     assert [find_next_in_need([3, 1, 2], at) for at in (None, 7, 3, 1, 2)] == [3, 3, 1, 2, 3]
     assert find_next_in_need([], 1) is None
     assert find_next_in_need([1], 1) is None
 
 
-async def test_words_beside_a_mysis_mean_it_and_name_keys_only_where_they_do(tmp_path: Path) -> None:
+async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: Path) -> None:
     key_is_wrong = [True]
     async with cockpit(tmp_path, faulty(key_is_wrong), size=(160, 40)) as stage:
         await stage.api.stop("alpha")
@@ -78,7 +78,7 @@ async def test_words_beside_a_mysis_mean_it_and_name_keys_only_where_they_do(tmp
         assert stage.app.marks == {stage.view("beta").id}
 
 
-async def test_an_answer_is_for_the_one_that_was_clicked_and_its_key_for_the_oldest(tmp_path: Path) -> None:
+async def test_a_click_answers_its_mysis_and_the_key_answers_the_oldest(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told, size=(160, 40)) as stage:
         await ask(stage, "alpha")
         await ask(stage, "gamma")
@@ -88,7 +88,7 @@ async def test_an_answer_is_for_the_one_that_was_clicked_and_its_key_for_the_old
         await stage.until(lambda: stage.shows(ApprovalDialog) and "gamma asks" in stage.text())
 
 
-async def test_a_click_on_a_name_goes_to_its_row_through_the_filter(tmp_path: Path) -> None:
+async def test_a_click_on_a_name_moves_the_cursor_even_to_a_filtered_row(tmp_path: Path) -> None:
     async with cockpit(tmp_path, faulty([True]), size=(80, 24)) as stage:
         await errored(tmp_path, stage, "beta")
         await stage.press("slash")
@@ -100,7 +100,7 @@ async def test_a_click_on_a_name_goes_to_its_row_through_the_filter(tmp_path: Pa
         assert stage.one(SwarmTable).count == 3
 
 
-async def test_as_many_as_fit_have_a_line_and_the_rest_is_counted(tmp_path: Path) -> None:
+async def test_the_panel_counts_the_myses_that_do_not_fit(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",), size=(80, 24)) as stage:
         await crowd(stage, 30)
         for size in ((80, 24), (120, 40), (160, 40)):
@@ -113,7 +113,7 @@ async def test_as_many_as_fit_have_a_line_and_the_rest_is_counted(tmp_path: Path
             assert "r relaunch" not in lines[1]
 
 
-async def test_a_size_that_changed_below_a_box_counts_once_the_box_is_closed(
+async def test_a_resize_below_a_dialog_takes_effect_when_it_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DashboardScreen, "tick", lambda screen: None)

@@ -44,7 +44,7 @@ async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) ->
         assert not stage.one(MessagePrompt).is_open
 
 
-async def test_b_names_who_cannot_hear_it_and_its_receipt_lives_in_the_feed(tmp_path: Path) -> None:
+async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.api.stop("gamma")
         await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
@@ -56,7 +56,7 @@ async def test_b_names_who_cannot_hear_it_and_its_receipt_lives_in_the_feed(tmp_
         await stage.until(lambda: "2 answered · 1 skipped" in stage.text())
 
 
-async def test_b_goes_to_the_marked_by_name(tmp_path: Path) -> None:
+async def test_b_sends_to_the_marked_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space", "b")
         assert "broadcast to 2 of 2 (marked: alpha, beta)" in stage.text()
@@ -66,7 +66,7 @@ async def test_b_goes_to_the_marked_by_name(tmp_path: Path) -> None:
         assert stage.view("gamma").turns == 0
 
 
-async def test_a_text_for_the_marked_never_reaches_everybody_when_they_are_gone(tmp_path: Path) -> None:
+async def test_a_text_for_deleted_marked_myses_is_sent_to_none(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "b")
         await stage.write("only you")
@@ -77,7 +77,7 @@ async def test_a_text_for_the_marked_never_reaches_everybody_when_they_are_gone(
         assert await messages(stage) == []
 
 
-async def test_after_a_first_round_the_note_says_what_another_one_reads(tmp_path: Path) -> None:
+async def test_after_a_first_round_the_note_estimates_the_next_one(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.api.broadcast("go")
         await stage.until(lambda: all(v.turns == 1 and v.context_used for v in stage.app.feed.myses.values()))
@@ -85,7 +85,7 @@ async def test_after_a_first_round_the_note_says_what_another_one_reads(tmp_path
         await stage.until(lambda: "tokens a round" in stage.text())
 
 
-async def test_a_stopped_mysis_is_relaunched_and_told(tmp_path: Path) -> None:
+async def test_a_message_relaunches_a_stopped_mysis(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.api.stop("alpha")
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)
@@ -96,7 +96,7 @@ async def test_a_stopped_mysis_is_relaunched_and_told(tmp_path: Path) -> None:
         await stage.until(lambda: stage.view().turns == 1)
 
 
-async def test_a_refusal_stands_under_the_text_which_stays(tmp_path: Path) -> None:
+async def test_a_refusal_is_shown_and_the_text_is_kept(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("nobody hears")
@@ -119,7 +119,7 @@ async def test_enter_pressed_twice_sends_once(tmp_path: Path) -> None:
         assert await messages(stage) == ["once"]
 
 
-async def test_tab_changes_how_it_joins_a_running_turn(tmp_path: Path) -> None:
+async def test_tab_changes_the_delivery_mode(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m", "tab")
         assert "message to alpha · steer" in stage.text()
@@ -135,7 +135,7 @@ async def test_ctrl_j_begins_a_new_line(tmp_path: Path) -> None:
         assert stage.one(MessagePrompt).text == "a\nb"
 
 
-async def test_escape_keeps_the_draft_with_its_mysis(tmp_path: Path) -> None:
+async def test_escape_keeps_the_draft_of_its_mysis(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("for alpha")
@@ -145,7 +145,7 @@ async def test_escape_keeps_the_draft_with_its_mysis(tmp_path: Path) -> None:
         assert stage.one(MessagePrompt).text == "for alpha"
 
 
-async def test_a_draft_and_the_history_outlive_the_screen_they_were_written_on(tmp_path: Path) -> None:
+async def test_draft_and_history_survive_their_screen(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("from the list")
@@ -166,7 +166,7 @@ async def test_a_draft_and_the_history_outlive_the_screen_they_were_written_on(t
         assert prompt.text == "from the list"
 
 
-async def test_what_was_sent_elsewhere_stands_no_longer_in_an_input_below(tmp_path: Path) -> None:
+async def test_a_draft_sent_on_another_screen_is_removed(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("hello")
@@ -182,7 +182,7 @@ async def test_what_was_sent_elsewhere_stands_no_longer_in_an_input_below(tmp_pa
         assert below.text == ""
 
 
-async def test_what_was_said_in_another_session_is_in_the_history(tmp_path: Path) -> None:
+async def test_the_history_has_messages_of_earlier_sessions(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         for text in ("first", "second"):
             await stage.api.send("alpha", text)
@@ -198,7 +198,7 @@ async def test_what_was_said_in_another_session_is_in_the_history(tmp_path: Path
         assert prompt.text == "new"
 
 
-async def test_a_megabyte_is_pasted_calmly_and_sent_whole(tmp_path: Path) -> None:
+async def test_a_pasted_megabyte_is_folded_and_sent_in_full(tmp_path: Path) -> None:
     text = "line of text ünicode\n" * 50_000
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
@@ -209,7 +209,7 @@ async def test_a_megabyte_is_pasted_calmly_and_sent_whole(tmp_path: Path) -> Non
         assert stage.one(MessagePrompt).text == text + " end"
 
 
-async def test_a_small_paste_stands_there_as_it_is(tmp_path: Path) -> None:
+async def test_a_small_paste_is_not_folded(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         stage.one(TextArea).post_message(events.Paste("[/] list[int]\nsecond"))
@@ -240,7 +240,7 @@ def lend(self: CockpitApp) -> Iterator[None]:
     yield
 
 
-async def test_ctrl_o_edits_the_text_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ctrl_o_opens_an_external_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adds = fake_editor(tmp_path, 'printf " and more\\n" >> "$1"')
     monkeypatch.setenv("VISUAL", f"'{adds}'")
     monkeypatch.setattr(CockpitApp, "suspend", lend)
@@ -316,7 +316,7 @@ async def test_ctrl_c_twice_quits_and_once_only_says_so(tmp_path: Path) -> None:
         assert stage.shows(DashboardScreen)
 
 
-async def test_what_a_round_costs_is_about_what_it_cost_so_far() -> None:
+async def test_the_cost_of_a_round_is_estimated_from_earlier_ones() -> None:
     api = FakeSwarm()
     fresh = await api.create("fresh")
     used = replace(fresh, context_used=10_000, tokens=100_000, cost_micros=400_000)
@@ -330,7 +330,7 @@ async def test_what_a_round_costs_is_about_what_it_cost_so_far() -> None:
     assert round_cost([used, fresh]) == ["~10k tokens, ~$0.04 a round, 1 not known yet"]
 
 
-async def test_the_search_is_reached_from_wherever_something_is_written(tmp_path: Path) -> None:
+async def test_the_search_key_works_in_every_input(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m")
         await stage.write("half a thought")

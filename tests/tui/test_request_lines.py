@@ -78,7 +78,7 @@ def words(lines: list[list[Piece]]) -> str:
     return "\n".join("".join(text for text, _ in line) for line in lines)
 
 
-def test_estimates_are_told_apart_from_what_calibration_makes_of_them() -> None:
+def test_estimates_before_and_after_calibration_are_both_shown() -> None:
     request = replace(REQUEST, estimated_tokens=2_700, planned_tokens=808, calibration=0.3, usage=Usage(800))
     assert request.off_by == pytest.approx(0.01)
     assert "~808 tokens estimated  800 actual  estimate +1 %" in words(build_head_lines(request, request.created_at))
@@ -87,7 +87,7 @@ def test_estimates_are_told_apart_from_what_calibration_makes_of_them() -> None:
     assert "calibration" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
 
 
-def test_each_pack_says_what_became_of_it_and_what_would_have_kept_it() -> None:
+def test_each_pack_shows_its_form_and_the_setting_that_would_keep_it() -> None:
     narrow = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 46))
     assert "nothing to show" in narrow, "whole also beside the messages of a terminal of 120 columns"
     said = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
@@ -106,14 +106,14 @@ def test_each_pack_says_what_became_of_it_and_what_would_have_kept_it() -> None:
         assert expected in said, expected
 
 
-def test_the_bar_is_as_wide_as_it_may_be_and_shows_every_pack_that_is_there() -> None:
+def test_the_bar_has_the_full_width_and_shows_every_used_pack() -> None:
     for width in (5, 20, 80):
         bar = build_pack_bar(PLAN, width)
         assert cell_len("".join(text for text, _ in bar)) == width
         assert [role for text, role in bar if text.startswith("━")] == ["llm", "running"]
 
 
-def test_estimate_and_actual_stand_beside_each_other() -> None:
+def test_estimate_and_actual_usage_are_shown() -> None:
     said = words(build_head_lines(REQUEST, REQUEST.created_at))
     for expected in (
         "ended: stop",
@@ -138,7 +138,7 @@ def test_estimate_and_actual_stand_beside_each_other() -> None:
         ({"usage": Usage()}, "the provider did not say"),
     ],
 )
-def test_how_a_request_ended_is_said(changed: dict[str, object], said: str) -> None:
+def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str) -> None:
     request = replace(REQUEST, **changed)  # type: ignore[arg-type]  # fields by name
     assert said in words(build_head_lines(request, REQUEST.created_at))
     assert build_request_line(request, 34, ASCII_SYMBOLS)
@@ -157,11 +157,11 @@ def test_how_a_request_ended_is_said(changed: dict[str, object], said: str) -> N
         ("order", 0, 5, "shown again as data"),
     ],
 )
-def test_the_form_of_a_message_is_said(form: str, kept: int, memory: int | None, said: str) -> None:
+def test_the_form_of_a_message_is_described(form: str, kept: int, memory: int | None, said: str) -> None:
     assert describe_form(SentMessage(RequestMessage(Role.USER, "x", memory_id=memory), form, kept, 1)) == said
 
 
-def test_everything_that_was_sent_of_a_message_is_below_it() -> None:
+def test_an_unfolded_message_shows_everything_that_was_sent() -> None:
     message = RequestMessage(
         Role.ASSISTANT,
         "text",

@@ -14,7 +14,7 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.mysis_detail import MysisDetail
 
 
-async def test_broadcasts_and_who_needs_you_share_a_place_and_rows_go_by_their_worth(tmp_path: Path) -> None:
+async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told, size=(80, 24)) as stage:
         await stage.api.broadcast("Mine iron")
         await stage.until(lambda: "answered" in stage.text())
@@ -42,7 +42,7 @@ async def test_broadcasts_and_who_needs_you_share_a_place_and_rows_go_by_their_w
         assert stage.notices[-1] == "both are shown already"
 
 
-async def test_the_end_of_the_conversation_stands_beside_its_newest_request(tmp_path: Path) -> None:
+async def test_the_detail_shows_recent_lines_and_the_newest_request(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told, size=(120, 40)) as stage:
         await stage.until(lambda: "no request yet" in stage.text())
         await stage.api.send("alpha", "Look [/] around")
@@ -58,7 +58,7 @@ async def test_the_end_of_the_conversation_stands_beside_its_newest_request(tmp_
         await stage.until(lambda: stage.shows(FocusScreen))
 
 
-async def test_few_myses_leave_the_detail_more_room_and_many_take_it_back(tmp_path: Path) -> None:
+async def test_the_detail_grows_when_there_are_few_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(160, 45)) as stage:
         detail = stage.one(MysisDetail)
         await stage.until(lambda: detail.size.height + 2 == stage.one(Widget, "#left").size.height // 2)

@@ -33,7 +33,7 @@ async def hold(stage: Stage, reason: str, errored: int = 0) -> None:
     await stage.pilot.pause()
 
 
-def test_what_is_urgent_stays_and_the_rest_is_cut_from_its_end() -> None:
+def test_urgent_pieces_are_cut_last() -> None:
     line = [("brand ", "title"), ("HOLD ", "asking"), ("a long sentence", "quiet"), (" over", "errored")]
     assert fit_pieces(line, 40) == line
     assert fit_pieces(line, 26) == [*line[:2], ("a long se…", "quiet"), line[3]]
@@ -43,7 +43,7 @@ def test_what_is_urgent_stays_and_the_rest_is_cut_from_its_end() -> None:
     assert fit_pieces([("x" * 40, "asking")], 12) == [("x" * 11 + "…", "asking")]
 
 
-async def test_no_key_loses_its_title_to_what_stands_at_the_right(tmp_path: Path) -> None:
+async def test_the_badge_never_cuts_a_key_title(tmp_path: Path) -> None:
     typed = [TypedKey("question_mark", "help", ""), TypedKey("q", "quit", "")]
     badge = "attached "
     async with cockpit(tmp_path, size=(80, 24)) as stage:
@@ -62,7 +62,7 @@ async def test_no_key_loses_its_title_to_what_stands_at_the_right(tmp_path: Path
             assert drawn.endswith(f" {badge}")
 
 
-async def test_at_eighty_columns_a_hold_an_end_and_who_needs_you_are_never_left_out(tmp_path: Path) -> None:
+async def test_at_eighty_columns_the_footer_keeps_hold_help_and_approvals(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await hold(stage, DISK_FULL)
         assert "ON HOLD   3 myses · 0 running  disk full or failing: nothing can b…" in top(stage)
@@ -81,7 +81,7 @@ async def test_at_eighty_columns_a_hold_an_end_and_who_needs_you_are_never_left_
         assert "beta" in top(stage)
 
 
-async def test_while_letters_are_text_only_keys_that_are_not_are_named(tmp_path: Path) -> None:
+async def test_in_an_input_the_footer_shows_only_keys_that_work_there(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("ctrl+f")
         assert keys(stage) == "enter open  esc back  ^p palette"
@@ -99,7 +99,7 @@ async def test_while_letters_are_text_only_keys_that_are_not_are_named(tmp_path:
         await stage.until(lambda: ": cmd" in keys(stage))
 
 
-async def test_what_was_cut_keeps_a_blank_before_what_stands_right(tmp_path: Path) -> None:
+async def test_a_cut_left_side_keeps_a_blank_before_the_right_side(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         line = PieceLine()
         await stage.app.screen.mount(line)

@@ -10,14 +10,14 @@ from textual.strip import Strip
 from zoea.tui.widgets.strip_overlay import clip_strip
 
 
-def test_what_is_cut_ends_in_an_ellipsis_in_the_style_of_what_is_cut() -> None:
+def test_a_cut_strip_ends_with_an_ellipsis_in_its_own_style() -> None:
     red = Style(color="red")
     line = clip_strip(Strip([Segment("14 a unit "), Segment("there", red)]), 12)
     assert line.text == "14 a unit t…"
     assert list(line)[-1].style == red
 
 
-def test_what_fits_or_goes_on_with_blanks_alone_is_left_as_it_is() -> None:
+def test_a_strip_that_fits_or_ends_in_blanks_is_unchanged() -> None:
     for text in ("14 a unit", "14 a unit     ", ""):
         line = Strip([Segment(text)])
         assert clip_strip(line, 9) is line

@@ -35,7 +35,7 @@ def test_six_themes_are_shipped(shipped: dict[str, themes.ThemeSpec]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if name != "ansi"])
-def test_every_text_role_is_readable_on_every_ground(shipped: dict[str, themes.ThemeSpec], name: str) -> None:
+def test_every_text_role_is_readable_on_every_background(shipped: dict[str, themes.ThemeSpec], name: str) -> None:
     look = shipped[name]
     least = 4.5 if name == "high-contrast" else 3.0
     texts = {role: look.roles[role] for role in themes.TEXT_ROLES}
@@ -45,7 +45,7 @@ def test_every_text_role_is_readable_on_every_ground(shipped: dict[str, themes.T
     assert {role: ratio for role, ratio in poor.items() if ratio < least} == {}
 
 
-def test_a_theme_of_the_persons_own_wins_over_a_shipped_one_of_its_name(tmp_path: Path) -> None:
+def test_a_persons_theme_replaces_a_shipped_one_of_the_same_name(tmp_path: Path) -> None:
     folder = tmp_path / "themes"
     folder.mkdir()
     nova = (themes.list_theme_folders(tmp_path)[0] / "nova.toml").read_text()
@@ -69,7 +69,7 @@ def test_all_errors_of_a_file_come_in_one_message(tmp_path: Path) -> None:
         assert part in wrong.value.what
 
 
-def test_a_file_that_is_no_toml_is_one_error_and_the_others_still_load(tmp_path: Path) -> None:
+def test_an_invalid_file_is_one_error_and_the_others_load(tmp_path: Path) -> None:
     (tmp_path / "themes").mkdir()
     (tmp_path / "themes" / "broken.toml").write_text("name = ")
     found, errors = themes.load_themes(tmp_path)

@@ -20,7 +20,7 @@ async def choose(stage: Stage, screen: SettingsScreen, name: str) -> None:
     await stage.pilot.pause()
 
 
-async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_old_one_back(tmp_path: Path) -> None:
+async def test_the_theme_under_the_cursor_is_previewed_and_esc_restores_the_old_one(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "tide")
         assert stage.app.theme_spec.name == stage.app.theme == "tide"
@@ -29,7 +29,7 @@ async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_ol
         assert stage.app.theme_spec.name == stage.app.theme == "nova"
 
 
-async def test_enter_keeps_it_and_the_choice_is_remembered(tmp_path: Path) -> None:
+async def test_enter_keeps_the_theme_and_saves_the_choice(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await choose(stage, screen, "abyss")
         await stage.press("enter")
@@ -53,7 +53,7 @@ async def test_leaving_the_screen_ends_the_preview(tmp_path: Path) -> None:
         await stage.until(lambda: stage.app.theme_spec.name == "nova")
 
 
-async def test_a_changed_file_is_shown_and_a_broken_one_says_everything_in_one_message(tmp_path: Path) -> None:
+async def test_a_changed_theme_file_is_reloaded_and_a_broken_one_gives_one_message(tmp_path: Path) -> None:
     folder = tmp_path / "config" / "themes"
     folder.mkdir(parents=True)
     mine = folder / "mine.toml"
@@ -75,7 +75,7 @@ async def test_a_changed_file_is_shown_and_a_broken_one_says_everything_in_one_m
         assert "dark must be true or false" in about
 
 
-async def test_a_new_file_joins_and_a_removed_one_goes(tmp_path: Path) -> None:
+async def test_new_theme_files_are_listed_and_removed_ones_are_not(tmp_path: Path) -> None:
     folder = tmp_path / "config" / "themes"
     folder.mkdir(parents=True)
     async with settings(tmp_path) as (stage, screen):
@@ -89,7 +89,7 @@ async def test_a_new_file_joins_and_a_removed_one_goes(tmp_path: Path) -> None:
         assert "mine" not in screen.fields.ids
 
 
-async def test_files_are_looked_at_once_a_second_while_themes_are_chosen(tmp_path: Path) -> None:
+async def test_theme_files_are_checked_once_a_second_during_the_choice(tmp_path: Path) -> None:
     folder = tmp_path / "config" / "themes"
     folder.mkdir(parents=True)
     async with settings(tmp_path) as (stage, screen):
@@ -98,7 +98,7 @@ async def test_files_are_looked_at_once_a_second_while_themes_are_chosen(tmp_pat
         await stage.until(lambda: "mine" in screen.fields.ids)
 
 
-def test_a_file_that_goes_while_it_is_looked_at_is_no_error(tmp_path: Path) -> None:
+def test_a_theme_file_deleted_during_the_check_is_no_error(tmp_path: Path) -> None:
     folder = tmp_path / "themes"
     folder.mkdir()
     (folder / "gone.toml").symlink_to(tmp_path / "nowhere")

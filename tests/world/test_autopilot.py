@@ -57,7 +57,7 @@ def earned(seeds: range, ticks: int, **options: Any) -> int:
     return sum(Fleet(seed, NAMES, **options).run(ticks) for seed in seeds)
 
 
-def test_five_that_share_earn_more_than_five_that_do_not_and_chance_little() -> None:
+def test_five_captains_that_share_earn_more_than_five_that_do_not() -> None:
     """Both fly by one policy: only the broadcasts differ.
 
     How far they scout decides the margin: at 3, 4, 5, 6 scans each it is 1.33, 1.32, 1.32, 1.30 over
@@ -70,7 +70,7 @@ def test_five_that_share_earn_more_than_five_that_do_not_and_chance_little() -> 
     assert chance < 0.3 * alone
 
 
-def test_without_the_history_pack_it_earns_less_in_as_many_requests() -> None:
+def test_without_the_history_pack_it_earns_less_with_as_many_requests() -> None:
     def credits(history: bool) -> float:
         fleets = [Fleet(seed, NAMES, share=True, history=history) for seed in range(3)]
         total = sum(fleet.run(600) for fleet in fleets)
@@ -79,7 +79,7 @@ def test_without_the_history_pack_it_earns_less_in_as_many_requests() -> None:
     assert credits(history=False) < 0.9 * credits(history=True)
 
 
-def test_what_others_tell_is_what_makes_the_difference() -> None:
+def test_the_gain_comes_from_the_notes_of_others() -> None:
     def deaf(messages: Any, tools: Any) -> Any:
         nudge = user(NUDGE, Source.SYSTEM)
         return build_answer([nudge if "[broadcast from mysis" in m.content else m for m in messages], tools)
@@ -87,7 +87,7 @@ def test_what_others_tell_is_what_makes_the_difference() -> None:
     assert Fleet(0, NAMES, share=True, pilot=deaf).run(800) < 0.85 * Fleet(0, NAMES, share=True).run(800)
 
 
-def test_it_is_a_pure_function_of_the_request() -> None:
+def test_the_answer_is_a_pure_function_of_the_request() -> None:
     requests: list[tuple[tuple[RequestMessage, ...], Any]] = []
 
     def noting(messages: Any, tools: Any) -> Any:
@@ -136,7 +136,7 @@ async def test_it_streams_reasoning_text_and_calls_then_one_answer() -> None:
     assert (bare[-1].usage.input_tokens or 0) > 0
 
 
-async def test_its_pace_is_measured_by_the_clock_and_an_option_of_the_request_wins() -> None:
+async def test_the_pace_follows_the_clock_and_the_requests_option_wins() -> None:
     slept: list[int] = []
 
     class Clock(SystemClock):
@@ -164,7 +164,7 @@ def test_without_reef_it_answers_that_it_is_no_model() -> None:
     assert "no model" in build_answer([SYSTEM], ()).text
 
 
-def test_it_looks_first_where_it_knows_nothing() -> None:
+def test_it_reads_the_status_first_if_it_knows_nothing() -> None:
     assert names([SYSTEM, user("Mine iron and report")]) == [
         "get_status",
         "captains_log_list",
@@ -191,7 +191,7 @@ def test_an_order_for_an_ore_is_followed_while_it_stands() -> None:
     assert {key.split(" ")[1] for key in fleet.reef.world.prices} == {"iron"}
 
 
-def test_a_question_while_under_way_is_answered_with_where_it_stands() -> None:
+def test_a_question_during_a_journey_is_answered_with_the_status() -> None:
     status = {"credits": 70, "cargo_used": 4, "cargo_capacity": 20, "system_id": "s3", "docked": None, "busy": True}
     turn = piece(("get_status", {}, {**status, "arrival_tick": 40, "current_tick": 31}))
     said = build_answer([SYSTEM, user("How are you doing?"), *turn], TOOLS)
@@ -200,7 +200,7 @@ def test_a_question_while_under_way_is_answered_with_where_it_stands() -> None:
     assert "tick 40" in said.text
 
 
-def test_what_is_heard_is_written_down() -> None:
+def test_notes_from_others_are_logged() -> None:
     prompt = user(f"[broadcast from mysis bravo]\n{IRIDIUM.line()}", Source.BROADCAST)
     turn = piece(
         ("get_status", {}, {"busy": True, "arrival_tick": 9, "current_tick": 3}),
@@ -211,7 +211,7 @@ def test_what_is_heard_is_written_down() -> None:
     assert note == f"Heard: {IRIDIUM.line()}"
 
 
-def test_what_stands_in_the_log_is_not_written_again() -> None:
+def test_logged_notes_are_not_logged_again() -> None:
     prompt = user(f"[broadcast from mysis bravo]\n{IRIDIUM.line()}", Source.BROADCAST)
     turn = piece(
         ("get_status", {}, {"busy": True, "arrival_tick": 9, "current_tick": 3}),
@@ -220,7 +220,7 @@ def test_what_stands_in_the_log_is_not_written_again() -> None:
     assert names([SYSTEM, prompt, *turn]) == []
 
 
-def test_a_rich_find_is_told_once_and_a_poor_one_is_not() -> None:
+def test_a_rich_belt_is_broadcast_once_and_a_poor_one_never() -> None:
     def after(ore: str) -> list[str]:
         poi = {"poi_id": "p7", "kind": "belt", "ore": ore, "system_id": "s2", "orbit": 1}
         poi["nearest_stations"] = [{"poi_id": "p1", "system_id": "s1", "ticks": 4}]
@@ -233,20 +233,20 @@ def test_a_rich_find_is_told_once_and_a_poor_one_is_not() -> None:
     assert "zoea_broadcast" not in after("copper")
 
 
-def test_it_goes_on_when_a_broadcast_is_refused() -> None:
+def test_it_continues_when_a_broadcast_is_refused() -> None:
     fleet = Fleet(2, NAMES, share=True)
     for captain in fleet.captains:
         captain.told = 99
     assert fleet.run(400) > 5_000
 
 
-def test_the_turn_ends_once_its_wish_is_under_way() -> None:
+def test_the_turn_ends_once_its_actions_are_under_way() -> None:
     turn = piece(("undock", {}, {"action": "undock", "cooldown_ticks": 1, "current_tick": 3}))
     turn += piece(("mine", {"times": 5}, {"action": "mine", "queued": True, "arrival_tick": 9, "current_tick": 3}))
     assert names([SYSTEM, user("go"), *turn]) == []
 
 
-def test_a_haul_that_went_well_is_flown_again_without_looking() -> None:
+def test_a_successful_haul_is_repeated_without_reading_first() -> None:
     queued = {"queued": True, "arrival_tick": 50, "current_tick": 12}
     haul = ["undock", "jump", "mine", "jump", "dock", "sell", "refuel"]
     before = piece(
@@ -264,7 +264,7 @@ def test_a_turn_never_reaches_the_limit_of_iterations() -> None:
     assert names([SYSTEM, user("go"), *(status * MOST_SLICES)]) == []
 
 
-def test_where_nothing_works_it_says_so_and_ends() -> None:
+def test_it_reports_and_ends_the_turn_if_every_call_fails() -> None:
     turn = piece(("get_status", {}, "upstream reef is down"), ("get_system", {}, "upstream reef is down"))
     turn = [m if m.role is not Role.TOOL else _failed(m) for m in turn]
     said = build_answer([SYSTEM, user("go"), *turn], TOOLS)
@@ -292,21 +292,21 @@ def test_tools_that_a_policy_took_away_are_not_called() -> None:
     assert names([SYSTEM, user("go"), *turn], few) == ["undock", "mine", "mine", "mine", "dock", "sell"]
 
 
-def test_a_finding_survives_being_written_and_read() -> None:
+def test_a_belt_note_survives_writing_and_parsing() -> None:
     assert parse_notes(f"Heard: {IRIDIUM.line()} And so on.") == [IRIDIUM]
     assert parse_notes("Gold worth 99 credits at p1 in s1, orbit 0; sell at p2 in s1 (0 ticks).") == []
     assert build_note({"kind": "station"}) is None
     assert build_note({"kind": "belt", "ore": "iron"}) is None
 
 
-def test_the_best_haul_counts_the_way() -> None:
+def test_the_best_route_takes_the_distance_into_account() -> None:
     near = BeltNote("p1", "s1", 0, "nickel", (BeltOutlet("p2", "s1", 0),))
     far = BeltNote("p3", "s2", 0, "titanium", (BeltOutlet("p2", "s1", 40),))
     assert [h.finding.belt for h in rank_routes([far, near])] == ["p1", "p3"]
     assert rank_routes([far, near], ("p1",))[0].finding.belt == "p3"
 
 
-def test_the_history_slice_is_told_from_the_turn() -> None:
+def test_earlier_calls_are_separated_from_the_turn() -> None:
     old, new = piece(("get_cargo", {}, {})), piece(("get_status", {}, {"credits": 1}))
     assert len(read_request([SYSTEM, *old, user("go"), *new], TOOLS).turn) == 1
     steered = read_request([SYSTEM, *old, user("go"), *new, user("and hurry"), *new], TOOLS)
@@ -337,13 +337,13 @@ def test_results_of_any_shape_do_not_break_it(found: list[tuple[str, dict[str, A
         assert said.text or said.calls
 
 
-def test_a_scan_that_names_its_system_oddly_is_written_down_as_it_is() -> None:
+def test_a_scan_with_an_odd_system_name_is_logged_unchanged() -> None:
     turn = piece(("scan", {}, {"system_id": ["s1"], "found": []}))
     said = build_answer([SYSTEM, user("go"), *turn], TOOLS)
     assert said.text or said.calls
 
 
-def test_an_answer_costs_little(benchmark_answer: Callable[[], float]) -> None:
+def test_an_answer_is_computed_quickly(benchmark_answer: Callable[[], float]) -> None:
     assert benchmark_answer() < 0.005
 
 

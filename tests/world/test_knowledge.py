@@ -82,7 +82,7 @@ def test_with_little_known_the_nearest_unknown_system_is_scouted() -> None:
     assert "scan" not in steps(course({"docked": "p1"}, log=[NEAR], entries=[], get_system={"nearest_systems": far}))
 
 
-def test_who_owns_the_best_find_scouts_no_more() -> None:
+def test_a_captain_with_the_best_belt_stops_scouting() -> None:
     assert not Knowledge.of(facts({}, log=[RICH], entries=[])).wants_to_scout()
     assert Knowledge.of(facts({}, log=[NEAR], entries=[])).wants_to_scout()
 
@@ -120,7 +120,7 @@ def sale(part: float) -> dict[str, Any]:
     return {"kind": "done", "tick": 490, "action": "sell", "result": {"station": "p4", "sold": [line], "credits": 1}}
 
 
-def test_a_pressed_price_is_written_down_and_another_outlet_tried() -> None:
+def test_a_low_price_is_logged_and_another_outlet_is_used() -> None:
     seen = facts({"docked": "p4", "system_id": "s5"}, log=[RICH], get_notifications={"notifications": [sale(0.2)]})
     knowledge = Knowledge.of(seen)
     haul = knowledge.choose()
@@ -133,14 +133,14 @@ def test_a_pressed_price_is_written_down_and_another_outlet_tried() -> None:
     assert read_low_prices([]) == {}
 
 
-def test_what_is_written_down_of_a_pressed_price_is_read_again() -> None:
+def test_a_logged_low_price_is_parsed_again() -> None:
     note = {"entry": "Pressed: iridium at p4 brings 0.20 of its price, tick 480."}
     knowledge = Knowledge.of(facts({}, log=[RICH], entries=[note]))
     assert knowledge.pressed == {"p4 iridium": 0.2}
     assert not list(knowledge.to_write_down())
 
 
-def test_what_a_scan_found_is_examined_and_written_down() -> None:
+def test_scanned_belts_are_examined_and_logged() -> None:
     found = [{"poi_id": "p30", "ore": "nickel"}, {"poi_id": "p31", "ore": "iridium"}, {"poi_id": "p32", "ore": "iron"}]
     notice = {"kind": "done", "action": "scan", "result": {"system_id": "s9", "found": found}}
     knowledge = Knowledge.of(facts({}, get_notifications={"notifications": [notice]}))
@@ -148,7 +148,7 @@ def test_what_a_scan_found_is_examined_and_written_down() -> None:
     assert [o.args["entry"] for o in knowledge.to_write_down()] == ["Scanned s9: nickel, iridium, iron."]
 
 
-def test_every_order_is_a_call_that_reef_takes() -> None:
+def test_every_planned_call_is_valid_in_reef() -> None:
     for status in ({"docked": "p1"}, {}, {"cargo_used": 18}, {"docked": "p1", "cargo_used": 5, "fuel": 9}):
         for order in course(status, log=[RICH, NEAR]).orders:
             REEF_TOOLS[order.tool].args.model_validate({"session_id": "x", **order.args})

@@ -70,14 +70,14 @@ def test_the_first_load_takes_at_most_six_ticks(game: Game) -> None:
     assert not game.me.queue
 
 
-def test_an_action_starts_at_once_where_the_ship_is_free_and_says_how_long_it_rests(game: Game) -> None:
+def test_an_action_of_a_free_ship_starts_at_once_and_gives_its_cooldown(game: Game) -> None:
     result = game.do("undock")
     assert result["cooldown_ticks"] == 1
     assert result["current_tick"] == 0
     assert game.me.docked == ""
 
 
-def test_an_action_is_queued_where_the_ship_is_busy_and_says_when_it_is_done(game: Game) -> None:
+def test_an_action_of_a_busy_ship_is_queued_and_gives_its_arrival_tick(game: Game) -> None:
     game.do("undock")
     assert game.do("mine") == {
         "queued": True,
@@ -89,7 +89,7 @@ def test_an_action_is_queued_where_the_ship_is_busy_and_says_when_it_is_done(gam
     assert game.do("mine", times=4)["arrival_tick"] == 6
 
 
-def test_the_tick_that_was_promised_is_the_tick_it_is_done(game: Game) -> None:
+def test_a_queued_action_is_done_at_its_arrival_tick(game: Game) -> None:
     belt = next(p for p in CHART.points.values() if p.ore == "iridium")
     game.do("undock")
     game.do("jump", system_id=belt.system)
@@ -124,7 +124,7 @@ def test_a_queued_action_that_fails_is_a_notification_and_drops_what_follows(gam
     assert not game.me.queue
 
 
-def test_the_queue_has_an_end(game: Game) -> None:
+def test_the_queue_has_a_limit(game: Game) -> None:
     game.do("undock")
     for _ in range(QUEUE_LIMIT):
         game.do("mine")
@@ -177,7 +177,7 @@ def test_sell_takes_a_part_one_good_or_the_whole_cargo(game: Game) -> None:
     assert game.refused("sell").code == "nothing_to_sell"
 
 
-def test_selling_more_than_there_is_or_what_nobody_trades_is_refused(game: Game) -> None:
+def test_selling_too_much_or_an_unknown_good_is_refused(game: Game) -> None:
     game.me.cargo = {"iron": 5}
     assert game.refused("sell", item="iron", quantity=6).code == "not_enough"
     assert game.refused("sell", item="gold").code == "unknown_good"
@@ -207,7 +207,7 @@ def test_a_round_trip_of_buying_and_selling_loses(game: Game) -> None:
     assert game.me.credits < 1_000
 
 
-def test_fuel_is_bought_at_a_dock_and_a_tanker_comes_for_nothing(game: Game) -> None:
+def test_fuel_is_bought_at_a_dock_and_a_tanker_is_free(game: Game) -> None:
     assert game.refused("refuel").code == "tank_full"
     game.me.fuel = 10
     assert game.refused("refuel").code == "no_credits"
@@ -277,7 +277,7 @@ def test_actions_that_do_not_fit_the_place_say_what_to_do(game: Game) -> None:
     assert game.refused("jump", system_id=game.me.system).code == "already_there"
 
 
-def test_names_that_do_not_exist_are_told_even_of_queued_actions(game: Game) -> None:
+def test_unknown_names_are_refused_even_for_queued_actions(game: Game) -> None:
     game.do("undock")
     assert game.refused("travel", poi_id="p999").code == "unknown_poi"
     assert game.refused("jump", system_id="s999").code == "unknown_system"
@@ -311,7 +311,7 @@ def test_prices_are_heard_only_within_the_system(game: Game) -> None:
     assert game.refused("get_market", station_id=belt).code == "no_station"
 
 
-def test_a_busy_ship_says_what_it_does_and_until_when(game: Game) -> None:
+def test_the_status_of_a_busy_ship_shows_action_and_arrival_tick(game: Game) -> None:
     assert game.do("get_status")["busy"] is False
     game.do("undock")
     game.do("mine", times=3)
@@ -379,7 +379,7 @@ def test_get_map_shows_every_system(game: Game) -> None:
     assert len(game.do("get_map")["map"]["systems"]) == 40
 
 
-def test_a_name_is_free_until_somebody_logged_in_with_it(game: Game) -> None:
+def test_a_name_is_free_until_its_first_login(game: Game) -> None:
     again = game.reef.register("ALPHA", "other")
     assert (again is game.me, again.secret) == (True, "other")
     game.reef.claim("alpha")

@@ -47,11 +47,11 @@ def test_a_running_world_is_scored_with_the_tokens_that_were_spent(record: World
     assert (second.name, second.earned, second.per_thousand) == ("beta", 0, None)
 
 
-def test_the_richest_stand_first(record: WorldLog) -> None:
+def test_scores_are_sorted_by_earnings(record: WorldLog) -> None:
     assert [score.name for score in compute_scores(record.reef.world, {})] == ["Alpha", "beta"]
 
 
-def test_without_tokens_nothing_was_earned_for_any() -> None:
+def test_without_tokens_there_is_no_rate() -> None:
     assert CaptainScore("a", 1, 1, 1, 1, 0).per_thousand is None
 
 
@@ -76,7 +76,7 @@ def test_a_world_without_players_says_so(data: Path, capsys: pytest.CaptureFixtu
     assert "There are no players" in capsys.readouterr().out
 
 
-def test_without_a_world_the_score_says_how_to_get_one() -> None:
+def test_without_a_world_the_score_command_says_how_to_start_one() -> None:
     with pytest.raises(WorldError) as caught:
         run(["world", "score"])
     assert "zoea run --world reef" in caught.value.hint

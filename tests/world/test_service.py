@@ -77,21 +77,21 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     found.record.close()
 
 
-async def test_register_gives_the_account_alone_and_login_the_session(world: World) -> None:
+async def test_register_returns_the_account_and_login_the_session(world: World) -> None:
     account = await world.ok("register", name="alpha")
     assert set(account) == {"account", "password"}
     assert account["account"] == "alpha"
     assert set(await world.ok("login", **account)) == {"session_id", "account"}
 
 
-async def test_a_lost_answer_to_register_is_mended_by_registering_again(world: World) -> None:
+async def test_a_name_can_be_registered_again_before_its_first_login(world: World) -> None:
     await world.ok("register", name="alpha")
     second = await world.ok("register", name="alpha")
     await world.ok("login", **second)
     assert await world.code("register", name="alpha") == "name_taken"
 
 
-async def test_wrong_passwords_and_unknown_accounts_are_told_apart_and_limited(world: World) -> None:
+async def test_wrong_passwords_and_unknown_accounts_have_different_errors_and_a_limit(world: World) -> None:
     await world.ok("register", name="alpha")
     assert await world.code("login", account="beta", password="x") == "unknown_account"
     for _ in range(LOGINS_PER_TICK):
@@ -107,21 +107,21 @@ async def test_the_file_holds_no_password(world: World) -> None:
     db.close()
 
 
-async def test_a_session_that_is_over_is_session_lost(world: World) -> None:
+async def test_an_ended_session_is_refused_as_session_lost(world: World) -> None:
     await world.enter()
     assert await world.code("get_status", session_id="nonsense") == "session_lost"
     await world.do("logout")
     assert await world.code("get_status", session_id=world.session) == "session_lost"
 
 
-async def test_an_account_holds_a_few_sessions_and_the_oldest_gives_way(world: World) -> None:
+async def test_a_new_session_over_the_limit_ends_the_oldest(world: World) -> None:
     account = await world.ok("register", name="alpha")
     sessions = [(await world.ok("login", **account))["session_id"] for _ in range(SESSIONS + 1)]
     assert await world.code("get_status", session_id=sessions[0]) == "session_lost"
     await world.ok("get_status", session_id=sessions[1])
 
 
-async def test_too_many_calls_are_told_when_to_try_again_and_a_tick_later_they_pass(world: World) -> None:
+async def test_rate_limited_calls_get_a_retry_time_and_pass_a_tick_later(world: World) -> None:
     await world.enter()
     for _ in range(CALLS_PER_TICK):
         await world.do("get_cargo")
@@ -155,14 +155,14 @@ async def test_bad_arguments_name_the_field(world: World) -> None:
     assert await world.code("captains_log_add", session_id=world.session, entry="") == "empty_entry"
 
 
-async def test_the_map_carries_the_tick(world: World) -> None:
+async def test_the_map_result_has_the_current_tick(world: World) -> None:
     await world.enter()
     result = await world.do("get_map")
     assert len(result["map"]["systems"]) == 40
     assert result["current_tick"] == 0
 
 
-async def test_what_was_answered_is_in_the_file(world: World) -> None:
+async def test_an_acknowledged_call_is_in_the_file(world: World) -> None:
     await world.enter()
     await asyncio.gather(*(world.do("captains_log_add", entry=f"note {n}") for n in range(20)))
     await world.do("undock")
@@ -241,7 +241,7 @@ def test_the_same_seed_gives_the_same_faults() -> None:
 
 
 @pytest.mark.parametrize("text", ["error", "error=2", "error=x", "sloth=1", "error=0.1:3", "latency=0.1:-1"])
-def test_faults_that_make_no_sense_are_refused(text: str) -> None:
+def test_invalid_fault_options_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         FaultInjector(text)
 
@@ -278,7 +278,7 @@ async def test_in_turbo_a_silent_player_is_waited_for_250_ms_once(tmp_path: Path
     world.record.close()
 
 
-async def test_in_turbo_a_journey_takes_no_time_where_nobody_else_plays(tmp_path: Path) -> None:
+async def test_in_turbo_a_single_players_journey_takes_no_real_time(tmp_path: Path) -> None:
     world = World(tmp_path, turbo=True)
     session = await world.enter("a")
     ticking = asyncio.create_task(world.pace.run())
@@ -294,7 +294,7 @@ async def test_in_turbo_a_journey_takes_no_time_where_nobody_else_plays(tmp_path
     world.record.close()
 
 
-async def test_by_the_clock_ticks_pass_without_anybody(tmp_path: Path) -> None:
+async def test_ticks_pass_by_the_clock_without_players(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.pace = Watched(world.record, seconds=0.01)
     ticking = asyncio.create_task(world.pace.run())

@@ -105,7 +105,7 @@ def test_names_that_would_break_a_screen_are_refused(name: str) -> None:
         validate_arguments("register", {"name": name})
 
 
-def test_a_world_goes_on_where_it_was_without_having_been_closed(tmp_path: Path) -> None:
+def test_a_world_continues_after_it_was_killed(tmp_path: Path) -> None:
     record = WorldLog(tmp_path / "reef.db", seed=3)
     start(record, "a")
     play(record, "a", "undock", {})
@@ -126,7 +126,7 @@ def _as_after_a_kill(record: WorldLog) -> str:
     return state
 
 
-def test_what_was_not_committed_is_not_there(tmp_path: Path) -> None:
+def test_uncommitted_rows_are_lost(tmp_path: Path) -> None:
     record = WorldLog(tmp_path / "reef.db")
     start(record, "a")
     record.commit()
@@ -154,7 +154,7 @@ def test_ticks_between_calls_share_a_row(tmp_path: Path) -> None:
     db.close()
 
 
-def test_a_snapshot_is_taken_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_is_stored_after_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoea.world.world_log.SNAPSHOT_EVERY", 3)
     record = WorldLog(tmp_path / "reef.db")
     for _ in range(2):
@@ -185,7 +185,7 @@ def test_another_seed_or_size_for_an_existing_world_is_refused(
     WorldLog(tmp_path / "reef.db", seed=1).close()
 
 
-def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "reef.db"
     path.write_bytes(b"not a database at all, but long enough to be looked at" * 20)
     with pytest.raises(WorldError, match="cannot be opened"):
@@ -198,7 +198,7 @@ def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
         WorldLog(path)
 
 
-def test_a_log_that_cannot_be_replayed_is_told(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_replayed_is_reported(tmp_path: Path) -> None:
     record = WorldLog(tmp_path / "reef.db")
     start(record, "a")
     record.call("a", "dock", {})

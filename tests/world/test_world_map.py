@@ -27,7 +27,7 @@ def test_the_best_ore_is_worth_four_times_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_station_stands_in_a_belt_of_the_poorest_ore(seed: int) -> None:
+def test_every_station_is_in_a_belt_of_the_poorest_ore(seed: int) -> None:
     world_map = WorldMap(seed)
     for station in (world_map.points[id_] for id_ in world_map.stations):
         beside = [world_map.points[id_] for id_ in world_map.systems[station.system].points]
@@ -47,11 +47,11 @@ def test_the_same_seed_gives_the_same_map_and_another_seed_another() -> None:
     assert build_map_json(WorldMap(7)) != build_map_json(WorldMap(8))
 
 
-def test_the_map_of_a_big_world_is_large_on_purpose() -> None:
+def test_the_map_of_a_big_world_is_large() -> None:
     assert len(build_map_json(WorldMap(1, 300))) > 100_000
 
 
-def test_the_map_tells_no_secret() -> None:
+def test_the_map_shows_no_ore() -> None:
     text = build_map_json(WorldMap(1))
     assert not any(ore in text for ore in ORES)
     assert len(build_map(WorldMap(1))["systems"]) == 40

@@ -98,7 +98,7 @@ async def test_twenty_callers_over_one_session_get_their_own_answers(tmp_path: P
         assert sorted(status["name"] for status in found) == sorted(f"captain {n}" for n in range(20))
 
 
-async def test_a_killed_world_goes_on_with_all_that_it_answered(tmp_path: Path) -> None:
+async def test_a_killed_world_keeps_every_acknowledged_call(tmp_path: Path) -> None:
     async with over_http(tmp_path) as (url, process), Client(url) as client:
         account = await call(client, "register", name="alpha")
         session = (await call(client, "login", **account))["session_id"]
@@ -138,7 +138,7 @@ async def test_a_client_in_the_same_process_sees_tools_and_errors(tmp_path: Path
         assert load_world(db, whole=False).world.players["alpha"].docked == ""
 
 
-async def test_a_world_whose_time_stops_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_world_ends_if_its_ticks_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = asyncio.Event()
     monkeypatch.setattr("zoea.world.world_server.os._exit", lambda _: ended.set())
 
@@ -150,7 +150,7 @@ async def test_a_world_whose_time_stops_ends(tmp_path: Path, monkeypatch: pytest
         await asyncio.wait_for(ended.wait(), 20)
 
 
-async def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
+async def test_a_used_address_is_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -173,9 +173,7 @@ async def served(folder: Path) -> None:
         pass
 
 
-async def test_a_world_that_another_process_holds_is_not_served_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_world_file_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoea.world.world_server.LOCK_TIMEOUT_S", 0.1)
     async with open_world(WorldOptions(tmp_path)):
         with pytest.raises(WorldError, match="another process"):
@@ -200,7 +198,7 @@ def test_the_command_line_carries_every_option(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [["--tick", "0"], ["--systems", "3"], ["--nonsense"]])
-def test_a_command_line_that_makes_no_sense_is_refused(wrong: list[str]) -> None:
+def test_an_invalid_command_line_is_refused(wrong: list[str]) -> None:
     with pytest.raises(SystemExit):
         parse(wrong)
 
@@ -212,7 +210,7 @@ def test_errors_of_the_process_go_to_stderr_with_their_exit_code(
     assert "sloth" in capsys.readouterr().err
 
 
-def test_addresses_are_host_and_port() -> None:
+def test_addresses_are_parsed_into_host_and_port() -> None:
     assert parse_address("127.0.0.1:80") == ("127.0.0.1", 80)
     assert parse_address("8808") == ("127.0.0.1", 8808)
     assert parse_address("[::1]:0") == ("::1", 0)
