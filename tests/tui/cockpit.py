@@ -1,4 +1,4 @@
-"""The cockpit over a real swarm with a scripted model and a clock by hand, for every test of a screen."""
+"""Run the cockpit over a real swarm with a scripted model and a manual clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, swarm
-from tests.tui.idle_pilot import SteadyPilot
+from tests.tui.idle_pilot import IdlePilot
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
@@ -31,17 +31,17 @@ WITHIN_S = 30.0
 QUIET = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_myses": 1000}})
 
 
-def said(text: str = "done") -> Rule:
-    """A model that always answers this."""
+def answering(text: str = "done") -> Rule:
+    """Return a model that always gives this answer."""
     return lambda request: Answer(text=text)
 
 
 @dataclass
 class Stage:
-    """What a test holds of a cockpit: the app, its pilot and, where there is one, the swarm behind it."""
+    """Hold the app, its pilot and, if there is one, the swarm of a test."""
 
     app: CockpitApp
-    pilot: SteadyPilot
+    pilot: IdlePilot
     clock: HandClock
     inner: Swarm | None = None
     notices: list[str] = field(default_factory=list)
@@ -60,18 +60,18 @@ class Stage:
         return self.app.screen
 
     def shows(self, kind: type[Screen[Any]]) -> bool:
-        """Whether a screen of this kind is on top."""
+        """Return whether a screen of this kind is on top."""
         return isinstance(self.app.screen, kind)
 
     async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
-        """Wait for a predicate, in real time, while the hand clock stands, and for what came with it to be painted."""
+        """Wait for a predicate in real time, then until the screen is painted."""
         async with asyncio.timeout(within):
             while not predicate():  # noqa: ASYNC110  a screen has no event for every predicate
                 await asyncio.sleep(0.005)
         await self.pilot.rest()
 
     async def press(self, *keys: str) -> None:
-        """Press keys and let the screen take them."""
+        """Press keys and wait until the app is idle."""
         await self.pilot.press(*keys)
 
     async def write(self, text: str) -> None:
@@ -81,18 +81,18 @@ class Stage:
         await self.press(*(names.get(char, char) for char in text))
 
     def one(self, kind: type[W], selector: str = "") -> W:
-        """The one widget of this kind on the screen on top."""
+        """Return the widget of this kind on the top screen."""
         return self.screen.query_one(selector, kind) if selector else self.screen.query_one(kind)
 
     def view(self, name: str = "alpha") -> MysisView:
-        """The mysis as the cockpit knows it. Raises StopIteration where it knows none of that name."""
+        """Return the mysis as the cockpit knows it. Raises StopIteration if it is unknown."""
         return next(view for view in self.app.feed.myses.values() if view.name == name)
 
     def has(self, *names: str) -> bool:
         return {view.name for view in self.app.feed.myses.values()} >= set(names)
 
     def text(self) -> str:
-        """What stands on the screen on top, as plain lines."""
+        """Return the text of the top screen."""
         compositor = self.screen._compositor
         return "\n".join(
             "".join(segment.text for segment in strip) for strip in compositor.render_strips(self.screen.size)
@@ -126,7 +126,7 @@ async def cockpit_over(
     inner: Swarm | None = None,
     read_only_reason: str = "",
 ) -> AsyncIterator[Stage]:
-    """A cockpit over any `SwarmApi`; it is left, and what it opened closed, at the end."""
+    """Run a cockpit over any `SwarmApi` and close it at the end."""
     clock = clock or HandClock(START)
 
     @asynccontextmanager
@@ -146,7 +146,7 @@ async def cockpit_over(
     notices: list[str] = []
     _watch(app, notices)
     async with app.run_test(size=size, notifications=True):
-        stage = Stage(app, SteadyPilot(app), clock, inner, notices)
+        stage = Stage(app, IdlePilot(app), clock, inner, notices)
         await stage.until(lambda: app.feed.view is not None)
         await stage.pilot.pause()
         try:
@@ -165,11 +165,14 @@ async def cockpit(
     settings: Settings | None = None,
     **more: Any,
 ) -> AsyncIterator[Stage]:
-    """A cockpit over a running swarm of `names`, idle unless `start`, whose model follows `rules`.
+    """Run a cockpit over a swarm of `names`, idle unless `start`.
 
-    `more` goes to `cockpit_over`. Nudges are off unless `settings` says otherwise.
+    Args:
+        rules: Rules of the scripted model.
+        settings: Settings of the swarm; the default turns nudges off.
+        more: Arguments for `cockpit_over`.
     """
-    async with swarm(folder, rules or said(), settings=settings or QUIET) as inner:
+    async with swarm(folder, rules or answering(), settings=settings or QUIET) as inner:
         for name in names:
             await inner.commander.create(name, start=start)
         async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, **more) as stage:
@@ -179,7 +182,7 @@ async def cockpit(
 
 
 def asks_when_told(request: ModelRequest) -> Answer:
-    """A model that calls the destructive tool when its prompt says burn, and answers everything else."""
+    """Call the destructive tool if the prompt says burn; answer everything else."""
     last = request.messages[-1]
     if last.role is Role.USER and last.content.startswith("burn"):
         return Answer(calls=(call("burn", last.content),))

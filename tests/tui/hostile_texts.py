@@ -1,4 +1,4 @@
-"""Text that would break a screen which trusted it."""
+"""Text that would break a screen that trusted it."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ LONG = "x" * 1_000_000
 
 
 def is_harmless(screen: str) -> bool:
-    """True where no control character reached the screen."""
+    """Return whether no control character reached the screen."""
     return not any((ord(char) < 32 and char != "\n") or 127 <= ord(char) < 160 for char in screen)

@@ -1,8 +1,7 @@
-"""A pilot that knows when the cockpit stands still, instead of measuring when the process does little.
+"""Pilot that waits until the cockpit is idle, instead of measuring CPU time.
 
-Textual's own pilot sleeps at least 40 ms after every key until the process uses no time, up to a second
-on a busy machine. Here a key has been taken once every queue is empty, every pump waits for its next
-message, what is to be painted is painted, and the work that the key set off has ended, but for work that lasts.
+Textual's own pilot sleeps at least 40 ms after every key, up to a second on a busy machine. Here a key is done when
+every queue is empty, every message pump waits, the screen is painted and the work that the key started has ended.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 SPINS = 50
-"""Turns of the loop before a pump that is busy is looked at in real time, every `LOOK_S`."""
-LOOK_S = 0.002
+"""Turns of the event loop before a busy pump is polled in real time, every `POLL_S`."""
+POLL_S = 0.002
 LASTING_S = 3.0
-"""Where no work ends for so long, while every pump waits, all of it lasts: a call that is held back, say.
+"""Work that has not ended after this time, while every pump waits, is not waited for again.
 
 Longer than any thread takes for its answer on a machine that has much else to do.
 """
-PATIENCE_S = 20.0
-"""How long a pump may be busy before the test goes on without it."""
+TIMEOUT_S = 20.0
+"""Time after which a busy pump is no longer waited for."""
 _ALWAYS = ("MessagePump._process_messages", "Timer._run_timer", "App.run_test.<locals>.run_app")
 _FOLLOWS = (
     "SwarmConnection._run",
@@ -40,13 +39,13 @@ _FOLLOWS = (
     "DashboardScreen._read_feed",
     "MarkdownStream._run",
 )
-"""What goes on beside the screen by itself, whatever key was pressed."""
+"""Background tasks that run all the time."""
 _FOLLOWING_GROUPS = ("live",)
-"""Workers of which the same is true."""
+"""Groups of workers that run all the time."""
 
 
 def key_event(key: str) -> events.Key:
-    """A key as a terminal would send it."""
+    """Build the event that a terminal would send for a key."""
     if len(key) == 1 and not key.isalnum():
         key = _character_to_key(key)
     try:
@@ -55,8 +54,8 @@ def key_event(key: str) -> events.Key:
         return events.Key(key, key if len(key) == 1 else None)
 
 
-class SteadyPilot(Pilot[str]):
-    """As Textual's pilot; each key, click and resize returns once the app stands still."""
+class IdlePilot(Pilot[str]):
+    """Pilot whose keys, clicks and resizes return once the app is idle."""
 
     def __init__(self, app: App[str]) -> None:
         super().__init__(app)
@@ -70,9 +69,9 @@ class SteadyPilot(Pilot[str]):
             await self._stand_still()
 
     async def click(self, *at: Any, **more: Any) -> bool:
-        """As Textual's; clicks that belong together do so however slow the machine is."""
+        """Click as Textual's pilot does; a double click counts however slow the machine is."""
         within = self.app.CLICK_CHAIN_TIME_THRESHOLD
-        self.app.CLICK_CHAIN_TIME_THRESHOLD = PATIENCE_S if more.get("times", 1) > 1 else within  # type: ignore[misc]  # of this app alone
+        self.app.CLICK_CHAIN_TIME_THRESHOLD = TIMEOUT_S if more.get("times", 1) > 1 else within  # type: ignore[misc]  # of this app alone
         try:
             return await super().click(*at, **more)
         finally:
@@ -88,12 +87,12 @@ class SteadyPilot(Pilot[str]):
         return self.app._exception is None
 
     async def rest(self) -> None:
-        """Wait until every pump waits, whatever work goes on."""
-        await self._comes_to_rest(asyncio.get_running_loop().time() + PATIENCE_S)
+        """Wait until every pump waits, whether or not work goes on."""
+        await self._comes_to_rest(asyncio.get_running_loop().time() + TIMEOUT_S)
 
     async def _stand_still(self) -> None:
-        """Wait until nothing is to be done any more; what lasts is waited for only once."""
-        ends = asyncio.get_running_loop().time() + PATIENCE_S
+        """Wait until no work is left; wait for lasting work only once."""
+        ends = asyncio.get_running_loop().time() + TIMEOUT_S
         while self.app._exception is None and await self._comes_to_rest(ends):
             begun = self._begun()
             if not begun:
@@ -104,10 +103,10 @@ class SteadyPilot(Pilot[str]):
                 break
 
     async def _comes_to_rest(self, ends: float) -> bool:
-        """Wait until every pump waits, with what it changed painted. False where that takes too long."""
+        """Wait until every pump waits and the screen is painted; return False on a timeout."""
         turns = quiet = 0
         while quiet < 3:
-            await asyncio.sleep(0 if turns < SPINS else LOOK_S)
+            await asyncio.sleep(0 if turns < SPINS else POLL_S)
             turns += 1
             if self.app._exception is not None or asyncio.get_running_loop().time() > ends:
                 return False
@@ -117,24 +116,24 @@ class SteadyPilot(Pilot[str]):
         return True
 
     def _paint(self) -> None:
-        """What the screen would paint at its next frame."""
+        """Paint what the next frame would paint."""
         if (screen := self._top()) is not None:
             screen._on_timer_update()
 
     def _is_quiet(self) -> bool:
-        """Whether every pump waits for its next message, and the screen has nothing to call afterwards."""
-        if not all(_waits(pump) for pump in (self.app, *self.app._registry)):
+        """Return whether every pump waits and the screen has no pending callback."""
+        if not all(_is_waiting(pump) for pump in (self.app, *self.app._registry)):
             return False
         screen = self._top()
         return screen is None or not screen._callbacks
 
     def _top(self) -> Screen[Any] | None:
-        """The screen on top; none while the app begins or ends."""
+        """Return the top screen; None while the app starts or ends."""
         stack = self.app._screen_stacks.get(self.app._current_mode)
         return stack[-1] if stack else None
 
     def _begun(self) -> set[asyncio.Task[Any]]:
-        """What the cockpit began beside its pumps and timers that may yet end."""
+        """Return the tasks of the cockpit that may still end."""
         apart = {asyncio.current_task(), *(each._task for each in self.app.workers if each.group in _FOLLOWING_GROUPS)}
         return {
             task for task in asyncio.all_tasks() if task not in self._lasting and task not in apart and _is_work(task)
@@ -148,7 +147,7 @@ def _is_work(task: asyncio.Task[Any]) -> bool:
     return "/zoea/tui/" in code.co_filename or "/textual/" in code.co_filename
 
 
-def _waits(pump: MessagePump) -> bool:
+def _is_waiting(pump: MessagePump) -> bool:
     if pump._task is None or pump._task.done():
         return True
     queue: Any = pump._message_queue

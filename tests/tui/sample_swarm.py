@@ -1,7 +1,7 @@
-"""A swarm that has lived for a morning: five myses, each in another state, from a scripted model and a clock by hand.
+"""Swarm after a morning of work: five myses, each in another state.
 
-Everything is played one after the other, so that the database is the same on every
-machine: what pictures of the cockpit show comes from here.
+The model is scripted and the clock manual. Everything is played in one order, so that the database is the same on
+every machine; the snapshots of the cockpit show it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORDER = "Mine iron and report every ten minutes."
 SETTINGS = Settings.model_validate(
     {
         "nudge": {"enabled": False},
-        # Who looks at pictures takes longer than a model may: nothing is given up meanwhile.
+        # Drawing all snapshots takes longer than the default timeouts of a model.
         "llm": {"timeout": 3600, "between_tokens": 3600},
         "context": {"context_window": 50_000},
         "budget": {"swarm_per_day": 2_000_000},
@@ -63,8 +63,8 @@ The hold is at 80 %. Two more loads, then I sell:
 
 
 @dataclass
-class Reef:
-    """The world's tools, each of which takes its time on the clock by hand."""
+class SampleWorld:
+    """World with tools that each take time on the manual clock."""
 
     clock: HandClock
     mined: int = 0
@@ -111,8 +111,8 @@ class Reef:
 
 
 @dataclass
-class Script:
-    """What each mysis answers, in order, each answer a second and a half after the question."""
+class ScriptedReplies:
+    """Replies of each mysis, in order, each 1.5 s after the request."""
 
     clock: HandClock
     replies: dict[str, deque[Answer | ProviderError]]
@@ -179,24 +179,24 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
 
 
 @dataclass
-class Played:
-    """The swarm at the end of the morning; `writing` is alpha's answer that is being written."""
+class SampleSwarm:
+    """Swarm at the end of the morning; `writing` blocks alpha's streamed answer."""
 
     inner: Swarm
     writing: Block
 
 
 @asynccontextmanager
-async def played(folder: Path) -> AsyncIterator[Played]:
-    """Play the morning in `folder` and hold it there; the swarm is closed at the end."""
+async def play_sample_swarm(folder: Path) -> AsyncIterator[SampleSwarm]:
+    """Play the morning in `folder` and keep the swarm open until the end of the context."""
     clock = HandClock(MORNING)
-    reef = Reef(clock)
-    provider = ScriptedProvider(Script(clock, replies()), name="ollama", clock=clock, metered=True)
+    reef = SampleWorld(clock)
+    provider = ScriptedProvider(ScriptedReplies(clock, replies()), name="ollama", clock=clock, metered=True)
     upstreams = [UpstreamConfig("reef", server=reef.server())]
     async with swarm(
         folder, provider=provider, clock=clock, settings=SETTINGS, upstreams=upstreams, peer=Peer()
     ) as inner:
-        yield Played(inner, await _play(inner))
+        yield SampleSwarm(inner, await _play(inner))
 
 
 async def _play(inner: Swarm) -> Block:
@@ -229,7 +229,7 @@ async def _play(inner: Swarm) -> Block:
     await commander.send("alpha", "How full is the hold, and where do you sell?")
     await asyncio.wait_for(writing.reached.wait(), 10)
     clock.by(2)
-    await commander.view()  # what was spent today is read when somebody looks
+    await commander.view()  # reads the costs of the day
     return writing
 
 
@@ -239,7 +239,7 @@ async def _ask(inner: Swarm, name: str, text: str) -> None:
 
 
 async def _broadcast(inner: Swarm) -> None:
-    """One order for all, heard one after the other, so that what is stored has one order."""
+    """Send one order to all, received one after the other, so that the stored order is fixed."""
     for name, _ in CREW:
         await inner.commander.hold(True, ref=name)
     await inner.commander.broadcast(ORDER)

@@ -1,4 +1,4 @@
-"""Turns made by hand, and what a person's hostile text looks like, for tests of the conversation."""
+"""Sample turns and hostile texts for tests of the conversation."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Pictures of screens kept as SVG: drawn by Textual's own exporter, made small and the same everywhere, compared.
+"""SVG snapshots of screens: export, reduce, compare.
 
-What was weighed: pytest-textual-snapshot starts an app for every picture, which for a hundred
-of them costs minutes, and compares once, which a busy machine makes flaky. Here one cockpit is
-resized and dressed anew, and a picture is looked at until it is the kept one or time is up.
+pytest-textual-snapshot starts an app for every snapshot, which costs minutes for a hundred of them, and compares
+once, which is flaky on a busy machine. Here one cockpit is resized and re-themed, and a screen is compared until it
+matches or time is up.
 
     ZOEA_SNAPSHOTS=write pytest tests/tui/test_snapshots.py      (or: make snapshots)
 
-accepts what the screens show now. A picture that differs is written to `failed/` beside
-the kept ones, with a page that shows both.
+accepts the present screens. A snapshot that differs is written to `failed/` beside the kept ones, with a page that
+shows both.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ _RECT = re.compile(
 _CHROME = re.compile(r'<text class="[^"]*-title".*?</text>')
 
 
-def picture(app: App[Any]) -> str:
-    """What the app shows, as an SVG without fonts from elsewhere, ids, clips and blank ends: a line a piece."""
+def export_svg(app: App[Any]) -> str:
+    """Export the screen as an SVG without fonts, ids, clips and trailing blanks."""
     drawn = app.export_screenshot(title="zoea", simplify=True)
     drawn = _CHROME.sub("", _FONTS.sub("", drawn)).replace("Fira Code, monospace", "monospace")
     drawn = _CLIP.sub("", _LINE_CLIPS.sub("", drawn)).replace("&#160;", _BLANK)
     drawn = re.sub(r"terminal-\d+-(r\d+)", r"\1", drawn)
     drawn = re.sub(r"terminal-\d+", "zoea", drawn)
-    drawn = _TEXT.sub(_trimmed, drawn)
+    drawn = _TEXT.sub(_trim_text, drawn)
     first = _RECT.search(drawn)
     at = first.start() if first else 0
-    grounds = _merged(_RECT.findall(drawn))
+    grounds = _merge_backgrounds(_RECT.findall(drawn))
     drawn = drawn[:at] + grounds + _RECT.sub("", drawn[at:])
     drawn = re.sub(r"(</text>|/>)(?=<)", r"\1\n", drawn)
     return re.sub(r"[ \t]*\n\s*", "\n", drawn).strip() + "\n"
 
 
-def _trimmed(found: re.Match[str]) -> str:
-    """One text without the blanks around it, where its first letter stood."""
+def _trim_text(found: re.Match[str]) -> str:
+    """Remove the blanks around a text and correct its position."""
     style, x, y, length, text = found.groups()
     begins = text.lstrip(_BLANK)
     kept = begins.rstrip(_BLANK + "\n")
@@ -68,8 +68,8 @@ def _trimmed(found: re.Match[str]) -> str:
     return f'<text class="{style}" x="{round(left, 1):g}" y="{y}"{stretched}>{kept}</text>'
 
 
-def _merged(grounds: list[tuple[str, str, str, str]]) -> str:
-    """Backgrounds as few rectangles as they can be: one for what lies side by side, and for rows that are alike."""
+def _merge_backgrounds(grounds: list[tuple[str, str, str, str]]) -> str:
+    """Merge adjacent backgrounds of one colour into few rectangles."""
     rows: dict[float, list[tuple[str, float, float]]] = {}
     for fill, x, top, width in grounds:
         row = rows.setdefault(float(top), [])
@@ -97,8 +97,8 @@ def _merged(grounds: list[tuple[str, str, str, str]]) -> str:
     return '<g shape-rendering="crispEdges">\n' + "".join(drawn) + "</g>\n"
 
 
-def lines_of(svg: str) -> list[str]:
-    """The letters of a picture, where they stood."""
+def read_lines(svg: str) -> list[str]:
+    """Return the text of a snapshot as lines."""
     rows: dict[int, str] = {}
     for _, x, y, _, text in _TEXT.findall(svg):
         row, column = round(float(y) / CELL_Y), round(float(x) / CELL_X)
@@ -107,8 +107,8 @@ def lines_of(svg: str) -> list[str]:
 
 
 @dataclass
-class Album:
-    """Compares pictures with the kept ones, or keeps them; remembers which differ."""
+class SnapshotStore:
+    """Compare snapshots with the kept ones, or keep them; collect differences."""
 
     folder: Path = KEPT
     failed: dict[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Album:
         return self.folder / f"{name}.svg"
 
     def kept(self, name: str) -> str:
-        """The kept picture; empty where there is none."""
+        """Return the kept snapshot; empty if there is none."""
         file = self.file(name)
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
@@ -127,19 +127,19 @@ class Album:
         file.write_text(drawn, encoding="utf-8")
 
     def differs(self, name: str, drawn: str) -> None:
-        """Note it, with the picture and a page of both beside the kept ones."""
+        """Record a difference and write both snapshots and a page."""
         kept = self.kept(name)
         where = FAILED / f"{name.replace('/', '-')}.svg"
         where.parent.mkdir(parents=True, exist_ok=True)
         where.write_text(drawn, encoding="utf-8")
         page = [_figure("kept", kept), _figure("now", drawn)]
         where.with_suffix(".html").write_text(_PAGE.format(name=name, body="\n".join(page)), encoding="utf-8")
-        before, now = lines_of(kept), lines_of(drawn)
+        before, now = read_lines(kept), read_lines(drawn)
         changed = list(difflib.unified_diff(before, now, "kept", "now", lineterm="", n=1))
         self.failed[name] = "\n".join(changed) if changed else "the same letters in other colours or styles"
 
     def complaint(self) -> str:
-        """What differs and what to do about it; empty where nothing does."""
+        """Return a message about all differences; empty if there are none."""
         if not self.failed:
             return ""
         parts = [f"{len(self.failed)} pictures differ from the kept ones: {', '.join(self.failed)}"]
@@ -148,7 +148,7 @@ class Album:
         return "\n".join(parts)
 
     def strangers(self, names: Iterable[str]) -> list[str]:
-        """Kept pictures that nothing draws any more."""
+        """Return the kept snapshots that no test draws."""
         known = {self.file(name) for name in names}
         found = (file for file in self.folder.rglob("*.svg") if FAILED not in file.parents)
         return sorted(str(file.relative_to(self.folder)) for file in found if file not in known)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.zoea_process import zoea
 from tests.tui.cockpit import cockpit_over
-from tests.tui.sample_swarm import CREW, played
+from tests.tui.sample_swarm import CREW, play_sample_swarm
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.runtime.owner import own_workspace
@@ -43,7 +43,7 @@ async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypa
     where.make_data()
     with tempfile.TemporaryDirectory(prefix="zoea-") as runtime:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-        async with played(where.data) as morning:
+        async with play_sample_swarm(where.data) as morning:
             inner = morning.inner
 
             @asynccontextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, swarm
-from tests.tui.cockpit import QUIET, Stage, cockpit_over, said
+from tests.tui.cockpit import QUIET, Stage, cockpit_over, answering
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import MysisState
@@ -20,7 +20,7 @@ async def two_cockpits(folder: Path) -> AsyncIterator[tuple[Stage, Stage, Swarm]
     """Two cockpits on one running swarm, over its socket."""
     async with AsyncExitStack() as stack:
         runtime = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoea-")))
-        inner = await stack.enter_async_context(swarm(folder, said(), settings=QUIET))
+        inner = await stack.enter_async_context(swarm(folder, answering(), settings=QUIET))
         await inner.commander.create("alpha")
         server = SocketServer(inner.api, runtime / "s.sock")
         await server.open()

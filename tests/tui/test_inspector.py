@@ -9,7 +9,7 @@ import pytest
 
 from tests.queries.test_request_inspection import ROOMY, plain, play, working
 from tests.swarm.harness import script, swarm
-from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
+from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, answering
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
@@ -68,7 +68,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
 
 
 async def test_turns_are_gone_through_by_their_own_keys(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, said("yes"), names=("alpha",)) as stage:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await play(stage.swarm, "one", "two", "three")
         screen = await open_inspector(stage)
         for key, turn in (("[", 2), ("[", 1), ("]", 2), ("]", 3)):
@@ -80,7 +80,7 @@ async def test_turns_are_gone_through_by_their_own_keys(tmp_path: Path) -> None:
 
 async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) -> None:
     long = "\n".join(f"line {number}" for number in range(50))
-    async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(80, 24)) as stage:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await play(stage.swarm, long)
         screen = await open_inspector(stage)
         await stage.until(lambda: "PACKS · MESSAGES 2 · TOOLS 13   tab" in stage.text())
@@ -108,7 +108,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
 
 
 async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, said("yes"), names=("alpha",)) as stage:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await play(stage.swarm, "one")
         with sqlite3.connect(stage.swarm.path) as connection:
             connection.execute("UPDATE request SET plan = NULL")
@@ -118,7 +118,7 @@ async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
 
 
 async def test_what_comes_is_counted_and_moves_nothing_under_the_reader(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(200, 60)) as stage:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(200, 60)) as stage:
         await play(stage.swarm, "one")
         screen = await open_inspector(stage)
         shown = screen.request
@@ -164,7 +164,7 @@ async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zoea.tui.screens.inspector.PAGE", 2)
-    async with cockpit(tmp_path, said("yes"), names=("alpha",), size=(200, 60)) as stage:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(200, 60)) as stage:
         await play(stage.swarm, "one", "two", "three", "four", "five")
         screen = InspectorScreen(stage.view().id, request_id=3)
         await stage.app.push_screen(screen)
@@ -176,7 +176,7 @@ async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
 
 
 async def test_a_plan_that_is_damaged_is_said(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, said("yes"), names=("alpha",)) as stage:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await play(stage.swarm, "one", "two")
         screen = await open_inspector(stage)
         with sqlite3.connect(stage.swarm.path) as connection:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, swarm
-from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over, said
+from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over, answering
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.enums import ApprovalAnswer, ErrorClass
 from zoea.model.errors import ProviderError
@@ -171,7 +171,7 @@ async def test_the_programs_own_log_is_the_other_part(tmp_path: Path) -> None:
 
 
 async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
-    async with swarm(tmp_path, said("ok"), settings=QUIET) as inner:
+    async with swarm(tmp_path, answering("ok"), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         for text in (*HOSTILE, LONG[:150_000]):
             await inner.commander.send("alpha", text)

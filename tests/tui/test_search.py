@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import call, script, swarm
-from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, said
+from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, answering
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer
 from zoea.store import WriterConnection
@@ -59,7 +59,7 @@ async def test_a_search_that_ended_early_says_how_far_it_looked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 2)
-    async with cockpit(tmp_path, said("be it so"), names=("alpha",)) as stage:
+    async with cockpit(tmp_path, answering("be it so"), names=("alpha",)) as stage:
         for number in range(3):
             await ask(stage, "alpha", f"be number {number}")
         hits = await open_search(stage, "be")
@@ -68,7 +68,7 @@ async def test_a_search_that_ended_early_says_how_far_it_looked(
 
 
 async def test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, said("the belt is rich"), names=("alpha",)) as stage:
+    async with cockpit(tmp_path, answering("the belt is rich"), names=("alpha",)) as stage:
         for number in range(3):
             await ask(stage, "alpha", f"belt number {number}")
         hits = await open_search(stage, "belt")
@@ -125,7 +125,7 @@ async def test_more_than_a_page_is_cut_with_a_plus_and_read_on_at_its_end(tmp_pa
 
 
 async def test_hostile_text_is_found_and_shown_as_it_is(tmp_path: Path) -> None:
-    async with swarm(tmp_path, said("ok"), settings=QUIET) as inner:
+    async with swarm(tmp_path, answering("ok"), settings=QUIET) as inner:
         await inner.commander.create("alpha")
         for text in (*HOSTILE, f"needle {LONG[:150_000]}"):
             await inner.commander.send("alpha", f"needle {text}")

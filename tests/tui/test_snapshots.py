@@ -24,8 +24,8 @@ from tests.fakes.llm_clock import HandClock
 from tests.fakes.swarm import FakeSwarm
 from tests.swarm.harness import swarm
 from tests.tui.cockpit import Stage, cockpit_over
-from tests.tui.sample_swarm import MORNING, played
-from tests.tui.snapshots_on_disk import ACCEPTS, Album, picture
+from tests.tui.sample_swarm import MORNING, play_sample_swarm
+from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, export_svg
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
@@ -228,31 +228,31 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-async def look(stage: Stage, album: Album, name: str) -> None:
+async def look(stage: Stage, store: SnapshotStore, name: str) -> None:
     """Look at the screen until it is the kept picture, or keep it once it stands still."""
     drawn = ""
-    since, ends = time.monotonic(), time.monotonic() + (PATIENCE_S if not album.failed else 1.0)
+    since, ends = time.monotonic(), time.monotonic() + (PATIENCE_S if not store.failed else 1.0)
     while time.monotonic() < ends:
         await asyncio.sleep(LOOK_S)
-        before, drawn = drawn, picture(stage.app)
-        if not ACCEPTS and drawn == album.kept(name):
+        before, drawn = drawn, export_svg(stage.app)
+        if not ACCEPTS and drawn == store.kept(name):
             return
         if drawn != before:
             since = time.monotonic()
         elif ACCEPTS and time.monotonic() - since > STILL_S:
-            album.keep(name, drawn)
+            store.keep(name, drawn)
             return
-    album.differs(name, drawn)
+    store.differs(name, drawn)
 
 
-async def look_at(stage: Stage, album: Album, theme: str, scene: str, is_whole: Callable[[], Any]) -> None:
+async def look_at(stage: Stage, store: SnapshotStore, theme: str, scene: str, is_whole: Callable[[], Any]) -> None:
     """Look at a scene once it is whole."""
     width, height = stage.app.size
     try:
         await stage.until(is_whole, within=PATIENCE_S)
     except TimeoutError:
         raise AssertionError(f"{scene} at {width}x{height} never was whole:\n{stage.text()}") from None
-    await look(stage, album, f"{theme}/{width}x{height}/{scene}")
+    await look(stage, store, f"{theme}/{width}x{height}/{scene}")
 
 
 async def open_scene(stage: Stage, scene: Scene) -> None:
@@ -295,7 +295,7 @@ async def spent(stage: Stage) -> None:
 @asynccontextmanager
 async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
     """The cockpit over the played swarm."""
-    async with played(folder) as morning:
+    async with play_sample_swarm(folder) as morning:
         inner = morning.inner
         api: Any = Still(inner.commander)
         async with cockpit_over(api, inner.path, clock=inner.clock, inner=inner, theme=theme, size=SIZES[0]) as stage:
@@ -308,7 +308,7 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("theme", THEMES)
 async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, theme: str) -> None:
-    album = Album()
+    store = SnapshotStore()
     async with the_morning(tmp_path, theme) as stage:
         for scene in SCENES:
             for size in scene.sizes:
@@ -317,18 +317,18 @@ async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, 
                     await open_scene(stage, scene)
                 if scene.is_box:
                     stage.app.refresh_css(animate=False)  # what is behind it, too, as it is without the focus
-                await look_at(stage, album, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
+                await look_at(stage, store, theme, scene.name, lambda: scene.is_whole(stage))  # noqa: B023  waited for here
                 assert not scene.is_box or dead_hints(stage) == [], scene.name
             assert stage.app.theme_spec.name == theme
         await stage.pilot.resize_terminal(*TOO_SMALL)
-        await look_at(stage, album, theme, "too-small", lambda: stage.shows(TooSmallScreen))
-    assert not album.complaint(), album.complaint()
+        await look_at(stage, store, theme, "too-small", lambda: stage.shows(TooSmallScreen))
+    assert not store.complaint(), store.complaint()
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("theme", THEMES)
 async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path: Path, theme: str) -> None:
-    album = Album()
+    store = SnapshotStore()
 
     @asynccontextmanager
     async def with_world() -> AsyncIterator[OpenSwarm]:
@@ -344,16 +344,16 @@ async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path:
         for width, height in SIZES:
             await stage.pilot.resize_terminal(width, height)
             await look_at(
-                stage, album, theme, "welcome", lambda: stage.shows(WelcomeScreen) and says("config.toml")(stage)
+                stage, store, theme, "welcome", lambda: stage.shows(WelcomeScreen) and says("config.toml")(stage)
             )
             await stage.press("c")
-            await look_at(stage, album, theme, "connect", lambda: stage.shows(ConnectDialog))
+            await look_at(stage, store, theme, "connect", lambda: stage.shows(ConnectDialog))
             await stage.press("escape")
-    assert not album.complaint(), album.complaint()
+    assert not store.complaint(), store.complaint()
 
 
 def test_no_picture_is_kept_that_nothing_draws() -> None:
     drawn = [(scene.name, size) for scene in SCENES for size in scene.sizes]
     drawn += [(name, size) for name in ALONE for size in SIZES] + [("too-small", TOO_SMALL)]
     names = [f"{theme}/{width}x{height}/{name}" for theme in THEMES for name, (width, height) in drawn]
-    assert Album().strangers(names) == []
+    assert SnapshotStore().strangers(names) == []

@@ -14,7 +14,7 @@ from textual import events
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, asks_when_told, cockpit, cockpit_over
-from tests.tui.idle_pilot import SteadyPilot
+from tests.tui.idle_pilot import IdlePilot
 from tests.tui.test_approvals import ask
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.values import MysisView
@@ -147,7 +147,7 @@ async def test_a_slow_end_shows_that_it_goes_on_and_a_second_ctrl_c_does_not_wai
     closing, may_end = asyncio.Event(), asyncio.Event()
     app = CockpitApp(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
-        stage = Stage(app, SteadyPilot(app), HandClock())
+        stage = Stage(app, IdlePilot(app), HandClock())
         await stage.until(lambda: app.feed.view is not None)
         await stage.press("q", "s")
         await closing.wait()
@@ -162,7 +162,7 @@ async def test_an_end_that_hangs_is_left_behind_in_time(tmp_path: Path, monkeypa
     app = CockpitApp(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
     monkeypatch.setattr(swarm_connection, "CLOSE_S", 0.2)
     async with app.run_test(size=(100, 30)):
-        stage = Stage(app, SteadyPilot(app), HandClock())
+        stage = Stage(app, IdlePilot(app), HandClock())
         await stage.until(lambda: app.feed.view is not None)
         await stage.press("q", "s")
         await stage.until(lambda: app.return_value == "stop", within=9)
@@ -177,7 +177,7 @@ async def test_a_swarm_that_still_opens_is_given_up(tmp_path: Path) -> None:
 
     app = CockpitApp(never, config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
-        stage = Stage(app, SteadyPilot(app), HandClock())
+        stage = Stage(app, IdlePilot(app), HandClock())
         await stage.until(lambda: "opening the swarm" in stage.text())
         await stage.press("q")
         await stage.until(lambda: app.return_value == "stop", within=9)
@@ -193,7 +193,7 @@ async def test_a_swarm_that_cannot_open_says_why(tmp_path: Path) -> None:
 
     app = CockpitApp(refused, config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
-        stage = Stage(app, SteadyPilot(app), HandClock())
+        stage = Stage(app, IdlePilot(app), HandClock())
         await stage.until(lambda: "nobody [/] owns it" in stage.text())
 
 
@@ -204,7 +204,7 @@ async def test_a_swarm_that_fails_to_open_as_nobody_foresaw_says_so_too(tmp_path
 
     app = CockpitApp(broken, config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
-        stage = Stage(app, SteadyPilot(app), HandClock())
+        stage = Stage(app, IdlePilot(app), HandClock())
         await stage.until(lambda: "FileNotFoundError" in stage.text())
     assert app.open_error is not None
 

@@ -18,7 +18,7 @@ from tests.fakes.ollama_server import Model, OllamaServer
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
-from tests.tui.idle_pilot import SteadyPilot
+from tests.tui.idle_pilot import IdlePilot
 from zoea.llm.discovery import UsualPort
 from zoea.model.errors import StoreError
 from zoea.runtime.run_options import RunOptions
@@ -254,7 +254,7 @@ async def started(where: Places) -> AsyncIterator[CockpitApp]:
         now=HandClock(START).now,
     )
     async with app.run_test(size=(120, 40)):
-        stage = Stage(app, SteadyPilot(app), HandClock(START))
+        stage = Stage(app, IdlePilot(app), HandClock(START))
         await stage.until(lambda: app.feed.view is not None, within=30)
         try:
             yield app
@@ -266,7 +266,7 @@ async def started(where: Places) -> AsyncIterator[CockpitApp]:
 async def test_from_an_empty_directory_to_five_miners_who_are_all_there_again(tmp_path: Path) -> None:
     where = places(configured=False)
     async with started(where) as app:
-        stage = Stage(app, SteadyPilot(app), HandClock(START))
+        stage = Stage(app, IdlePilot(app), HandClock(START))
         await stage.until(lambda: isinstance(app.screen, WelcomeScreen))
         app.action_do("welcome.sandbox")
         await stage.until(lambda: isinstance(app.screen, DashboardScreen) and len(app.feed.myses) == 5, within=30)
@@ -274,7 +274,7 @@ async def test_from_an_empty_directory_to_five_miners_who_are_all_there_again(tm
     calls = {view.name: view.tool_calls for view in app.feed.myses.values()}
     # Opened again without a word about the world: the workspace has it.
     async with started(where) as app:
-        stage = Stage(app, SteadyPilot(app), HandClock(START))
+        stage = Stage(app, IdlePilot(app), HandClock(START))
         await stage.until(lambda: len(app.feed.myses) == 5)
         assert isinstance(app.screen, DashboardScreen)
         await app.api.start_all()

@@ -11,8 +11,8 @@ from textual.widgets import Input
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
-from tests.tui.cockpit import QUIET, START, Stage, said
-from tests.tui.idle_pilot import SteadyPilot
+from tests.tui.cockpit import QUIET, START, Stage, answering
+from tests.tui.idle_pilot import IdlePilot
 from zoea.ipc.read_only import ReadOnlySwarm
 from zoea.model.errors import NoRunningSwarm, OwnerError, ZoeaError
 from zoea.runtime.run_options import RunOptions
@@ -30,7 +30,7 @@ from zoea.tui.state.swarm_connection import OpenSwarm
 @asynccontextmanager
 async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) -> AsyncIterator[Stage]:
     """A cockpit whose workspace another process holds; it can be attached to once `answers` says so."""
-    async with swarm(folder, said("It is done"), settings=QUIET) as inner:
+    async with swarm(folder, answering("It is done"), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         await inner.commander.send("alpha", "Mine the belt")
         runner = inner.commander._runner("alpha")
@@ -46,7 +46,7 @@ async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) 
         app = CockpitApp(opener, config=folder / "config", reduced_motion=True, now=HandClock(START).now)
         app.read_only_opener = lambda: start.open_read_only(where)
         async with app.run_test(size=(100, 30), notifications=True):
-            stage = Stage(app, SteadyPilot(app), inner.clock, inner, [])
+            stage = Stage(app, IdlePilot(app), inner.clock, inner, [])
             await stage.until(lambda: stage.shows(WorkspaceHeldDialog))
             try:
                 yield stage
@@ -112,7 +112,7 @@ def test_the_other_workspace_is_opened_next(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_looking_tells_of_what_is_stored_since_and_refuses_commands(tmp_path: Path) -> None:
-    async with swarm(tmp_path, said(), settings=QUIET) as inner:
+    async with swarm(tmp_path, answering(), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         looking = ReadOnlySwarm.over(inner.path, poll_s=0.01)
         seen = looking.changes()
