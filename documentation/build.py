@@ -1,4 +1,4 @@
-"""Writes the generated part of the reference, or with `--check` says which of it is stale.
+"""Write the generated reference pages, or with `--check` report which are stale.
 
 python -m documentation.build [--check]
 """
@@ -22,7 +22,7 @@ WIDTH = 100
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check; the exit code is 1 where something is stale."""
+    """Write or check the pages; return 1 if a page is stale."""
     stale = [name for name, text in pages().items() if _current(name) != text]
     if "--check" in arguments:
         for name in stale:
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
 
 
 def pages() -> dict[str, str]:
-    """Every generated page by its name."""
+    """Return every generated page by its name."""
     return {
         "cli.md": cli(),
         "exit-codes.md": exit_codes(),
@@ -45,7 +45,7 @@ def pages() -> dict[str, str]:
 
 
 def cli() -> str:
-    """What `--help` says of every command."""
+    """Return the help texts of all commands."""
     parts = ["# Command line", _generated("the commands"), f"```text\n{overview()}\n```"]
     for name in COMMANDS:
         parts += [f"## zoea {name}", *_helps(f"zoea {name}", load(name))]
@@ -53,7 +53,7 @@ def cli() -> str:
 
 
 def exit_codes() -> str:
-    """The error tree as a table of exit codes."""
+    """Return the error tree as a table of exit codes."""
     rows = [
         "# Exit codes",
         _generated("`zoea/model/errors.py`"),
@@ -67,11 +67,11 @@ def exit_codes() -> str:
     table = ["| 0 | It worked | |"]
     for code, errors in sorted(by_code.items()):
         names = ", ".join(f"`{error.__name__}`" for error in errors)
-        also = "; or the swarm did not end within 10 s and was ended" if code == FORCED else ""
+        also = "; or the swarm did not end within 10 s and was killed" if code == FORCED else ""
         table.append(f"| {code} | {errors[0].title}{also} | {names} |")
-    table.append(f"| {UNWRITABLE} | The output could not be written: a full disk behind it | |")
+    table.append(f"| {UNWRITABLE} | The output could not be written, for example to a full disk | |")
     table.append(f"| {INTERRUPTED} | Interrupted with ctrl+c while a command ran | |")
-    table.append(f"| {BROKEN_PIPE} | Whoever read the output closed it | |")
+    table.append(f"| {BROKEN_PIPE} | The reader of the output closed it | |")
     return "\n\n".join(rows) + "\n" + "\n".join(table) + "\n"
 
 
@@ -83,7 +83,7 @@ def _tree(error: type[ZoeaError]) -> Iterator[type[ZoeaError]]:
 
 
 def _helps(path: str, command: object) -> Iterator[str]:
-    """The help of a command and of all below it."""
+    """Yield the help of a command and of its subcommands."""
     from typer.core import TyperGroup
 
     yield f"```text\n{_help(path, command)}\n```"

@@ -1,8 +1,8 @@
-"""Renders the pictures of the README and the guide from real runs.
+"""Render the pictures of the README and the guide from real runs.
 
     python -m documentation.pictures
 
-Each run has a home and directories of its own, and no model: the autopilot plays.
+Each run has its own home and directories and uses the autopilot.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOVA = TerminalTheme(
 
 
 def main() -> int:
-    """Run, and draw what the runs showed."""
+    """Run Zoea and save pictures of its output."""
     PICTURES.mkdir(exist_ok=True)
     if sys.argv[1:2] == [COCKPIT]:
         return asyncio.run(cockpit())
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def _apart(*arguments: str) -> str:
-    """Run Python with a home and directories of its own; what it printed."""
+    """Run Python with its own home and directories and return its output."""
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         ran = subprocess.run(
             [sys.executable, *arguments],
@@ -90,7 +90,7 @@ ask = ["sell*"]
 
 
 async def cockpit() -> int:
-    """The cockpit as a person sees it some seconds into the sandbox world, where one miner asks before it sells."""
+    """Save pictures of the cockpit in the sandbox world, where one miner asks before it sells."""
     from zoea.process.clock import SystemClock
     from zoea.runtime.run_options import RunOptions
     from zoea.settings.paths import places
@@ -136,7 +136,7 @@ async def cockpit() -> int:
 
 
 def draw(name: str, title: str, lines: list[str]) -> None:
-    """One terminal picture as SVG: times dim, names in teal."""
+    """Save lines of a terminal as SVG: times dim, names in teal."""
     console = Console(record=True, width=WIDTH, force_terminal=True, file=io.StringIO())
     for line in lines:
         shown = Text(line)
@@ -149,7 +149,7 @@ def draw(name: str, title: str, lines: list[str]) -> None:
 
 
 def _save(name: str, drawn: str) -> None:
-    # No fonts from elsewhere: a picture of a README asks no other server. Nor does every line need its own clip.
+    # Fonts would be loaded from another server; the clips of single lines only make the file larger.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
     drawn = re.sub(r'<clipPath id="[^"]*-line-\d+">.*?</clipPath>\s*', "", drawn, flags=re.DOTALL)
     drawn = re.sub(r' clip-path="url\(#[^)]*-line-\d+\)"', "", drawn)

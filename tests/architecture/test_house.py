@@ -1,4 +1,4 @@
-"""The house stands as drawn: layers, sizes, borders between core and screens, and what a start may load."""
+"""The structure of the package: layers, file sizes, imports of the core, and modules loaded at start."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CORE = (
 
 LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard"}
 LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "httpx_aiohttp"}
-"""What no first paint of the cockpit needs."""
+"""Modules that must not be loaded before the first paint of the cockpit."""
 AT_FIRST_PAINT = """
 import os, sys
 from textual.drivers.linux_driver import LinuxDriver
@@ -62,7 +62,7 @@ main()
 
 
 def loaded_after(statement: str, *, environment: dict[str, str] | None = None) -> set[str]:
-    """The modules of an interpreter that ran the statement."""
+    """The modules that an interpreter loaded while it ran the statement."""
     code = f"import sys\ntry:\n    {statement}\nexcept SystemExit:\n    pass\nsys.stderr.write('\\n'.join(sys.modules))"
     ran = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=50, check=True, env=environment
@@ -71,7 +71,7 @@ def loaded_after(statement: str, *, environment: dict[str, str] | None = None) -
 
 
 def loaded_at_first_paint() -> set[str]:
-    """The modules of `zoea run` in a terminal at the moment when its first frame is written."""
+    """The modules that `zoea run` has loaded in a terminal when it writes its first frame."""
     keyboard, screen = os.openpty()
     try:
         ran = subprocess.run(
@@ -104,7 +104,7 @@ def packages() -> set[str]:
 
 
 class TestStarting:
-    def test_the_version_costs_next_to_nothing(self) -> None:
+    def test_printing_the_version_imports_almost_nothing(self) -> None:
         modules = loaded_after(command("--version"))
         assert {name for name in modules if name.startswith("zoea")} == {"zoea", "zoea.__main__"}
         assert not tops(modules) & (HEAVY | {"typer", "asyncio", "json", "sqlite3", "dataclasses"})
@@ -114,7 +114,7 @@ class TestStarting:
         assert not tops(modules) & (HEAVY | {"typer", "asyncio"})
         assert len(modules) < 200
 
-    def test_the_first_paint_waits_for_neither_models_nor_tools_nor_the_option_parser(self) -> None:
+    def test_the_first_paint_loads_no_models_tools_or_option_parser(self) -> None:
         modules = loaded_at_first_paint()
         assert "zoea.tui.screens.dashboard" in modules
         assert not tops(modules) & LATE
@@ -131,14 +131,14 @@ class TestStarting:
 
 class TestFiles:
     @pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
-    def test_a_file_is_one_room_and_says_why_it_exists(self, file: Path) -> None:
+    def test_a_file_has_a_docstring_no_print_and_a_limited_length(self, file: Path) -> None:
         text = file.read_text(encoding="utf-8")
         assert text.count("\n") <= LONGEST_FILE
         tree = ast.parse(text)
-        assert ast.get_docstring(tree), "a module says why it exists"
-        assert not list(prints(tree)), "only fronts write, and they do not print"
+        assert ast.get_docstring(tree), "every module has a docstring"
+        assert not list(prints(tree)), "no module calls print"
 
-    def test_no_name_means_everything(self) -> None:
+    def test_no_module_has_a_vague_name(self) -> None:
         vague = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
         assert not [file for file in SOURCES if file.stem in vague or file.parent.name in vague]
 
@@ -150,7 +150,7 @@ class TestFiles:
         )
         assert not [name for name, count in names.items() if count > 1]
 
-    def test_nothing_is_left_for_later(self) -> None:
+    def test_no_file_holds_a_mark_for_later_work(self) -> None:
         marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
         assert not [file for file in SOURCES if any(mark in file.read_text(encoding="utf-8") for mark in marks)]
 
@@ -167,7 +167,7 @@ class TestSql:
 
 
 class TestContracts:
-    """import-linter checks the contracts (`make check`); this checks that they speak of every package."""
+    """import-linter checks the contracts (`make check`); these tests check that they cover every package."""
 
     @pytest.fixture
     def contracts(self) -> dict[str, dict[str, list[str]]]:
@@ -185,7 +185,7 @@ class TestContracts:
             ("browsers-in-web", {"web"}),
         ],
     )
-    def test_a_border_names_every_package_it_binds(
+    def test_each_contract_names_every_package_it_binds(
         self, contracts: dict[str, dict[str, list[str]]], contract: str, free: set[str]
     ) -> None:
         bound = {name.removeprefix("zoea.") for name in contracts[contract]["source_modules"]}

@@ -1,4 +1,4 @@
-"""Commands run in this process, through the same door as the person's: `zoea.__main__.run`."""
+"""Run commands in this process through `zoea.__main__.run`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zoea import __main__
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a command left: its exit code and what it wrote."""
+class CommandResult:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -27,21 +27,21 @@ class Ran:
         return json.loads(self.out)
 
 
-Zoea = Callable[..., Ran]
+Zoea = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def zoea(capsys: pytest.CaptureFixture[str]) -> Zoea:
-    def run(*arguments: str) -> Ran:
+    def run(*arguments: str) -> CommandResult:
         code = __main__.run(list(arguments))
         wrote = capsys.readouterr()
-        return Ran(code, wrote.out, wrote.err)
+        return CommandResult(code, wrote.out, wrote.err)
 
     return run
 
 
 @pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnerThread]:
+def other_owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnerThread]:
     """A swarm that runs in another thread, with a real lock and a real socket."""
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)

@@ -1,4 +1,4 @@
-"""Every command says the same as text and as JSON, beside a running swarm and alone."""
+"""Commands as text and as JSON, with and without a running swarm."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class TestAlone:
 
 
 class TestBeside:
-    def test_a_mysis_is_created_listed_shown_stopped_started_and_deleted(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_mysis_is_created_listed_shown_stopped_started_and_deleted(
+        self, zoea: Zoea, other_owner: OwnerThread
+    ) -> None:
         assert zoea("new", "alpha", "--idle", "--tag", "north").out == "alpha is idle\n"
         listed = zoea("list", "--json").json
         assert [(row["name"], row["state"], row["tags"]) for row in listed] == [("alpha", "idle", ["north"])]
@@ -77,13 +79,13 @@ class TestBeside:
         assert zoea("dismiss", "alpha", "--json").json[0]["failure"] is None
         assert zoea("dismiss", "nobody").code == zoea("undelete", "#1").code == 6
 
-    def test_all_are_started_and_stopped(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_all_are_started_and_stopped(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         for name in ("alpha", "beta"):
             zoea("new", name, "--idle")
         assert zoea("start", "--all").out == "alpha is running\nbeta is running\n"
         assert {row["state"] for row in zoea("stop", "--all", "--json").json} == {"stopped"}
 
-    def test_a_stopped_mysis_can_be_configured(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_stopped_mysis_can_be_configured(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         zoea("new", "alpha", "--idle", "--tag", "north")
         wanted = ("--model", "small", "--tag", "south", "--set", "budget.mysis=9000")
         changed = zoea("configure", "alpha", *wanted, "--json")
@@ -91,11 +93,11 @@ class TestBeside:
         assert "small" in zoea("configure", "alpha", "--no-tags", "--set", "budget.mysis=").out
         assert zoea("configure", "alpha", "--set", "swarm.max_myses=3").code == 2
 
-    def test_start_and_stop_need_either_names_or_all(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_start_and_stop_need_either_names_or_all(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         assert zoea("start").code == 2
         assert zoea("stop", "alpha", "--all").code == 2
 
-    def test_a_message_comes_from_the_commander_with_a_receipt(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_message_comes_from_the_commander_with_a_receipt(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         zoea("new", "alpha")
         assert zoea("send", "alpha", "mine", "the", "belt").out.splitlines() == [
             "alpha  delivered (1)",
@@ -103,46 +105,48 @@ class TestBeside:
         ]
         receipt = zoea("send", "alpha", "and sell", "--mode", "steer", "--json").json
         assert receipt["lines"][0]["status"] == "delivered"
-        assert beside.swarm.said == [(COMMANDER, "alpha", "mine the belt"), (COMMANDER, "alpha", "and sell")]
+        assert other_owner.swarm.said == [(COMMANDER, "alpha", "mine the belt"), (COMMANDER, "alpha", "and sell")]
 
-    def test_a_waiting_message_is_withdrawn(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_waiting_message_is_withdrawn(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         zoea("new", "alpha")
         zoea("hold")
         for text in ("mine", "sell"):
             zoea("send", "alpha", text)
         assert zoea("withdraw", "1").out == "1 is withdrawn\n"
         assert zoea("withdraw", "2", "--json").json == {"withdrawn": [2]}
-        assert (zoea("withdraw", "2").code, beside.swarm.waiting) == (2, {})
+        assert (zoea("withdraw", "2").code, other_owner.swarm.waiting) == (2, {})
         for verb in ("withdraw", "approve", "revoke"):
             assert "there is no id" in zoea(verb, str(2**63)).err
 
-    def test_a_repeated_key_sends_one_message(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_repeated_key_sends_one_message(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         zoea("new", "alpha")
         for _ in range(2):
             zoea("send", "alpha", "mine", "--key", "k")
-        assert len(beside.swarm.said) == 1
+        assert len(other_owner.swarm.said) == 1
 
-    def test_a_text_can_come_from_stdin(self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_text_can_come_from_stdin(
+        self, zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         zoea("new", "alpha")
         monkeypatch.setattr(sys, "stdin", io.StringIO("from a file\n"))
         zoea("send", "alpha", "-")
-        assert beside.swarm.said[0][2] == "from a file\n"
+        assert other_owner.swarm.said[0][2] == "from a file\n"
 
-    def test_an_empty_message_is_refused(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_an_empty_message_is_refused(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         assert zoea("broadcast").code == 2
 
-    def test_a_broadcast_lists_the_skipped_myses(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_broadcast_lists_the_skipped_myses(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         for name in ("alpha", "beta"):
             zoea("new", name)
         zoea("stop", "beta")
         assert zoea("broadcast", "meet").out.startswith("alpha  delivered (1)\nbeta  skipped: stopped\n")
         assert zoea("broadcast", "meet", "--to", "alpha", "--json").json["lines"][0]["mysis"] == "alpha"
 
-    def test_a_refusal_of_the_swarm_exits_6(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_refusal_of_the_swarm_exits_6(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         ran = zoea("send", "nobody", "hello")
         assert (ran.code, ran.err) == (6, "No such mysis: no mysis 'nobody'\n  `zoea list` shows them\n")
 
-    def test_hold_is_set_shown_and_lifted(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_hold_is_set_shown_and_lifted(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         zoea("new", "alpha")
         assert zoea("hold", "--reason", "lunch").out == "The swarm is on hold\n"
         assert "on hold: lunch" in zoea("list").out
@@ -151,8 +155,8 @@ class TestBeside:
         assert "idle" not in zoea("show", "alpha").out.splitlines()[2]
         assert "(held)" in zoea("show", "alpha").out
 
-    def test_a_grant_is_listed_and_revoked(self, zoea: Zoea, beside: OwnerThread) -> None:
-        beside.swarm.granted = {n: GrantView(n, "miner", up, "burn", 0) for n, up in ((3, "peer"), (4, ""))}
+    def test_a_grant_is_listed_and_revoked(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+        other_owner.swarm.granted = {n: GrantView(n, "miner", up, "burn", 0) for n, up in ((3, "peer"), (4, ""))}
         assert zoea("grants").out.startswith("3  miner: peer/burn  since")
         assert [grant["tool"] for grant in zoea("grants", "--json").json] == ["burn", "burn"]
         assert zoea("revoke", "3").out == "peer/burn asks again for the myses of miner\n"
@@ -169,30 +173,30 @@ class TestBeside:
         ],
     )
     def test_an_approval_is_shown_whole_and_answered(
-        self, zoea: Zoea, beside: OwnerThread, arguments: tuple[str, ...], answer: ApprovalAnswer
+        self, zoea: Zoea, other_owner: OwnerThread, arguments: tuple[str, ...], answer: ApprovalAnswer
     ) -> None:
-        beside.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", '{"ore":"iron"}', 1, 2)
+        other_owner.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", '{"ore":"iron"}', 1, 2)
         assert '4  alpha asks: sell({"ore":"iron"})' in zoea("approvals").out
-        beside.swarm.asked[5] = ApprovalView(5, 1, "alpha", "zoea_ask", "", '{"question":"Sell?"}', 1, 2)
+        other_owner.swarm.asked[5] = ApprovalView(5, 1, "alpha", "zoea_ask", "", '{"question":"Sell?"}', 1, 2)
         assert "5  alpha asks: Sell?  until" in zoea("approvals").out
-        del beside.swarm.asked[5]
+        del other_owner.swarm.asked[5]
         assert zoea("approvals", "--json").json[0]["tool"] == "sell"
         assert zoea(*arguments).code == 0
-        assert beside.swarm.answers[0][:2] == (4, answer)
+        assert other_owner.swarm.answers[0][:2] == (4, answer)
         assert zoea("approvals").out == "Nothing waits for your answer\n"
         assert zoea(*arguments).code == 2
 
-    def test_an_answer_is_json_too(self, zoea: Zoea, beside: OwnerThread) -> None:
-        beside.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", "{}", 1, 2)
+    def test_an_answer_is_json_too(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+        other_owner.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", "{}", 1, 2)
         assert zoea("deny", "4", "--json").json == {"approval": 4, "answer": "denied"}
 
-    def test_stop_swarm_ends_the_owner(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_stop_swarm_ends_the_owner(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         assert zoea("stop", "--swarm").code == 0
-        beside.thread.join(timeout=10)
-        assert not beside.thread.is_alive()
+        other_owner.thread.join(timeout=10)
+        assert not other_owner.thread.is_alive()
 
     def test_delete_asks_for_confirmation(
-        self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+        self, zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         zoea("new", "alpha")
         monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
@@ -200,8 +204,8 @@ class TestBeside:
         monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
         assert "is deleted" in zoea("delete", "alpha").out
 
-    def test_control_characters_in_a_name_are_removed(self, zoea: Zoea, beside: OwnerThread) -> None:
-        beside.do(beside.swarm.create("evil\x1b[2Jname"))
+    def test_control_characters_in_a_name_are_removed(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+        other_owner.do(other_owner.swarm.create("evil\x1b[2Jname"))
         assert "\x1b" not in zoea("list").out + zoea("show", "#1").out
 
 

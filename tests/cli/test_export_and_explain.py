@@ -1,4 +1,4 @@
-"""A conversation as a file, and a request explained, from what is stored."""
+"""`zoea export` and `zoea explain` read the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoea.settings.paths import places
 
 
 @pytest.fixture
-async def played() -> None:
+async def stored_turns() -> None:
     """Two myses with a turn each in the default workspace; alpha's has two requests."""
     where = places("").database
     where.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ async def played() -> None:
         path.replace(where)
 
 
-def test_a_conversation_is_exported_to_stdout_or_to_a_new_file(zoea: Zoea, played: None, tmp_path: Path) -> None:
+def test_a_conversation_is_exported_to_stdout_or_to_a_new_file(zoea: Zoea, stored_turns: None, tmp_path: Path) -> None:
     assert "Mine iron" in zoea("export", "ALPHA").out
     assert "\x1b" not in zoea("export", "alpha", "--format", "html").out
     lines = zoea("export", "alpha", "-f", "jsonl").out.splitlines()
@@ -44,13 +44,13 @@ def test_a_conversation_is_exported_to_stdout_or_to_a_new_file(zoea: Zoea, playe
     assert zoea("export", "alpha", "-o", str(file), "--force").out.startswith("1 turn of alpha")
 
 
-def test_a_refused_export_names_the_reason(zoea: Zoea, played: None) -> None:
+def test_a_refused_export_names_the_reason(zoea: Zoea, stored_turns: None) -> None:
     assert zoea("export", "nobody").code == 6
     assert zoea("export", "alpha", "--json").code == 2
     assert zoea("export", "alpha", "--format", "pdf").code == 2
 
 
-def test_explain_shows_the_newest_or_the_given_request(zoea: Zoea, played: None) -> None:
+def test_explain_shows_the_newest_or_the_given_request(zoea: Zoea, stored_turns: None) -> None:
     newest = zoea("explain", "alpha").out
     assert "Request 2 of alpha, turn 1, its request 2" in newest
     assert newest.splitlines()[0].rstrip(":") == newest.splitlines()[0].strip(), "a request without a model names none"
@@ -61,7 +61,7 @@ def test_explain_shows_the_newest_or_the_given_request(zoea: Zoea, played: None)
     assert "Mine iron" not in json.dumps(first)
 
 
-def test_a_refused_explain_names_the_reason(zoea: Zoea, played: None) -> None:
+def test_a_refused_explain_names_the_reason(zoea: Zoea, stored_turns: None) -> None:
     assert "belongs to beta" in zoea("explain", "alpha", "3").err
     assert zoea("explain", "alpha", "99").code == 2
     assert zoea("explain", "nobody").code == 6

@@ -1,4 +1,4 @@
-"""Arguments that nobody means: each is one error, which `--json` keeps to one object."""
+"""Wrong arguments and broken environments end in one error, with `--json` in one object."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ BEYOND = "99999999999999999999999"
 
 
 @pytest.fixture
-def stored() -> None:
-    """A mysis that said nothing yet."""
+def stored_mysis() -> None:
+    """A stored mysis without messages."""
 
     async def made() -> None:
         places().make_data()
@@ -47,7 +47,7 @@ def stored() -> None:
     asyncio.run(made())
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("stored_mysis")
 def test_ids_outside_the_range_of_row_ids_are_refused(zoea: Zoea, tmp_path: Path) -> None:
     for arguments in (
         ("show", NO_UTF8),
@@ -66,14 +66,14 @@ def test_ids_outside_the_range_of_row_ids_are_refused(zoea: Zoea, tmp_path: Path
         assert json.loads(ran.err)["error"]["class"] == "UsageError"
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("stored_mysis")
 def test_a_path_that_is_not_utf8_is_written_as_valid_json(zoea: Zoea, tmp_path: Path) -> None:
     ran = zoea("export", "alpha", "-o", os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md"), "--json")
     assert ran.code == 0
     assert ran.json["path"].endswith("/\ufffd.md")
 
 
-def test_delete_with_json_needs_yes(zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_with_json_needs_yes(zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     zoea("new", "alpha")
     ran = zoea("delete", "alpha", "--json")
@@ -83,7 +83,7 @@ def test_delete_with_json_needs_yes(zoea: Zoea, beside: OwnerThread, monkeypatch
 
 
 def test_json_errors_come_without_progress_lines(
-    zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+    zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "AFTER_S", 0.0)
     ran = zoea("show", "nobody", "--json")
@@ -126,7 +126,7 @@ def test_an_unknown_setting_is_refused() -> None:
         parse_settings("nudge")
 
 
-@pytest.mark.usefixtures("stored")
+@pytest.mark.usefixtures("stored_mysis")
 @pytest.mark.parametrize("arguments", [["undelete"], ["show", "alpha"], ["export", "alpha"], ["list"]])
 def test_a_reader_that_closes_the_pipe_is_no_error(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     read_end, write_end = os.pipe()

@@ -69,7 +69,7 @@ def test_an_export_without_myses_is_refused(zoea: Zoea, tmp_path: Path) -> None:
     assert "there are no myses" in zoea("export", "--all").err
 
 
-def test_import_is_refused_while_a_swarm_runs(zoea: Zoea, beside: OwnerThread, tmp_path: Path) -> None:
+def test_import_is_refused_while_a_swarm_runs(zoea: Zoea, other_owner: OwnerThread, tmp_path: Path) -> None:
     ran = zoea("import", "nova", str(nova_database(tmp_path / "nova.db")))
     assert ran.code == 5
     assert "is running this workspace" in ran.err

@@ -1,4 +1,4 @@
-"""`zoea log`: the stored conversation, for people and for machines."""
+"""`zoea log`: the stored conversation as text and as JSON."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ class TestStored:
 
 
 class TestDeleted:
-    def test_deleted_myses_are_listed_and_restored_by_name(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_deleted_myses_are_listed_and_restored_by_name(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         asyncio.run(_deleted("alpha", "beta", "alpha"))
         assert [row["id"] for row in zoea("undelete", "--json").json] == [3, 2, 1]
         assert zoea("undelete").out.splitlines()[1].startswith("#2  beta  deleted ")
-        beside.do(_gone(beside.swarm, "x", "beta"))
+        other_owner.do(_gone(other_owner.swarm, "x", "beta"))
         assert zoea("undelete", "BETA").out == "beta is stopped\n"
         twice = zoea("undelete", "alpha")
         assert (twice.code, "Give one of these ids: #3, #1." in twice.err) == (2, True)
@@ -144,19 +144,19 @@ async def _deleted(*names: str) -> None:
 
 class TestWaiting:
     def test_a_command_waits_for_an_opening_owner_and_reports_it(
-        self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+        self, zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(notices, "AFTER_S", 0.0)
         where = places()
         hidden = where.socket.with_suffix(".hidden")
         where.socket.rename(hidden)
-        beside.loop_call_later(0.3, lambda: hidden.rename(where.socket))
+        other_owner.loop_call_later(0.3, lambda: hidden.rename(where.socket))
         ran = zoea("show", "nobody")
         assert ran.code == 6
         assert ran.err.startswith("zoea: waiting for the running swarm\n")
 
     def test_a_command_gives_up_on_an_owner_that_never_answers(
-        self, zoea: Zoea, beside: OwnerThread, monkeypatch: pytest.MonkeyPatch
+        self, zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(run_options, "OPENING_S", 0.1)
         Path(places().socket).unlink()

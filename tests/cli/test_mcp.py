@@ -1,4 +1,4 @@
-"""`zoea mcp`: tokens in and out, and entries for other clients."""
+"""`zoea mcp`: tokens, and entries for other clients."""
 
 from __future__ import annotations
 
@@ -72,4 +72,4 @@ def test_an_unknown_client_is_an_error(zoea: Zoea) -> None:
 def test_a_name_that_cannot_be_a_sender_is_refused(zoea: Zoea) -> None:
     ran = zoea("mcp", "--as", "two words")
     assert ran.code == 2
-    assert "no name for a client" in ran.err
+    assert "is not a valid client name" in ran.err

@@ -35,7 +35,7 @@ async def swarm() -> FakeSwarm:
 async def shown(
     front: plain_fronts.Front, swarm: FakeSwarm, lines: int, capsys: pytest.CaptureFixture[str]
 ) -> list[str]:
-    """The first lines that a front writes of what the swarm has stored."""
+    """The first lines that a front writes for the stored events."""
     written = asyncio.Semaphore(0)
     task = asyncio.create_task(front.show(swarm, 0, lambda _event: written.release()))
     async with asyncio.timeout(PATIENCE_S):

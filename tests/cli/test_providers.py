@@ -24,7 +24,7 @@ GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
-    """A model server on a loop and thread of its own: the command runs its own loop."""
+    """A model server in its own thread, because the command runs its own event loop."""
     loop, made = asyncio.new_event_loop(), OpenAIServer()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -38,7 +38,7 @@ def server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture(autouse=True)
 def _ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test looks at the ports of the machine it runs on: at this one nobody can listen meanwhile."""
+    """Replace the usual ports by one that stays closed, so that tests never reach real servers."""
     with socket.socket() as kept:
         kept.bind(("127.0.0.1", 0))
         monkeypatch.setattr(providers, "PORTS", (UsualPort("Ollama", kept.getsockname()[1], "ollama"),))

@@ -1,4 +1,4 @@
-"""`zoea run`: what it takes, when it owns, when it attaches, and how it ends."""
+"""`zoea run`: its options, owning, attaching and ending."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from zoea.settings.paths import Places, places
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
-    """Runs own a fake swarm; the database is empty."""
+def fake_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
+    """Replace the swarm that a run owns; the database is empty."""
     swarm = FakeSwarm()
 
     @asynccontextmanager
@@ -47,7 +47,7 @@ class _NoTimer:
     daemon = False
 
     def start(self) -> None:
-        """The test's process is not ended."""
+        """Do nothing: the watchdog must not end the test process."""
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -68,91 +68,91 @@ def test_a_wrong_duration_is_refused(text: str) -> None:
 
 
 class TestOwning:
-    def test_missing_myses_are_created_and_started(self, zoea: Zoea, fake: FakeSwarm) -> None:
-        asyncio.run(fake.create("alpha", start=False))
+    def test_missing_myses_are_created_and_started(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
+        asyncio.run(fake_swarm.create("alpha", start=False))
         ran = zoea("run", "--headless", "--json", "--myses", "3", "--provider", "autopilot", "--for", "50ms")
         assert ran.code == 0, ran.err
         last = lines(ran.out)[-1]
         assert last["event"] == "summary"
         assert [row["name"] for row in last["myses"]] == ["alpha", "mysis-2", "mysis-3"]
         assert {row["credits_earned"] for row in last["myses"]} == {None}
-        view = asyncio.run(fake.view())
+        view = asyncio.run(fake_swarm.view())
         assert {mysis.state.value for mysis in view.myses} == {"running"}
         assert [mysis.provider for mysis in view.myses] == ["scripted", "autopilot", "autopilot"]
 
-    def test_no_mysis_is_created_when_there_are_enough(self, zoea: Zoea, fake: FakeSwarm) -> None:
-        asyncio.run(fake.create("alpha", start=False))
+    def test_no_mysis_is_created_when_there_are_enough(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
+        asyncio.run(fake_swarm.create("alpha", start=False))
         zoea("run", "--plain", "--myses", "1", "--for", "50ms")
-        view = asyncio.run(fake.view())
+        view = asyncio.run(fake_swarm.view())
         assert [(mysis.name, mysis.state.value) for mysis in view.myses] == [("alpha", "idle")]
 
-    def test_go_on_starts_only_the_myses_that_ran(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_go_on_starts_only_the_myses_that_ran(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
         for name in ("alpha", "beta"):
-            asyncio.run(fake.create(name, start=False))
-        fake.left_running = {1}
+            asyncio.run(fake_swarm.create(name, start=False))
+        fake_swarm.left_running = {1}
         assert zoea("run", "--headless", "--go-on", "--for", "50ms").code == 0
-        view = asyncio.run(fake.view())
+        view = asyncio.run(fake_swarm.view())
         assert [mysis.state.value for mysis in view.myses] == ["running", "idle"]
 
     def test_a_resuming_swarm_starts_all_idle_myses(
-        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+        self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asyncio.run(fake.create("alpha", start=False))
+        asyncio.run(fake_swarm.create("alpha", start=False))
         monkeypatch.setenv("ZOEA_SWARM__RESUME", "true")
         assert zoea("run", "--json", "--for", "50ms").code == 0
-        assert [mysis.state.value for mysis in asyncio.run(fake.view()).myses] == ["running"]
+        assert [mysis.state.value for mysis in asyncio.run(fake_swarm.view()).myses] == ["running"]
 
-    def test_new_myses_in_the_world_are_miners_by_default(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_new_myses_in_the_world_are_miners_by_default(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
         zoea("run", "--headless", "--world", "reef", "--myses", "1", "--for", "50ms")
         zoea("run", "--headless", "--world", "reef", "--myses", "2", "--template", "trader", "--for", "50ms")
-        assert [mysis.template for mysis in asyncio.run(fake.view()).myses] == ["miner", "trader"]
+        assert [mysis.template for mysis in asyncio.run(fake_swarm.view()).myses] == ["miner", "trader"]
 
-    def test_a_world_without_payments_counts_as_zero_credits(self, zoea: Zoea, fake: FakeSwarm) -> None:
+    def test_a_world_without_payments_counts_as_zero_credits(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
         ran = zoea("run", "--headless", "--json", "--world", "reef", "--myses", "1", "--for", "50ms")
         assert lines(ran.out)[-1]["myses"][0]["credits_earned"] == 0
 
-    def test_a_run_ends_after_the_given_turns(self, zoea: Zoea, fake: FakeSwarm) -> None:
-        asyncio.run(fake.create("alpha"))
-        asyncio.run(fake.send("alpha", "one"))
-        asyncio.run(fake.send("alpha", "two"))
+    def test_a_run_ends_after_the_given_turns(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
+        asyncio.run(fake_swarm.create("alpha"))
+        asyncio.run(fake_swarm.send("alpha", "one"))
+        asyncio.run(fake_swarm.send("alpha", "two"))
         ran = zoea("run", "--json", "--turns", "2")
         assert (ran.code, lines(ran.out)[-1]["myses"][0]["turns"]) == (0, 2)
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_ends_the_run(
-        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+        self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
     ) -> None:
-        real = fake.start_all
+        real = fake_swarm.start_all
 
         async def started() -> int:
             signal.raise_signal(number)
             return await real()
 
-        monkeypatch.setattr(fake, "start_all", started)
+        monkeypatch.setattr(fake_swarm, "start_all", started)
         assert zoea("run", "--headless").code == 0
 
     def test_a_shutdown_of_the_swarm_ends_the_run(
-        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+        self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def started() -> int:
-            await fake.shutdown()
+            await fake_swarm.shutdown()
             return 0
 
-        monkeypatch.setattr(fake, "start_all", started)
+        monkeypatch.setattr(fake_swarm, "start_all", started)
         assert zoea("run", "--headless").code == 0
 
     def test_an_error_of_the_front_ends_the_run(
-        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+        self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def broken(_line: str) -> None:
             raise UsageError("the front broke")
 
-        asyncio.run(fake.create("alpha"))
+        asyncio.run(fake_swarm.create("alpha"))
         monkeypatch.setattr("zoea.cli.plain_fronts.write_line", broken)
         assert zoea("run", "--headless", "--json").code == 2
 
     def test_leaving_hands_the_swarm_to_a_process_without_a_terminal(
-        self, zoea: Zoea, fake: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+        self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         started: list[list[str]] = []
 
@@ -172,38 +172,38 @@ class TestOwning:
 
 
 class TestAttaching:
-    def test_an_attached_run_leaves_the_swarm_running(self, zoea: Zoea, beside: OwnerThread) -> None:
-        beside.do(beside.swarm.create("alpha"))
+    def test_an_attached_run_leaves_the_swarm_running(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+        other_owner.do(other_owner.swarm.create("alpha"))
         ran = zoea("run", "--plain", "--for", "50ms")
         assert ran.code == 0
         assert "Attached to the swarm of process" in ran.out
-        assert beside.swarm.shutdowns == 0
+        assert other_owner.swarm.shutdowns == 0
 
-    def test_an_attached_run_can_add_myses(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_an_attached_run_can_add_myses(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         ran = zoea("run", "--json", "--myses", "2", "--world", "reef", "--for", "50ms")
-        assert len(beside.do(beside.swarm.view()).myses) == 2
+        assert len(other_owner.do(other_owner.swarm.view()).myses) == 2
         last = json.loads(ran.out.splitlines()[-1])
         assert (last["event"], len(last["myses"])) == ("summary", 2), "the last line is the summary here as well"
         assert "--world has no effect" in ran.err
 
-    def test_a_headless_run_does_not_attach(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_a_headless_run_does_not_attach(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         ran = zoea("run", "--headless")
         assert ran.code == 5
         assert "Another Zoea holds this workspace" in ran.err
 
-    def test_an_attached_run_reports_the_end_of_the_swarm(self, zoea: Zoea, beside: OwnerThread) -> None:
+    def test_an_attached_run_reports_the_end_of_the_swarm(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         async def end_soon() -> None:
-            asyncio.get_running_loop().call_later(0.3, beside.swarm.on_shutdown)
+            asyncio.get_running_loop().call_later(0.3, other_owner.swarm.on_shutdown)
 
-        beside.do(end_soon())
+        other_owner.do(end_soon())
         ran = zoea("run", "--plain", "--for", "20s")
         assert ran.code == 0
         assert "The running swarm has ended" in ran.out
 
 
-def test_a_run_that_lost_the_lock_attaches_and_starts_its_myses(zoea: Zoea, beside: OwnerThread) -> None:
+def test_a_run_that_lost_the_lock_attaches_and_starts_its_myses(zoea: Zoea, other_owner: OwnerThread) -> None:
     for name in ("alpha", "beta"):
         zoea("new", name, "--idle")
-    beside.swarm.left_running.add(1)
+    other_owner.swarm.left_running.add(1)
     asyncio.run(leave_running(RunOptions(), places()))
     assert [row["state"] for row in zoea("list", "--json").json] == ["running", "idle"]

@@ -1,4 +1,4 @@
-"""`zoea search`: what was said is found, shown, and paged."""
+"""`zoea search`: hits, filters and pages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from zoea.store.search import Excerpt
 
 
 @pytest.fixture
-def said() -> None:
-    """Two myses in the default workspace, who said a few things."""
+def stored_messages() -> None:
+    """Two myses with a few messages in the default workspace."""
     path = places("").database
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(database(path)) as connection:
@@ -30,7 +30,7 @@ def said() -> None:
         connection.execute("UPDATE mysis SET deleted_at = 1 WHERE id = 2")
 
 
-def test_hits_are_listed_newest_first_with_the_next_command(zoea: Zoea, said: None) -> None:
+def test_hits_are_listed_newest_first_with_the_next_command(zoea: Zoea, stored_messages: None) -> None:
     out = zoea("search", "iron").out
     titles = [line.split("  ", 1)[1] for line in out.splitlines() if line.startswith("19")]
     assert titles == [
@@ -45,14 +45,14 @@ def test_hits_are_listed_newest_first_with_the_next_command(zoea: Zoea, said: No
     assert zoea("log", "m1", "--turn", "2").out == ""
 
 
-def test_capitals_or_exact_make_the_search_case_sensitive(zoea: Zoea, said: None) -> None:
+def test_capitals_or_exact_make_the_search_case_sensitive(zoea: Zoea, stored_messages: None) -> None:
     assert [row["id"] for row in zoea("search", "Iron", "--json").json["results"]] == [1]
     assert [row["id"] for row in zoea("search", "mine iron", "--json").json["results"]] == [1]
     assert zoea("search", "mine iron", "--exact", "--json").json["results"] == []
     assert "Nothing was found" in zoea("search", "platinum").out
 
 
-def test_options_narrow_the_search(zoea: Zoea, said: None) -> None:
+def test_options_narrow_the_search(zoea: Zoea, stored_messages: None) -> None:
     def ids(*options: str) -> list[int]:
         return [row["id"] for row in zoea("search", "iron", *options, "--json").json["results"]]
 
@@ -64,7 +64,7 @@ def test_options_narrow_the_search(zoea: Zoea, said: None) -> None:
     assert sorted(ids("--ranked")) == [1, 2, 3, 4]
 
 
-def test_before_shows_the_next_page(zoea: Zoea, said: None) -> None:
+def test_before_shows_the_next_page(zoea: Zoea, stored_messages: None) -> None:
     page = zoea("search", "iron", "--limit", "2", "--json").json
     assert page["next_before_id"] == 3
     assert "There is more: --before 3" in zoea("search", "iron", "-n", "2").out
@@ -72,7 +72,9 @@ def test_before_shows_the_next_page(zoea: Zoea, said: None) -> None:
     assert ([row["id"] for row in rest["results"]], rest["next_before_id"]) == ([2, 1], None)
 
 
-def test_a_limited_search_says_how_to_continue(zoea: Zoea, said: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_search_says_how_to_continue(
+    zoea: Zoea, stored_messages: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 2)
     out = zoea("search", "Mi").out
     assert "Looked through the newest 2 memories only" in out
@@ -81,7 +83,7 @@ def test_a_limited_search_says_how_to_continue(zoea: Zoea, said: None, monkeypat
     assert "To look further" not in zoea("search", "Mi", "--before", "3").out
 
 
-def test_json_shows_each_hit_in_full(zoea: Zoea, said: None) -> None:
+def test_json_shows_each_hit_in_full(zoea: Zoea, stored_messages: None) -> None:
     row = json.loads(
         zoea("search", "iron", "--mysis", "m1", "--in", "content", "--before", "3", "-n", "1", "--json").out
     )
@@ -109,7 +111,7 @@ def test_json_shows_each_hit_in_full(zoea: Zoea, said: None) -> None:
     assert "thinks" in zoea("search", "near").out
 
 
-def test_wrong_search_arguments_are_refused(zoea: Zoea, said: None) -> None:
+def test_wrong_search_arguments_are_refused(zoea: Zoea, stored_messages: None) -> None:
     assert zoea("search").code == 2
     assert "query cannot be empty" in zoea("search", "").err
     assert "--since soon is not a time" in zoea("search", "iron", "--since", "soon").err
@@ -131,7 +133,7 @@ def test_hits_are_marked_on_a_terminal_only() -> None:
     assert search_command.format_excerpt(excerpt, bright=False) == "… an iron ore …"
 
 
-def test_exact_and_ranked_exclude_each_other_and_no_id_is_too_large(zoea: Zoea, said: None) -> None:
+def test_exact_and_ranked_exclude_each_other_and_no_id_is_too_large(zoea: Zoea, stored_messages: None) -> None:
     ran = zoea("search", "iron", "--exact", "--ranked")
     assert ran.code == 2
     assert "exclude each other" in ran.err

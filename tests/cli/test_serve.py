@@ -1,4 +1,4 @@
-"""`zoea serve`: over an own swarm, beside a running one, and how each ends."""
+"""`zoea serve`: with its own swarm, attached to a running one, and how each ends."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def _once_announced(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object
 
 
 @pytest.fixture
-def then(_once_announced: list[Callable[[], object]]) -> Callable[[Callable[[], object]], None]:
+def after_start(_once_announced: list[Callable[[], object]]) -> Callable[[Callable[[], object]], None]:
     return _once_announced.append
 
 
 @pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
-    """What `zoea serve` runs where nothing runs yet."""
+def fake_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
+    """The swarm that `zoea serve` owns."""
     swarm = FakeSwarm()
 
     @asynccontextmanager
@@ -61,10 +61,10 @@ def own(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
         daemon = False
 
         def __init__(self, *_: object) -> None:
-            """Nothing ends the test's process."""
+            """Do nothing: the watchdog must not end the test process."""
 
         def start(self) -> None:
-            """See above."""
+            """Do nothing."""
 
     monkeypatch.setattr(compose, "running_swarm", running)
     monkeypatch.setattr("zoea.runtime.owner.threading.Timer", NoTimer)
@@ -72,65 +72,74 @@ def own(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
 
 
 def test_serve_without_a_swarm_owns_one_and_starts_no_mysis(
-    zoea: Zoea, own: FakeSwarm, then: Callable[[Callable[[], object]], None]
+    zoea: Zoea, fake_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
 ) -> None:
-    then(lambda: signal.raise_signal(signal.SIGINT))
+    after_start(lambda: signal.raise_signal(signal.SIGINT))
     ran = zoea("serve", "--port", "0", "--myses", "2")
     assert ran.code == 0, ran.err
     assert ADDRESS.match(ran.out)
     assert "ctrl+c ends it" in ran.out
-    assert {mysis.state.value for mysis in asyncio.run(own.view()).myses} == {"idle"}
+    assert {mysis.state.value for mysis in asyncio.run(fake_swarm.view()).myses} == {"idle"}
 
 
 def test_serve_starts_myses_on_request(
-    zoea: Zoea, own: FakeSwarm, then: Callable[[Callable[[], object]], None]
+    zoea: Zoea, fake_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
 ) -> None:
-    then(lambda: own.on_shutdown())
+    after_start(lambda: fake_swarm.on_shutdown())
     assert zoea("serve", "--port", "0", "--myses", "2", "--start-swarm", "--provider", "autopilot").code == 0
-    assert {mysis.state.value for mysis in asyncio.run(own.view()).myses} == {"running"}
+    assert {mysis.state.value for mysis in asyncio.run(fake_swarm.view()).myses} == {"running"}
 
 
 def test_serve_attaches_and_a_signal_leaves_the_swarm_running(
-    zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None]
+    zoea: Zoea, other_owner: OwnerThread, after_start: Callable[[Callable[[], object]], None]
 ) -> None:
-    then(lambda: signal.raise_signal(signal.SIGTERM))
+    after_start(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0", "--world", "reef", "--host", "localhost")
     assert ran.code == 0, ran.err
     assert "leaves it running" in ran.out
     assert "--world has no effect" in ran.err
-    assert beside.owner is not None
-    assert not beside.owner.ending.is_set()
+    assert other_owner.owner is not None
+    assert not other_owner.owner.ending.is_set()
 
 
 def test_serve_attaches_when_it_lost_the_lock(
-    zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
+    zoea: Zoea,
+    other_owner: OwnerThread,
+    after_start: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = iter([None])
     monkeypatch.setattr(serve_command, "read_holder", lambda data: next(answers, read_holder(data)))
-    then(lambda: signal.raise_signal(signal.SIGTERM))
+    after_start(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0")
     assert ran.code == 0, ran.err
     assert "leaves it running" in ran.out
 
 
 def test_serve_ends_with_the_attached_swarm(
-    zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
+    zoea: Zoea,
+    other_owner: OwnerThread,
+    after_start: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serve_command, "SUCCESSOR_TIMEOUT_S", 0.2)
-    then(beside.end)
+    after_start(other_owner.end)
     ran = zoea("serve", "--port", "0")
     assert ran.code == 0, ran.err
     assert ran.out.endswith("The running swarm has ended.\n")
 
 
 def test_serve_follows_the_swarm_to_its_next_owner(
-    zoea: Zoea, beside: OwnerThread, then: Callable[[Callable[[], object]], None], monkeypatch: pytest.MonkeyPatch
+    zoea: Zoea,
+    other_owner: OwnerThread,
+    after_start: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     is_over = threading.Event()
     ended: list[BrowserServer] = []
 
     def take_over() -> None:
-        beside.thread.join(timeout=20)
+        other_owner.thread.join(timeout=20)
         with fake_owner():
             is_over.wait(timeout=20)
 
@@ -143,7 +152,7 @@ def test_serve_follows_the_swarm_to_its_next_owner(
     monkeypatch.setattr(BrowserServer, "end_cockpits", end_cockpits)
     successor = threading.Thread(target=take_over)
     successor.start()
-    then(beside.end)
+    after_start(other_owner.end)
     ran = zoea("serve", "--port", "0")
     is_over.set()
     successor.join(timeout=20)
@@ -153,9 +162,9 @@ def test_serve_follows_the_swarm_to_its_next_owner(
 
 
 def test_a_public_address_is_served_with_a_warning(
-    zoea: Zoea, own: FakeSwarm, then: Callable[[Callable[[], object]], None]
+    zoea: Zoea, fake_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
 ) -> None:
-    then(lambda: signal.raise_signal(signal.SIGTERM))
+    after_start(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0", "--host", "0.0.0.0")
     assert ran.code == 0, ran.err
     assert "the connection is not encrypted" in ran.err

@@ -1,4 +1,4 @@
-"""`zoea upstream`: taking over, listing, testing and calling, through the command line itself."""
+"""`zoea upstream`: import, list, test and call."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_an_upstream_with_accounts_needs_a_mysis(faulty: Faulty, capsys: pytest.
 
 
 async def _stored(name: str, uid: str) -> None:
-    """A database that knows one mysis."""
+    """Store one mysis."""
     made = mysis_ops.MysisSpec(uid, name, "t", b"0" * 32, "", "scripted", "")
     places().make_data()
     store = await Store.open(places().database, clock_now=lambda: 1)
