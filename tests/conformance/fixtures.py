@@ -170,7 +170,7 @@ def _offered(name: str, body: Body) -> ServerTool:
 class Shelf:
     """The suite's resources."""
 
-    async def listed(self, client: McpClient, cursor: str) -> types.ListResourcesResult:
+    async def list_page(self, client: McpClient, cursor: str) -> types.ListResourcesResult:
         kinds = {
             "test://static-text": "text/plain",
             "test://static-binary": "image/png",

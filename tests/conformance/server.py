@@ -11,7 +11,7 @@ import sys
 from tests.conformance.fixtures import Shelf, add_the_rest, tools
 from zoea.mcp_server.address import listen, url_of
 from zoea.mcp_server.factory import build_server
-from zoea.mcp_server.http_transport import client_of, guarded, serving
+from zoea.mcp_server.http_transport import client_of, build_app, serve_app
 from zoea.mcp_server.tokens import McpClient, TokenScope
 
 
@@ -20,9 +20,9 @@ async def main(token: str) -> None:
     server = build_server(tools(), Shelf(), client_of, name="conformance")
     add_the_rest(server)
     suite = McpClient("suite", TokenScope.COMMAND)
-    app = guarded(server, lambda given: suite if given == token else None)
+    app = build_app(server, lambda given: suite if given == token else None)
     listener = listen("127.0.0.1", 0)
-    async with serving(app, listener):
+    async with serve_app(app, listener):
         sys.stdout.write(f"{url_of(listener)}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()

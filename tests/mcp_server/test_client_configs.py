@@ -18,12 +18,14 @@ ENTRY = {"command": "/bin/zoea", "args": ["mcp", "--as", "cursor"]}
 
 
 def test_an_entry_names_program_client_scope_and_workspace() -> None:
-    made = client_configs.entry("claude", TokenScope.COMMAND, "mine", {"ZOEA_DATA_DIR": "/data", "HOME": "/home/me"})
+    made = client_configs.make_entry(
+        "claude", TokenScope.COMMAND, "mine", {"ZOEA_DATA_DIR": "/data", "HOME": "/home/me"}
+    )
     assert made["type"] == "stdio"
     assert Path(made["command"]).is_absolute()
     assert made["args"][-7:] == ["mcp", "--as", "claude", "--scope", "command", "--workspace", "mine"]
     assert made["env"] == {"ZOEA_DATA_DIR": "/data"}
-    plain = client_configs.entry("cursor", TokenScope.READ, "default", {})
+    plain = client_configs.make_entry("cursor", TokenScope.READ, "default", {})
     assert "--workspace" not in plain["args"]
     assert "env" not in plain
     assert "type" not in plain
@@ -38,9 +40,9 @@ def test_an_unknown_client_is_answered_with_those_there_are() -> None:
 @pytest.mark.parametrize("name", [name for name, client in client_configs.CLIENTS.items() if not client.is_toml])
 def test_every_json_entry_is_in_a_shape_that_clients_share(name: str, tmp_path: Path) -> None:
     client = client_configs.client_named(name)
-    found = read_servers(client_configs.text_of(client, client_configs.entry(name, TokenScope.READ, env={})))
+    found = read_servers(client_configs.format_entry(client, client_configs.make_entry(name, TokenScope.READ, env={})))
     assert [server.config.name for server in found.servers] == ["zoea"]
-    written = client_configs.write(client, ENTRY, tmp_path, NOW)
+    written = client_configs.write_entry(client, ENTRY, tmp_path, NOW)
     assert written.backup is None
     assert [server.config.name for server in read_servers(written.file.read_text()).servers] == ["zoea"]
 
@@ -58,12 +60,12 @@ def test_what_stands_in_a_json_file_stays_and_is_copied(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     before = {"mcpServers": {"git": {"command": "uvx"}, "zoea": {"command": "old"}}, "theme": "größer"}
     file.write_text(json.dumps(before), encoding="utf-8")
-    written = client_configs.write(client, ENTRY, tmp_path, NOW)
+    written = client_configs.write_entry(client, ENTRY, tmp_path, NOW)
     after = json.loads(file.read_text(encoding="utf-8"))
     assert after == {"mcpServers": {"git": {"command": "uvx"}, "zoea": ENTRY}, "theme": "größer"}
     assert written.backup is not None
     assert json.loads(written.backup.read_text(encoding="utf-8")) == before
-    again = client_configs.write(client, ENTRY, tmp_path, NOW)  # within the same second
+    again = client_configs.write_entry(client, ENTRY, tmp_path, NOW)  # within the same second
     assert again.backup is not None
     assert json.loads(again.backup.read_text(encoding="utf-8")) == after
     assert json.loads(written.backup.read_text(encoding="utf-8")) == before
@@ -74,23 +76,23 @@ def test_a_toml_file_keeps_its_comments(tmp_path: Path) -> None:
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     file.write_text('# mine\nmodel = "o"  # the good one\n\n[mcp_servers.git]\ncommand = "uvx"\n', encoding="utf-8")
-    client_configs.write(client, ENTRY, tmp_path, NOW)
+    client_configs.write_entry(client, ENTRY, tmp_path, NOW)
     text = file.read_text(encoding="utf-8")
     assert "# mine" in text
     assert "# the good one" in text
     assert tomllib.loads(text)["mcp_servers"] == {"git": {"command": "uvx"}, "zoea": ENTRY}
-    assert tomllib.loads(client_configs.text_of(client, ENTRY)) == {"mcp_servers": {"zoea": ENTRY}}
+    assert tomllib.loads(client_configs.format_entry(client, ENTRY)) == {"mcp_servers": {"zoea": ENTRY}}
 
 
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
         ("vscode", '{\n// mine\n"servers": {}}', "would lose its comments"),
-        ("cursor", '{"mcpServers": []}', "holds something else"),
-        ("cursor", "[]", "holds something else"),
-        ("cursor", '{"z": 1e400}', "cannot say again"),
-        ("codex", "mcp_servers = 3", "holds something else"),
-        ("codex", "= broken", "is no TOML"),
+        ("cursor", '{"mcpServers": []}', "has another kind of value"),
+        ("cursor", "[]", "has another kind of value"),
+        ("cursor", '{"z": 1e400}', "cannot represent"),
+        ("codex", "mcp_servers = 3", "has another kind of value"),
+        ("codex", "= broken", "is not TOML"),
     ],
 )
 def test_a_file_that_cannot_be_kept_whole_is_left_alone(name: str, text: str, why: str, tmp_path: Path) -> None:
@@ -99,7 +101,7 @@ def test_a_file_that_cannot_be_kept_whole_is_left_alone(name: str, text: str, wh
     file.parent.mkdir(parents=True)
     file.write_text(text, encoding="utf-8")
     with pytest.raises(SettingsError, match=why):
-        client_configs.write(client, ENTRY, tmp_path, NOW)
+        client_configs.write_entry(client, ENTRY, tmp_path, NOW)
     assert file.read_text(encoding="utf-8") == text
     assert list(file.parent.iterdir()) == [file]
 
@@ -110,7 +112,7 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_bytes(b"\xff\xfe\xff")
     with pytest.raises(SettingsError, match="it is not UTF-8"):
-        client_configs.write(client, ENTRY, tmp_path, NOW)
+        client_configs.write_entry(client, ENTRY, tmp_path, NOW)
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("", encoding="utf-8")
     file.symlink_to(real)
-    client_configs.write(client, ENTRY, tmp_path, NOW)
+    client_configs.write_entry(client, ENTRY, tmp_path, NOW)
     assert file.is_symlink()
     assert json.loads(real.read_text(encoding="utf-8")) == {"mcpServers": {"zoea": ENTRY}}
 
@@ -130,6 +132,6 @@ def test_a_link_that_leads_nowhere_stays_a_link(tmp_path: Path) -> None:
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
     file.symlink_to(tmp_path / "not mounted.json")
-    with pytest.raises(SettingsError, match="which is not there"):
-        client_configs.write(client, ENTRY, tmp_path, NOW)
+    with pytest.raises(SettingsError, match="which does not exist"):
+        client_configs.write_entry(client, ENTRY, tmp_path, NOW)
     assert file.is_symlink()

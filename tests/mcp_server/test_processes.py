@@ -73,7 +73,7 @@ async def test_http_is_served_without_an_owner_until_told_to_end(where: Places) 
     serving = asyncio.create_task(serve_http(where, host="127.0.0.1", port=0, say=lines.put_nowait))
     async with asyncio.timeout(20):
         address, advice = await lines.get(), await lines.get()
-    assert "Nobody has a token yet" in advice
+    assert "There is no token yet" in advice
     token = Tokens(Credentials(where.credentials)).new("claude", TokenScope.READ, NOW)
     async with let_in(address.rpartition(" ")[2], token) as client:
         assert not structured(await client.call_tool("zoea_list_myses", {}))["is_running"]

@@ -1,4 +1,4 @@
-"""The owner's door for MCP clients: a process of its own, which ends with the owner and never alone."""
+"""The owner's supervisor for MCP clients: a process of its own, which ends with the owner and never alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fakes.mcp_client import NOW, answering_swarm, let_in, rpc, structured
 from tests.fakes.toolboxes import wait_until
 from zoea.ipc.socket_server import SocketServer
 from zoea.mcp_server import address as addresses
-from zoea.mcp_server import supervisor as doors
+from zoea.mcp_server import supervisor as supervisor_module
 from zoea.mcp_server.address import Address, ServerOptions, listen
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.mcp_server.tokens import Tokens, TokenScope
@@ -40,10 +40,10 @@ def where(runtime: Path, tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-async def door(where: Places) -> AsyncIterator[McpServerSupervisor]:
-    door = McpServerSupervisor(where, ANYWHERE)
-    yield door
-    await door.close()
+async def supervisor(where: Places) -> AsyncIterator[McpServerSupervisor]:
+    supervisor = McpServerSupervisor(where, ANYWHERE)
+    yield supervisor
+    await supervisor.close()
 
 
 def serving(where: Places) -> list[int]:
@@ -80,57 +80,57 @@ async def test_clients_read_what_is_stored_and_reach_the_swarm_through_it(
     assert serving(where) == []
 
 
-async def test_it_opens_and_closes_on_request(door: McpServerSupervisor, where: Places) -> None:
-    view = await door.switch(True)
-    assert (await door.switch(True)).url == view.url
+async def test_it_opens_and_closes_on_request(supervisor: McpServerSupervisor, where: Places) -> None:
+    view = await supervisor.serve(True)
+    assert (await supervisor.serve(True)).url == view.url
     async with httpx.AsyncClient() as http:
         assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
-        assert not (await door.switch(False)).is_on
+        assert not (await supervisor.serve(False)).is_on
         with pytest.raises(httpx.ConnectError):
             await http.post(view.url, json=rpc("ping"))
     assert serving(where) == []
-    assert (await door.switch(True)).is_on
+    assert (await supervisor.serve(True)).is_on
 
 
 async def test_a_process_that_was_killed_is_started_again_at_the_same_address(
-    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
-    view = await door.switch(True)
+    monkeypatch.setattr(supervisor_module, "RESTART_S", 0.01)
+    view = await supervisor.serve(True)
     (first,) = serving(where)
     os.kill(first, signal.SIGKILL)
-    await wait_until(lambda: bool(door.view.problem))
-    assert (door.view.url, "ended (code -9)" in door.view.problem) == (view.url, True)
+    await wait_until(lambda: bool(supervisor.view.problem))
+    assert (supervisor.view.url, "ended (code -9)" in supervisor.view.problem) == (view.url, True)
     async with httpx.AsyncClient(timeout=20) as http:
         assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
-    await wait_until(lambda: not door.view.problem)
+    await wait_until(lambda: not supervisor.view.problem)
     assert first not in serving(where)
 
 
 async def test_one_that_is_interrupted_ends_and_is_started_again(
-    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
-    await door.switch(True)
+    monkeypatch.setattr(supervisor_module, "RESTART_S", 0.01)
+    await supervisor.serve(True)
     (first,) = serving(where)
     os.kill(first, signal.SIGINT)
-    await wait_until(lambda: bool(door.view.problem))
-    await wait_until(lambda: not door.view.problem)
+    await wait_until(lambda: bool(supervisor.view.problem))
+    await wait_until(lambda: not supervisor.view.problem)
     assert first not in serving(where)
 
 
 async def test_one_that_stands_still_is_replaced(
-    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
-    monkeypatch.setattr(addresses, "BEAT_S", 0.05)
-    monkeypatch.setattr(doors, "SILENCE_S", 1.0)
-    view = await door.switch(True)
+    monkeypatch.setattr(supervisor_module, "RESTART_S", 0.01)
+    monkeypatch.setattr(addresses, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(supervisor_module, "SILENCE_S", 1.0)
+    view = await supervisor.serve(True)
     (first,) = serving(where)
     os.kill(first, signal.SIGSTOP)
-    await wait_until(lambda: bool(door.view.problem))
-    assert "no sign of life for 2 s" in door.view.problem
-    await wait_until(lambda: not door.view.problem)
+    await wait_until(lambda: bool(supervisor.view.problem))
+    assert "sent no heartbeat for 2 s" in supervisor.view.problem
+    await wait_until(lambda: not supervisor.view.problem)
     assert first not in serving(where)
     async with httpx.AsyncClient(timeout=20) as http:
         assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
@@ -143,17 +143,19 @@ async def test_the_time_that_the_owner_himself_stood_still_is_not_held_against_i
     late, real = 0.0, loop.time
     monkeypatch.setattr(loop, "time", lambda: real() + late)
     said = asyncio.StreamReader()
-    lost = asyncio.create_task(doors._lost(cast("asyncio.subprocess.Process", SimpleNamespace(stdout=said))))
+    lost = asyncio.create_task(
+        supervisor_module._wait_for_loss(cast("asyncio.subprocess.Process", SimpleNamespace(stdout=said)))
+    )
     for _ in range(4):
         await settled()
-        late += doors.SILENCE_S  # his loop goes on, and the time is up before he has read
+        late += supervisor_module.SILENCE_S  # his loop goes on, and the time is up before he has read
         said.feed_data(b"served\n")
         await settled()
         assert not lost.done()
-    for _ in range(doors.MISSES + 1):  # the last word was still read
-        late += doors.SILENCE_S
+    for _ in range(supervisor_module.MISSES + 1):  # the last word was still read
+        late += supervisor_module.SILENCE_S
         await settled()
-    assert await lost == "gave no sign of life for 30 s"
+    assert await lost == "sent no heartbeat for 30 s"
 
 
 async def settled() -> None:
@@ -162,16 +164,16 @@ async def settled() -> None:
 
 
 async def test_one_that_cannot_be_started_again_is_tried_until_it_can(
-    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
-    await door.switch(True)
-    monkeypatch.setattr(doors, "_MODULE", "zoea.mcp_server.nowhere")
+    monkeypatch.setattr(supervisor_module, "RESTART_S", 0.01)
+    await supervisor.serve(True)
+    monkeypatch.setattr(supervisor_module, "_MODULE", "zoea.mcp_server.nowhere")
     os.kill(serving(where)[0], signal.SIGKILL)
     await wait_until(lambda: "nowhere" in where.mcp_log.read_text(encoding="utf-8"))
-    assert door.view.problem
+    assert supervisor.view.problem
     monkeypatch.undo()
-    await wait_until(lambda: not door.view.problem)
+    await wait_until(lambda: not supervisor.view.problem)
     assert len(serving(where)) == 1
 
 
@@ -180,7 +182,7 @@ async def test_it_ends_with_its_owner_however_he_ends(where: Places) -> None:
     with closing(listen("127.0.0.1", 0)) as listener:
         errand = ServerOptions.of(where, ANYWHERE, "info", listener)
         owner = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _OWNER, errand.written(), str(listener.fileno())),
+            *(sys.executable, "-c", _OWNER, errand.to_json(), str(listener.fileno())),
             stdout=asyncio.subprocess.PIPE,
             pass_fds=(listener.fileno(),),
         )
@@ -205,13 +207,13 @@ child.wait()
 async def test_an_address_that_is_taken_is_said_and_harms_nothing(where: Places) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        door = McpServerSupervisor(where, Address("127.0.0.1", port))
-        door.open_soon()
-        await wait_until(lambda: bool(door.view.problem))
-        assert not door.view.is_on
-        assert f"127.0.0.1:{port}" in door.view.problem
+        supervisor = McpServerSupervisor(where, Address("127.0.0.1", port))
+        supervisor.start()
+        await wait_until(lambda: bool(supervisor.view.problem))
+        assert not supervisor.view.is_on
+        assert f"127.0.0.1:{port}" in supervisor.view.problem
         with pytest.raises(OwnerError, match="cannot listen"):
-            await door.switch(True)
+            await supervisor.serve(True)
 
 
 def test_an_address_is_one_sockets_alone_before_anybody_serves_there() -> None:
@@ -226,60 +228,60 @@ def test_a_host_that_can_be_none_is_said(host: str) -> None:
 
 
 async def test_one_that_does_not_start_again_holds_up_no_close(
-    door: McpServerSupervisor, where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Closed while the owner gives the process that did not start its time to end."""
     deaf = tmp_path / "deaf"
     deaf.write_text("#!/bin/sh\nexec >&-\necho deaf >&2\nexec sleep 60\n", encoding="utf-8")
     deaf.chmod(0o700)
-    monkeypatch.setattr(doors, "AGAIN_S", 0.01)
-    monkeypatch.setattr(doors, "CLOSE_S", 5.0)
-    await door.switch(True)
+    monkeypatch.setattr(supervisor_module, "RESTART_S", 0.01)
+    monkeypatch.setattr(supervisor_module, "CLOSE_S", 5.0)
+    await supervisor.serve(True)
     (first,) = serving(where)
     monkeypatch.setattr(sys, "executable", str(deaf))
     os.kill(first, signal.SIGKILL)
     await wait_until(lambda: "deaf" in where.mcp_log.read_text(encoding="utf-8"))
     async with asyncio.timeout(30):
-        await door.switch(False)
-    assert not door.view.is_on
+        await supervisor.serve(False)
+    assert not supervisor.view.is_on
 
 
 async def test_a_process_that_does_not_start_is_said(
-    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "_MODULE", "zoea.mcp_server.nowhere")
+    monkeypatch.setattr(supervisor_module, "_MODULE", "zoea.mcp_server.nowhere")
     with pytest.raises(OwnerError, match="did not start"):
-        await door.switch(True)
+        await supervisor.serve(True)
     monkeypatch.undo()
     where.mcp_log.unlink()
     where.mcp_log.mkdir()
     with pytest.raises(OwnerError, match="cannot be started"):
-        await door.switch(True)
-    assert not door.view.is_on
+        await supervisor.serve(True)
+    assert not supervisor.view.is_on
 
 
 async def test_one_that_says_nothing_is_not_waited_for(
-    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "STARTING_S", 0.01)
+    monkeypatch.setattr(supervisor_module, "START_TIMEOUT_S", 0.01)
     with pytest.raises(OwnerError, match="did not start"):
-        await door.switch(True)
+        await supervisor.serve(True)
     assert serving(where) == []
 
 
 async def test_one_that_does_not_end_is_ended(
-    door: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
+    supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await door.switch(True)
+    await supervisor.serve(True)
     (process,) = serving(where)
     os.kill(process, signal.SIGSTOP)
-    monkeypatch.setattr(doors, "CLOSE_S", 0.01)
-    await door.close()
+    monkeypatch.setattr(supervisor_module, "CLOSE_S", 0.01)
+    await supervisor.close()
     assert serving(where) == []
 
 
-async def test_a_door_that_closes_while_it_opens_leaves_nothing(door: McpServerSupervisor, where: Places) -> None:
-    door.open_soon()
+async def test_a_door_that_closes_while_it_opens_leaves_nothing(supervisor: McpServerSupervisor, where: Places) -> None:
+    supervisor.start()
     await wait_until(lambda: bool(serving(where)))
-    await door.close()
-    assert (door.view.is_on, serving(where)) == (False, [])
+    await supervisor.close()
+    assert (supervisor.view.is_on, serving(where)) == (False, [])

@@ -52,7 +52,7 @@ def test_a_name_has_one_token(tokens: Tokens) -> None:
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a/b", "a\n", "x" * 41, "ü", "Commander"])
 def test_a_name_that_could_mislead_is_refused(tokens: Tokens, name: str) -> None:
-    with pytest.raises(UsageError, match="no name for a client"):
+    with pytest.raises(UsageError, match="is not a valid client name"):
         tokens.new(name, TokenScope.READ, NOW)
 
 

@@ -1,5 +1,5 @@
-"""Zoea as an MCP server: the swarm's memory and its inbox for agents and clients outside it.
+"""Zoea as an MCP server: the swarm's memory and inbox for agents and clients outside the swarm.
 
-`tokens`, `install`, `address` and `door` are light; `server`, `stdio`, `http` and `alone` load the SDK
-and are imported only where a client is served. Source: spec memory.md, "The MCP server".
+`tokens`, `client_configs`, `address` and `supervisor` are light; `factory`, `resources` and the
+transports load the SDK and are imported only to serve a client.
 """

@@ -1,6 +1,6 @@
-"""Where MCP clients over HTTP are served: the address, the socket bound to it, and how a process is told of both.
+"""The address of the MCP server over HTTP, its bound socket, and the options of its process.
 
-Apart from the server, whose SDK takes longer to load than the owner's loop may be held up.
+Does not import the SDK, because that would block the owner's loop for too long.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from zoea.settings.paths import Places
 from zoea.settings.schema import McpSettings
 
 PATH = "/mcp"
-BEAT_S = 5.0
+HEARTBEAT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, and under which further names clients may call."""
+    """The address to listen on, and further host names that clients may use."""
 
     host: str
     port: int
@@ -33,23 +33,23 @@ class Address:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names under which clients may call, beside those of this machine itself."""
+        """Host names that clients may use, besides those of the loopback interface."""
         return (self.host, *self.hosts)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that holds its address. Raises OwnerError naming the address and what to change."""
+    """Bind a socket and listen on it. Raises OwnerError with the address and the setting to change."""
     try:
         listener = _tcp(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
-            # Else a second one could be bound beside it, and would fail only where it is served.
+            # Without it a second socket could be bound to the address, and would fail only later.
             listener.listen()
         except BaseException:
             listener.close()
             raise
-    except (OSError, OverflowError, ValueError, TypeError) as problem:  # the latter two: of a host that can be none
+    except (OSError, OverflowError, ValueError, TypeError) as problem:  # the last two come from invalid hosts
         raise OwnerError(
             f"cannot listen at {host}:{port}: {problem}", hint="Set mcp.port or mcp.host to another, or --port."
         ) from None
@@ -57,25 +57,25 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _tcp(family: int, number: int | None = None) -> socket.socket:
-    # Named TCP, else asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement.
+    # With the protocol named, asyncio turns Nagle's algorithm off; else every answer waits 40 ms.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, number)
 
 
 def url_of(listener: socket.socket) -> str:
-    """The URL that clients use."""
+    """Return the URL for clients."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
 class ServerOptions(NamedTuple):
-    """What the process that serves an owner's clients is told.
+    """Options for the process that serves an owner's clients, passed as JSON on its command line.
 
     Args:
         data, config, runtime: The workspace's directories.
-        names: Under which clients may call, beside those of this machine itself.
-        level: What is logged from.
-        descriptor, family: The bound socket, which the process inherits.
-        beat_s: How often it gives a sign of life, in seconds.
+        names: Host names that clients may use, besides those of the loopback interface.
+        level: The lowest level that is logged.
+        descriptor, family: Of the bound socket, which the process inherits.
+        heartheartbeat_s: Seconds between two heartbeats.
     """
 
     data: str
@@ -85,19 +85,19 @@ class ServerOptions(NamedTuple):
     level: str
     descriptor: int
     family: int
-    beat_s: float = BEAT_S
+    heartbeat_s: float = HEARTBEAT_S
 
     @classmethod
     def of(cls, places: Places, address: Address, level: str, listener: socket.socket) -> ServerOptions:
         data, config, runtime = map(str, (places.data, places.config, places.runtime))
-        return cls(data, config, runtime, address.names, level, listener.fileno(), listener.family, BEAT_S)
+        return cls(data, config, runtime, address.names, level, listener.fileno(), listener.family, HEARTBEAT_S)
 
     @classmethod
-    def read(cls, text: str) -> ServerOptions:
-        """The errand that `written` wrote."""
+    def from_json(cls, text: str) -> ServerOptions:
+        """Parse the JSON of `to_json`."""
         return cls(*json.loads(text))
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         return json.dumps(self)
 
     @property
@@ -105,5 +105,5 @@ class ServerOptions(NamedTuple):
         return Places(Path(self.data), Path(self.config), Path(self.runtime))
 
     def listener(self) -> socket.socket:
-        """The inherited socket."""
+        """Return the inherited socket."""
         return _tcp(self.family, self.descriptor)

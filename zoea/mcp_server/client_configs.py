@@ -1,8 +1,7 @@
-"""Zoea's entry in other clients' settings: where each keeps its MCP servers, and how an entry looks there.
+"""Write Zoea's entry into the configuration files of MCP clients.
 
-What stands in a client's file stays: other servers, other settings, the order. A
-file that plain JSON cannot hold (comments) is not rewritten, and before any change
-the file is copied beside itself.
+Other servers, other settings and their order stay. A file with comments is not rewritten, because
+plain JSON would lose them. Before a change the file is copied.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ NAME = "zoea"
 
 @dataclass(frozen=True, slots=True)
 class KnownClient:
-    """A client, and where it keeps its servers.
+    """A client, and the place of its MCP servers.
 
     Args:
-        file: From the home directory; on macOS `mac` where that differs.
+        file: Relative to the home directory; on macOS `mac`, if set.
         table: The keys that lead to the servers in the file.
         is_toml: TOML instead of JSON.
-        extra: What its entries hold beside command, args and env.
+        extra: Fields of its entries besides command, args and env.
     """
 
     title: str
@@ -77,25 +76,27 @@ CLIENTS: Mapping[str, KnownClient] = {
 
 @dataclass(frozen=True, slots=True)
 class WrittenConfig:
-    """What was written: the file, and the copy of what stood there before (None where there was nothing)."""
+    """The written file, and the copy of the old one (None if there was none)."""
 
     file: Path
     backup: Path | None
 
 
 def client_named(name: str) -> KnownClient:
-    """A client by its name. Raises UsageError with those there are."""
+    """Find a client by name. Raises UsageError with the known names."""
     found = CLIENTS.get(name)
     if found is None:
         raise UsageError(f"no client {name!r} is known", hint=f"There are: {', '.join(CLIENTS)}.")
     return found
 
 
-def entry(name: str, scope: TokenScope, workspace: str = "", env: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Zoea's entry for a client: a command that speaks MCP over stdio as the client of that name.
+def make_entry(
+    name: str, scope: TokenScope, workspace: str = "", env: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
+    """Make Zoea's entry for a client: a command that serves MCP over stdio.
 
-    The program is named in full, since clients started from a desktop search few
-    places; directories that the person's environment names go with it.
+    It has the program's full path, because clients started from a desktop have a short PATH, and
+    the directories from the person's environment.
     """
     program = Path(sys.executable).with_name(NAME)
     command = [str(program)] if program.is_file() else [sys.executable, "-m", NAME]
@@ -103,30 +104,30 @@ def entry(name: str, scope: TokenScope, workspace: str = "", env: Mapping[str, s
     if workspace and workspace != DEFAULT_WORKSPACE:
         args += ["--workspace", workspace]
     kept = {key: env[key] for key in ("ZOEA_DATA_DIR", "ZOEA_CONFIG_DIR") if env.get(key)}
-    made: dict[str, Any] = {**dict(client_named(name).extra), "command": command[0], "args": args}
-    return {**made, "env": kept} if kept else made
+    entry: dict[str, Any] = {**dict(client_named(name).extra), "command": command[0], "args": args}
+    return {**entry, "env": kept} if kept else entry
 
 
-def text_of(client: KnownClient, made: Mapping[str, Any]) -> str:
-    """The entry as a person would paste it into the client's file."""
-    tree: Any = {NAME: dict(made)}
+def format_entry(client: KnownClient, entry: Mapping[str, Any]) -> str:
+    """Format the entry for pasting into the client's file."""
+    tree: Any = {NAME: dict(entry)}
     for key in reversed(client.table):
         tree = {key: tree}
     return tomlkit.dumps(tree) if client.is_toml else json.dumps(tree, indent=2) + "\n"
 
 
-def write(client: KnownClient, made: Mapping[str, Any], home: Path, now: float) -> WrittenConfig:
-    """Put the entry into the client's file, over one of the same name.
+def write_entry(client: KnownClient, entry: Mapping[str, Any], home: Path, now: float) -> WrittenConfig:
+    """Write the entry into the client's file, replacing one of the same name.
 
     Raises:
-        SettingsError: the file is not what it should be, or cannot be written; it is as it was.
+        SettingsError: The file has an unexpected shape, or cannot be written; it is unchanged.
     """
     file = client.path(home)
     if file.is_symlink() and not file.exists():
-        raise _not_ours(file, f"is a link to {file.readlink()}, which is not there")
+        raise _cannot_edit(file, f"is a link to {file.readlink()}, which does not exist")
     file = file.resolve() if file.exists() else file
     before = _read(file)
-    after = (_into_toml if client.is_toml else _into_json)(file, before or "", client.table, made)
+    after = (_into_toml if client.is_toml else _into_json)(file, before or "", client.table, entry)
     backup = _backup(file, now) if before is not None else None
     write_private(file, after)
     return WrittenConfig(file, backup)
@@ -142,38 +143,38 @@ def _read(file: Path) -> str | None:
         raise SettingsError(f"{file} cannot be read: {why}") from None
 
 
-def _into_json(file: Path, text: str, table: tuple[str, ...], made: Mapping[str, Any]) -> str:
+def _into_json(file: Path, text: str, table: tuple[str, ...], entry: Mapping[str, Any]) -> str:
     try:
         tree = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
-        raise _not_ours(file, "is no plain JSON, so writing it anew would lose its comments") from None
+        raise _cannot_edit(file, "is not plain JSON, so rewriting it would lose its comments") from None
     place = tree
     for key in table:
         place = place.setdefault(key, {}) if isinstance(place, dict) else None
     if not isinstance(place, dict):
-        raise _not_ours(file, f"holds something else under {'.'.join(table)}")
-    place[NAME] = dict(made)
+        raise _cannot_edit(file, f"has another kind of value under {'.'.join(table)}")
+    place[NAME] = dict(entry)
     try:
         return json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError:
-        raise _not_ours(file, "holds a number that JSON cannot say again") from None
+        raise _cannot_edit(file, "has a number that JSON cannot represent") from None
 
 
-def _into_toml(file: Path, text: str, table: tuple[str, ...], made: Mapping[str, Any]) -> str:
+def _into_toml(file: Path, text: str, table: tuple[str, ...], entry: Mapping[str, Any]) -> str:
     try:
         document = tomlkit.parse(text)
     except TOMLKitError:
-        raise _not_ours(file, "is no TOML") from None
+        raise _cannot_edit(file, "is not TOML") from None
     place: Any = document
     for key in table:
         place = place.setdefault(key, tomlkit.table(is_super_table=True)) if isinstance(place, dict) else None
     if not isinstance(place, dict):
-        raise _not_ours(file, f"holds something else under {'.'.join(table)}")
-    place[NAME] = dict(made)
+        raise _cannot_edit(file, f"has another kind of value under {'.'.join(table)}")
+    place[NAME] = dict(entry)
     return tomlkit.dumps(document)
 
 
-def _not_ours(file: Path, why: str) -> SettingsError:
+def _cannot_edit(file: Path, why: str) -> SettingsError:
     return SettingsError(f"{file} {why}", hint="Run this without --write, and paste the entry yourself.")
 
 

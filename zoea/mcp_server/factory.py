@@ -1,9 +1,7 @@
-"""The one factory of Zoea's MCP servers, whichever transport serves them.
+"""Build Zoea's MCP servers, for all transports, from tools and resources.
 
-It is given what to offer (tools, resources) and how to know who asks, and adds what
-holds for all: unknown names and malformed requests are protocol errors that name
-the field, refusals of a tool are error results a model can read, and of anything
-unforeseen only the log learns more than that it happened.
+Unknown names and malformed requests become protocol errors that name the field, refusals of a tool
+become error results for the model, and the details of unexpected errors go to the log only.
 """
 
 from __future__ import annotations
@@ -51,10 +49,10 @@ log = logging.getLogger(__name__)
 CLIENT_SEARCHES = 4
 """Searches of clients at once."""
 RESOURCE_MISSING = -32002
-"""Protocols up to 2025-11-25 say so of a resource that is not there; later ones say INVALID_PARAMS."""
+"""The code for a missing resource up to protocol 2025-11-25; later ones use INVALID_PARAMS."""
 INSTRUCTIONS = (
-    "Zoea runs a swarm of agents, called myses. Search what was ever said in it with zoea_search_messages (exact text, "
-    "upper and lower case matter), read a result in full with zoea_read_memory, see who is there with "
+    "Zoea runs a swarm of agents, called myses. Search all that was said in it with zoea_search_messages (exact text, "
+    "upper and lower case matter), read a result in full with zoea_read_memory, list the myses with "
     "zoea_list_myses. To talk to a mysis: zoea_send_message, then zoea_wait for its answer."
 )
 
@@ -64,7 +62,7 @@ ClientOf = Callable[[Context], McpClient]
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
-    """A tool as it is listed, and what carries it out. `commands` keeps it from clients that may only read."""
+    """A listed tool and its function. With `commands`, clients that may only read do not get it."""
 
     tool: Tool
     call: Callable[[Context, McpClient, Mapping[str, Any]], Awaitable[CallToolResult]]
@@ -74,26 +72,26 @@ class ServerTool:
 class ResourceProvider(Protocol):
     """The resources of a server."""
 
-    async def listed(self, client: McpClient, cursor: str) -> ListResourcesResult:
-        """A page of them. Raises UsageError for a cursor that is none of ours, and StoreError."""
+    async def list_page(self, client: McpClient, cursor: str) -> ListResourcesResult:
+        """List a page of resources. Raises UsageError for an unknown cursor, and StoreError."""
         ...
 
     def templates(self) -> ListResourceTemplatesResult: ...
 
     async def read(self, client: McpClient, uri: str) -> ReadResourceResult:
-        """One of them. Raises MissingResource and StoreError."""
+        """Read a resource. Raises MissingResource and StoreError."""
         ...
 
 
 def build_server(
-    offered: Sequence[ServerTool], shelf: ResourceProvider, client_of: ClientOf, *, name: str = "zoea"
+    tools: Sequence[ServerTool], resources: ResourceProvider, client_of: ClientOf, *, name: str = "zoea"
 ) -> Server[Any]:
-    """An MCP server over what is offered; `client_of` says who sent a request."""
-    by_name = {one.tool.name: one for one in offered}
+    """Build an MCP server from tools and resources; `client_of` returns the client of a request."""
+    by_name = {one.tool.name: one for one in tools}
 
     async def list_tools(context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         may_command = client_of(context).may_command
-        return ListToolsResult(tools=[one.tool for one in offered if may_command or not one.commands])
+        return ListToolsResult(tools=[one.tool for one in tools if may_command or not one.commands])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
         found = by_name.get(params.name)
@@ -102,13 +100,13 @@ def build_server(
         return await found.call(context, client_of(context), params.arguments or {})
 
     async def list_resources(context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        return await shelf.listed(client_of(context), (params.cursor or "") if params else "")
+        return await resources.list_page(client_of(context), (params.cursor or "") if params else "")
 
     async def list_templates(_: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return shelf.templates()
+        return resources.templates()
 
     async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        return await shelf.read(client_of(context), str(params.uri))
+        return await resources.read(client_of(context), str(params.uri))
 
     def schema_of(name: str) -> dict[str, Any] | None:
         found = by_name.get(name)
@@ -116,7 +114,7 @@ def build_server(
 
     server = Server[Any](
         name,
-        # Without it every call over HTTP lists all tools first, a third of what the call costs.
+        # Without it every call over HTTP lists all tools first, a third of its cost.
         get_tool_input_schema=schema_of,
         version=__version__,
         title="Zoea",
@@ -127,7 +125,7 @@ def build_server(
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
     )
-    server.middleware.append(_well_behaved)
+    server.middleware.append(_translate_errors)
     return server
 
 
@@ -147,7 +145,7 @@ def _server_tool(own: BuiltinTool, tools: ClientTools) -> ServerTool:
         try:
             answer = await tools.call(own.name, arguments, client)
         except ZoeaError as error:
-            return refused(f"{error.what}. {error.hint}" if error.hint else error.what)
+            return error_answer(f"{error.what}. {error.hint}" if error.hint else error.what)
         text = json.dumps(answer, ensure_ascii=False)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
@@ -168,19 +166,19 @@ def _server_tool(own: BuiltinTool, tools: ClientTools) -> ServerTool:
     return ServerTool(listed, call, commands=not own.reads)
 
 
-def refused(why: str) -> CallToolResult:
-    """An error result; `why` is a sentence for the model."""
+def error_answer(why: str) -> CallToolResult:
+    """Make an error result; `why` is a sentence for the model."""
     return CallToolResult(content=[TextContent(type="text", text=why)], is_error=True)
 
 
-async def _well_behaved(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Every failure of a request as a protocol error that says what is wrong and shows nothing of the inside."""
+async def _translate_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Turn every failure of a request into a protocol error without internals."""
     try:
         return await call_next(ctx)
     except MCPError:
         raise
     except ValidationError as error:
-        raise MCPError(INVALID_PARAMS, *_named(error)) from None
+        raise MCPError(INVALID_PARAMS, *_invalid_params(error)) from None
     except MissingResource as error:
         code = RESOURCE_MISSING if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else INVALID_PARAMS
         raise MCPError(code, error.what, {"field": "params.uri"}) from None
@@ -190,11 +188,11 @@ async def _well_behaved(ctx: Context, call_next: CallNext) -> HandlerResult:
         raise MCPError(INTERNAL_ERROR, f"{error.what}. {error.hint}" if error.hint else error.what) from None
     except Exception:
         log.exception("a client's %s failed", ctx.method)
-        raise MCPError(INTERNAL_ERROR, "That failed inside Zoea; its log says why") from None
+        raise MCPError(INTERNAL_ERROR, "The request failed inside Zoea; see its log") from None
 
 
-def _named(error: ValidationError) -> tuple[str, dict[str, str]]:
-    """What is wrong with a request's parameters, by field; never what stood there."""
+def _invalid_params(error: ValidationError) -> tuple[str, dict[str, str]]:
+    """Describe invalid parameters of a request by field, without their values."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     first = ".".join(("params", *(str(part) for part in problems[0]["loc"]))) if problems else "params"
     return f"Invalid request parameters: {first}: {problems[0]['msg'] if problems else 'invalid'}", {"field": first}

@@ -1,4 +1,4 @@
-"""What clients may read as resources: each mysis's newest turns, and the newest broadcasts."""
+"""The resources of the MCP server: the newest turns of each mysis, and the newest broadcasts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BROADCASTS = "zoea://broadcasts"
 TRANSCRIPT = "zoea://myses/{name}/transcript"
 PAGE = 100
 SHOWN_CHARS = 60_000
-"""Characters of a resource at most."""
+"""The largest size of a resource, in characters."""
 SHOWN_BROADCASTS = 100
 
 _BROADCASTS = """
@@ -49,15 +49,15 @@ class MissingResource(ZoeaError):
 
 
 class SwarmResources:
-    """The resources of a swarm. A body of `zoea.mcp_server.factory.ResourceProvider`."""
+    """The resources of a swarm; see `zoea.mcp_server.factory.ResourceProvider`."""
 
     def __init__(self, tools: ClientTools, memories: MemoryReader) -> None:
         self._tools = tools
         self._memories = memories
 
-    async def listed(self, client: McpClient, cursor: str) -> ListResourcesResult:
+    async def list_page(self, client: McpClient, cursor: str) -> ListResourcesResult:
         if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-            raise UsageError("cursor: this is none that a list gave")
+            raise UsageError("cursor is not from a list of resources")
         try:
             view, _ = await self._tools.view(client)
             myses = view.myses

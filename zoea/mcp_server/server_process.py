@@ -1,8 +1,7 @@
-"""Zoea's MCP server over HTTP in a process of its own: for the command line, and for the owner of a swarm.
+"""Serve MCP clients over HTTP in a separate process, for the command line or the owner of a swarm.
 
-The owner's loop carries the swarm and its screen. A client that searches all day takes
-nothing from it here, and is not kept waiting by it: what is stored is read from the
-database itself, and only wishes that concern the running swarm go over its socket.
+The owner's loop runs the swarm and its screen. This process reads stored data directly from the
+database and uses the owner's socket only for the running swarm.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 
 from zoea.mcp_server.address import Address, ServerOptions, listen, url_of
 from zoea.mcp_server.factory import build_zoea_server, open_memories
-from zoea.mcp_server.http_transport import client_of, guarded, serving
+from zoea.mcp_server.http_transport import build_app, client_of, serve_app
 from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
 from zoea.mcp_server.tokens import Tokens
 from zoea.process.gc_tuning import tuned_gc
@@ -31,37 +30,37 @@ from zoea.tools.builtin.definitions import COMMANDS
 async def serve_clients(
     places: Places, listener: socket.socket, swarm_client: SwarmClient, names: Iterable[str]
 ) -> AsyncIterator[None]:
-    """Serve whoever has a token at a bound socket while the block runs; the socket is closed with it.
+    """Serve clients with a token on a bound socket during the block; the socket is closed after it.
 
     Args:
-        names: Under which clients may call, beside those of this machine itself.
+        names: Host names that clients may use, besides those of the loopback interface.
 
     Raises:
-        OwnerError: where it does not come up.
+        OwnerError: The server does not start.
     """
     memories = open_memories(places.database)
     try:
         tokens = Tokens(Credentials(places.credentials))
-        app = guarded(
+        app = build_app(
             build_zoea_server(swarm_client, memories, client_of), tokens.client_of, hosts=names, commands=COMMANDS
         )
         with tuned_gc():
-            async with serving(app, listener):
+            async with serve_app(app, listener):
                 yield
     finally:
         await memories.close()
 
 
 async def serve_http(places: Places, *, host: str, port: int | None, say: Callable[[str], None]) -> None:
-    """Serve until this process is told to end (SIGINT, SIGTERM, SIGHUP).
+    """Serve until SIGINT, SIGTERM or SIGHUP.
 
     Args:
-        host, port: Where to listen instead of where the settings say.
-        say: Told a line for the person.
+        host, port: Replace the address of the settings, if not empty or None.
+        say: Called with lines for the person.
 
     Raises:
-        OwnerError: where it cannot listen.
-        SettingsError: where the settings are wrong.
+        OwnerError: The address cannot be used.
+        SettingsError: The settings are wrong.
     """
     loaded = await asyncio.to_thread(load, places)
     settings = loaded.settings.mcp
@@ -77,33 +76,33 @@ async def serve_http(places: Places, *, host: str, port: int | None, say: Callab
             async with serve_clients(places, listener, swarm_client, address.names):
                 say(f"MCP clients are served at {url_of(listener)}")
                 if not Tokens(Credentials(places.credentials)).rows():
-                    say("Nobody has a token yet: zoea mcp token new NAME")
+                    say("There is no token yet. Create one with: zoea mcp token new NAME")
                 await ending.wait()
         finally:
             await swarm_client.close()
 
 
-async def _for_an_owner(errand: ServerOptions) -> None:
-    """Serve until stdin ends, which it does with the owner, however he ends.
+async def _serve_owner(options: ServerOptions) -> None:
+    """Serve until stdin ends, which also happens when the owner is killed.
 
-    A line on stdout says when it serves, and one after each beat that it still does.
+    Writes a line to stdout when it serves, and then one per heartbeat.
     """
-    swarm_client = SocketSwarmClient(errand.places)
-    with logging_to(errand.places.mcp_log, errand.level):
+    swarm_client = SocketSwarmClient(options.places)
+    with logging_to(options.places.mcp_log, options.level):
         try:
-            async with serve_clients(errand.places, errand.listener(), swarm_client, errand.names):
+            async with serve_clients(options.places, options.listener(), swarm_client, options.names):
                 os.set_blocking(sys.stdout.fileno(), False)
-                ended = asyncio.create_task(_input_ended())
+                ended = asyncio.create_task(_wait_for_stdin_end())
                 while not ended.done():
-                    with suppress(BlockingIOError):  # an owner who stands still reads them later, or never
+                    with suppress(BlockingIOError):  # a blocked owner reads them later
                         os.write(sys.stdout.fileno(), b"served\n")
-                    await asyncio.wait({ended}, timeout=errand.beat_s)
+                    await asyncio.wait({ended}, timeout=options.heartbeat_s)
         finally:
             await swarm_client.close()
 
 
-async def _input_ended() -> None:
-    """Until stdin ends. A thread that waited for it would keep a process that ends for another reason."""
+async def _wait_for_stdin_end() -> None:
+    """Wait until stdin ends, without a thread, because that would keep the process alive."""
     unread = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(unread), sys.stdin
@@ -115,4 +114,4 @@ async def _input_ended() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_for_an_owner(ServerOptions.read(sys.argv[1])))
+    asyncio.run(_serve_owner(ServerOptions.from_json(sys.argv[1])))

@@ -1,7 +1,7 @@
-"""Zoea's MCP server for one client over this process's stdin and stdout.
+"""Serve one MCP client over this process's stdin and stdout.
 
-The protocol alone has the process's stdout: the SDK moves it to a descriptor of its
-own, and whatever else writes there, or to stderr, ends up in the log.
+Only the protocol uses stdout: the SDK moves it to another descriptor, and all other output to
+stdout or stderr goes to the log.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ STDERR = 2
 
 
 async def serve_stdio(places: Places, client: McpClient, *, level: str = "info") -> None:
-    """Serve until the client closes our stdin."""
+    """Serve until the client closes this process's stdin."""
     log = places.mcp_log
     swarm_client = SocketSwarmClient(places)
     memories = open_memories(places.database)
     try:
-        with logging_to(log, level), _stderr_to(log):
+        with logging_to(log, level), _redirect_stderr(log):
             server = build_zoea_server(swarm_client, memories, lambda _: client)
             async with stdio_server() as (read, write):
                 await server.run(read, write, server.create_initialization_options())
@@ -38,8 +38,8 @@ async def serve_stdio(places: Places, client: McpClient, *, level: str = "info")
 
 
 @contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """What is written to this process's stderr, by children too, goes to a file while the block runs."""
+def _redirect_stderr(path: Path) -> Iterator[None]:
+    """Redirect stderr of this process and its children to a file during the block."""
     kept = os.dup(STDERR)
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

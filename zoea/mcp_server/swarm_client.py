@@ -1,6 +1,6 @@
-"""How a client's wishes reach the swarm: over its owner's socket.
+"""Connect MCP clients to the running swarm over its owner's socket.
 
-A swarm may start and end while a client is connected; each wish finds out anew.
+The swarm may start and end while a client is connected, so every call looks for it again.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from zoea.settings.paths import Places
 
 
 class SwarmClient(Protocol):
-    """Where the swarm is."""
+    """Gives access to the running swarm."""
 
     async def swarm(self, client: McpClient) -> SwarmApi:
-        """The swarm, to be asked on behalf of a client. Raises NoRunningSwarm where nobody runs it."""
+        """Return the swarm, speaking as the client. Raises NoRunningSwarm if it does not run."""
         ...
 
 
 class SocketSwarmClient:
-    """The swarm of whichever process owns the workspace: one connection for each client that asked."""
+    """Connects to the process that owns the workspace, once per client."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._lines: dict[str, RemoteSwarm] = {}
+        self._connections: dict[str, RemoteSwarm] = {}
         self._opening = asyncio.Lock()
 
     async def swarm(self, client: McpClient) -> SwarmApi:
         async with self._opening:
-            kept = self._lines.get(client.name)
+            kept = self._connections.get(client.name)
             if kept is not None and not kept.is_gone:
                 return kept
             if kept is not None:
-                del self._lines[client.name]
+                del self._connections[client.name]
                 await kept.close()
             made = await connect_to(read_holder(self._places.data), speaking_as=client.name)
-            self._lines[client.name] = made
+            self._connections[client.name] = made
             return made
 
     async def close(self) -> None:
-        """Hang up."""
-        lines, self._lines = self._lines, {}
-        for line in lines.values():
-            await line.close()
+        """Close all connections."""
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            await connection.close()

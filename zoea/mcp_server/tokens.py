@@ -1,8 +1,8 @@
-"""Who may come in through the MCP server, and as whom: one token per client, kept as a hash.
+"""Tokens of MCP clients: one per client, stored as a hash.
 
-Tokens are random, so one round of SHA-256 is enough; the credentials file (0600)
-holds hash, scope and time under `mcp-token/NAME`, and is read again whenever it
-changed: what is revoked is refused with the next request.
+Tokens are random, so one round of SHA-256 is enough. The credentials file (0600) holds hash, scope
+and time under `mcp-token/NAME` and is read again after each change, so a revoked token is refused
+at the next request.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from zoea.model.values import Sender, check_client_name
 from zoea.settings.credentials import Credentials
 
 PREFIX = "zoea_"
-_KEPT_AS = "mcp-token/"
+_KEY_PREFIX = "mcp-token/"
 
 
 class TokenScope(StrEnum):
-    """What a client may do; `COMMAND` includes `READ`."""
+    """Rights of a client; `COMMAND` includes `READ`."""
 
     READ = "read"
     COMMAND = "command"
@@ -32,7 +32,7 @@ class TokenScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class McpClient:
-    """Somebody outside the swarm who was let in. Its name is the sender of what it says."""
+    """A client with a valid token. Its name is the sender of its messages."""
 
     name: str
     scope: TokenScope = TokenScope.READ
@@ -48,7 +48,7 @@ class McpClient:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """A token as it is listed: never itself. `created_at` is µs UTC."""
+    """An entry in the list of tokens, without the token. `created_at` is µs UTC."""
 
     name: str
     scope: TokenScope
@@ -62,48 +62,49 @@ class Tokens:
         self._credentials = credentials
 
     def new(self, name: str, scope: TokenScope, now: int) -> str:
-        """A token for a client, told this once and never again.
+        """Create a token for a client and return it; it cannot be read later.
 
         Raises:
-            UsageError: the name cannot be one, or has a token already.
-            SettingsError: the credentials file cannot be read or written.
+            UsageError: The name is invalid, or has a token already.
+            SettingsError: The credentials file cannot be read or written.
         """
         check_client_name(name)
-        if self._credentials.get(_KEPT_AS + name) is not None:
+        if self._credentials.get(_KEY_PREFIX + name) is not None:
             raise UsageError(
-                f"{name} has a token already", hint=f"`zoea mcp token revoke {name}` first, or choose another name."
+                f"{name} has a token already",
+                hint=f"Revoke it (`zoea mcp token revoke {name}`) or choose another name.",
             )
         token = PREFIX + secrets.token_urlsafe(32)
         kept = {"sha256": _hash(token), "scope": scope.value, "created_at": now}
-        self._credentials.set(_KEPT_AS + name, json.dumps(kept))
+        self._credentials.set(_KEY_PREFIX + name, json.dumps(kept))
         return token
 
     def rows(self) -> tuple[TokenRow, ...]:
-        """All tokens by name. Raises SettingsError where the credentials file cannot be read."""
-        return tuple(row for row, _ in self._kept())
+        """List all tokens by name. Raises SettingsError if the credentials file cannot be read."""
+        return tuple(row for row, _ in self._entries())
 
     def revoke(self, name: str) -> None:
-        """Refuse a token from now on. Raises UsageError where there is none of that name, and SettingsError."""
-        if not self._credentials.delete(_KEPT_AS + name):
-            raise UsageError(f"there is no token {name}", hint="`zoea mcp token list` shows them.")
+        """Revoke a token. Raises UsageError if there is none of that name, and SettingsError."""
+        if not self._credentials.delete(_KEY_PREFIX + name):
+            raise UsageError(f"there is no token {name}", hint="`zoea mcp token list` shows the tokens.")
 
     def client_of(self, token: str) -> McpClient | None:
-        """Whose token this is; None where it is nobody's. Raises SettingsError."""
+        """Return the client of a token, or None if it is unknown. Raises SettingsError."""
         presented = _hash(token)
         found: McpClient | None = None
-        # All are compared, so that the time it takes says nothing of which.
-        for row, kept in self._kept():
+        # All are compared, so that the time does not depend on the match.
+        for row, kept in self._entries():
             if hmac.compare_digest(kept, presented):
                 found = McpClient(row.name, row.scope)
         return found
 
-    def _kept(self) -> list[tuple[TokenRow, str]]:
-        kept = self._credentials.with_prefix(_KEPT_AS).items()
+    def _entries(self) -> list[tuple[TokenRow, str]]:
+        kept = self._credentials.with_prefix(_KEY_PREFIX).items()
         return [row for name, value in kept if (row := _read(name, value.get_secret_value())) is not None]
 
 
 def _read(name: str, kept: str) -> tuple[TokenRow, str] | None:
-    """A row of the file; None where somebody wrote something else there, which lets nobody in."""
+    """Parse an entry of the file; None if it is invalid, so that it admits no client."""
     try:
         value = json.loads(kept)
         return TokenRow(name, TokenScope(value["scope"]), int(value["created_at"])), str(value["sha256"])

@@ -106,7 +106,7 @@ async def running_swarm(
         toolbox.open()
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:
-            door.open_soon()
+            door.start()
         keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
         stack.enter_context(tuned_gc())

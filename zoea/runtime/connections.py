@@ -61,7 +61,7 @@ class LiveConnections:
         return self._door.view
 
     async def serve_mcp(self, on: bool) -> McpView:
-        return await self._door.switch(on)
+        return await self._door.serve(on)
 
     async def _tried(self, name: str) -> ProviderView:
         """Ask one provider for its models; report a failure in the view."""

@@ -129,16 +129,16 @@ def install(
     from zoea.mcp_server import client_configs as entries
 
     known = entries.client_named(client)
-    made = entries.entry(client, scope, places(workspace).workspace)
+    made = entries.make_entry(client, scope, places(workspace).workspace)
     home = Path.home()
     if not write:
         if as_json:
             write_json({"client": client, "file": str(known.path(home)), "entry": made})
             return
-        typer.echo(entries.text_of(known, made), nl=False)
+        typer.echo(entries.format_entry(known, made), nl=False)
         typer.echo(f"This belongs in {known.path(home)}; --write puts it there.", err=True)
         return
-    done = entries.write(known, made, home, time.time())
+    done = entries.write_entry(known, made, home, time.time())
     if as_json:
         write_json({"client": client, "file": str(done.file), "backup": str(done.backup or ""), "entry": made})
         return
