@@ -11,7 +11,7 @@ import sys
 from tests.conformance.fixtures import Shelf, add_the_rest, tools
 from zoea.mcp_server.address import listen, url_of
 from zoea.mcp_server.factory import build_server
-from zoea.mcp_server.http_transport import client_of, build_app, serve_app
+from zoea.mcp_server.http_transport import build_app, client_of, serve_app
 from zoea.mcp_server.tokens import McpClient, TokenScope
 
 

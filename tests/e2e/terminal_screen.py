@@ -1,4 +1,4 @@
-"""Zoea on a pseudo-terminal, and what a person would see there: pyte draws what it wrote as a terminal does."""
+"""Runs a command on a pseudo-terminal and emulates its screen with pyte."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.e2e.zoea_process import PATIENCE_S, environment
 
 KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+o": "\x0f", "tab": "\t"}
 _ESCAPE_S = 0.15
-"""An escape is one, and not the beginning of something, once nothing follows it for a tenth of a second."""
+"""Seconds after an escape character until the program takes it for the escape key."""
 
 
-class Glass:
-    """A command in a terminal of a size; whoever waits for something reads what it draws meanwhile."""
+class TerminalScreen:
+    """A command in a terminal of a given size; waiting methods read and draw its output."""
 
     def __init__(self, *arguments: str, size: tuple[int, int] = (120, 40), environ: Mapping[str, str]) -> None:
         columns, lines = size

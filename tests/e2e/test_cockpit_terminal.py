@@ -1,4 +1,4 @@
-"""The way of a new person through the cockpit, in a real terminal, from nothing to everything still there."""
+"""The cockpit in a real terminal: from an empty directory to a stored swarm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.terminal_screen import Glass
+from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import zoea
 
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.5"}
@@ -18,16 +18,16 @@ WORDS = "Say where you are."
 
 pytestmark = pytest.mark.timeout(180)
 
-OpenSwarm = Callable[..., Glass]
+OpenSwarm = Callable[..., TerminalScreen]
 
 
 @pytest.fixture
 def cockpit(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSwarm]:
     """`zoea run` in a terminal, as often as a test wants; none is left running."""
-    made: list[Glass] = []
+    made: list[TerminalScreen] = []
 
-    def opened(*arguments: str, **more: str) -> Glass:
-        made.append(Glass("run", *arguments, environ=more))
+    def opened(*arguments: str, **more: str) -> TerminalScreen:
+        made.append(TerminalScreen("run", *arguments, environ=more))
         return made[-1]
 
     with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
@@ -42,7 +42,7 @@ def listed() -> list[dict[str, Any]]:
     return found
 
 
-def test_from_an_empty_directory_to_a_swarm_that_is_all_there_again(cockpit: OpenSwarm) -> None:
+def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> None:
     glass = cockpit(**QUICK)
     glass.until("There is no mysis yet", "sandbox")
     glass.press("s")
@@ -79,7 +79,7 @@ def test_from_an_empty_directory_to_a_swarm_that_is_all_there_again(cockpit: Ope
     assert not before
 
 
-def test_ctrl_o_lends_the_terminal_to_the_editor_and_takes_its_text(cockpit: OpenSwarm, tmp_path: Path) -> None:
+def test_ctrl_o_opens_the_editor_and_takes_its_text(cockpit: OpenSwarm, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "this is the editor"\nread line\nprintf "%s, %s" "$(cat "$1")" "$line" > "$1"\n')
     editor.chmod(0o700)

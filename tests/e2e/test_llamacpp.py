@@ -136,7 +136,7 @@ async def test_a_real_answer_streams_in_many_pieces_with_its_usage(openai: Provi
     assert 0 < (answer.usage.output_tokens or 0) <= 24
 
 
-async def test_a_real_tool_call_is_valid_whatever_the_model_wants_to_say(openai: Provider) -> None:
+async def test_a_real_tool_call_is_always_valid(openai: Provider) -> None:
     for seed in range(2):
         request = asked("Mine three units of gold.", tools=TOOLS)
         request = replace(request, options={"temperature": 1.3, "seed": seed})
@@ -183,7 +183,7 @@ async def test_requests_back_to_back_all_succeed_though_the_server_ends_each_con
         assert isinstance(answer, Answer)
 
 
-async def test_a_server_that_would_drop_tools_without_a_word_is_found_out(server: LlamaServer) -> None:
+async def test_a_server_that_ignores_tools_is_detected(server: LlamaServer) -> None:
     config = ProviderConfig("openai", f"{server.address}/v1", server.key, temperature=0.0)
     provider = make_openai("local", config, SystemClock())
     answer = (await items(provider, asked("Use the tool mine now: 3 gold.", tools=TOOLS)))[-1]
@@ -193,7 +193,7 @@ async def test_a_server_that_would_drop_tools_without_a_word_is_found_out(server
     await provider.close()
 
 
-async def test_nobody_else_on_the_machine_can_use_the_server(server: LlamaServer) -> None:
+async def test_the_server_refuses_requests_without_its_key(server: LlamaServer) -> None:
     config = ProviderConfig("openai", f"{server.address}/v1", "a guess")
     stranger = make_openai("stranger", config, SystemClock())
     with pytest.raises(Exception, match=r"(?i)key"):
@@ -251,7 +251,7 @@ async def test_a_model_ends_with_the_swarm_that_is_killed(shelf: LocalModels) ->
     assert ended == [watched]
 
 
-async def test_the_embedded_provider_loads_the_model_when_it_is_wanted(embedded: EmbeddedProvider) -> None:
+async def test_the_embedded_provider_loads_the_model_at_its_first_use(embedded: EmbeddedProvider) -> None:
     assert [model.context_window for model in await embedded.models()] == [None]
     streamed = await items(embedded, asked("Use the tool mine now: 3 gold.", tools=TOOLS))
     assert streamed[0] == RequestHeld("loading smollm2")

@@ -1,4 +1,4 @@
-"""`zoea run` from the outside: five myses in the sandbox world, killed, continued, attached to, ended."""
+"""`zoea run` as a process: five myses in the sandbox world, killed, continued, attached to, ended."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def running() -> Iterator[subprocess.Popen[str]]:
 
 
 def ask(data: Path, query: str) -> list[tuple[Any, ...]]:
-    """Read the database, whoever writes it."""
+    """Read the database while the swarm writes it."""
     try:
         with closing(sqlite3.connect(f"file:{data / 'zoea.db'}?mode=ro", uri=True, timeout=5)) as reader:
             return reader.execute(query).fetchall()
@@ -94,7 +94,7 @@ def test_five_myses_earn_credits_and_the_last_line_is_the_summary(
     assert 'session_id": "‹account›' in zoea("log", listed[0]["name"], "--json").stdout.replace("\\", "")
 
 
-def test_no_secret_is_anywhere_but_in_the_credentials(data: Path, running: subprocess.Popen[str]) -> None:
+def test_secrets_are_only_in_the_credentials_file(data: Path, running: subprocess.Popen[str]) -> None:
     def known() -> list[str]:
         file = data / "credentials.toml"
         kept = file.read_text().splitlines() if file.exists() else []
@@ -109,7 +109,7 @@ def test_no_secret_is_anywhere_but_in_the_credentials(data: Path, running: subpr
             assert not [password for password in passwords if password.encode() in file.read_bytes()]
 
 
-def test_a_killed_swarm_goes_on_where_it_was(data: Path, running: subprocess.Popen[str]) -> None:
+def test_a_killed_swarm_continues_at_the_next_start(data: Path, running: subprocess.Popen[str]) -> None:
     eventually(lambda: has_worked(data, 15))
     running.kill()
     running.communicate(timeout=30)
@@ -130,7 +130,7 @@ def test_a_killed_swarm_goes_on_where_it_was(data: Path, running: subprocess.Pop
     assert ask(data, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_second_owner_is_refused_and_told_who_has_it(data: Path, running: subprocess.Popen[str]) -> None:
+def test_a_second_owner_is_refused_with_the_holder_s_process(data: Path, running: subprocess.Popen[str]) -> None:
     eventually(lambda: has_worked(data, 1))
     second = zoea("run", "--headless", "--json", "--for", "1s")
     assert second.returncode == 5
@@ -173,7 +173,7 @@ def test_a_signal_ends_it_cleanly(data: Path, running: subprocess.Popen[str], nu
     assert not ask(data, "SELECT 1 FROM mysis WHERE state = 'running'")
 
 
-def test_a_lost_terminal_leaves_it_running(data: Path, running: subprocess.Popen[str]) -> None:
+def test_a_swarm_continues_after_losing_its_terminal(data: Path, running: subprocess.Popen[str]) -> None:
     eventually(lambda: has_worked(data, 1))
     running.send_signal(signal.SIGHUP)
     done = ask(data, "SELECT count(*) FROM tool_call")[0][0]
@@ -189,7 +189,7 @@ def test_a_run_ends_after_its_turns() -> None:
     assert facts[-1]["myses"][0]["credits_earned"] is None
 
 
-def test_an_upstream_that_hangs_and_hears_no_signal_delays_no_end(tmp_path: Path) -> None:
+def test_an_upstream_that_ignores_signals_does_not_delay_the_end(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.toml").write_text(
         f"[upstream.stuck]\ncommand = {json.dumps(sys.executable)}\nargs = ['-c', {json.dumps(STUBBORN)}]\n"
@@ -205,7 +205,7 @@ def test_an_upstream_that_hangs_and_hears_no_signal_delays_no_end(tmp_path: Path
     assert events(out)[-1]["event"] == "summary"
 
 
-def test_a_reader_that_has_enough_ends_a_command_quietly() -> None:
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     process = subprocess.run(
@@ -220,7 +220,7 @@ def test_a_reader_that_has_enough_ends_a_command_quietly() -> None:
     assert (process.returncode, process.stderr) == (141, b"")
 
 
-def test_a_workspace_of_its_own_knows_nothing_of_the_other(data: Path) -> None:
+def test_workspaces_are_separate(data: Path) -> None:
     zoea("run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "1s", "-w", "north", timeout=60)
     assert len(json.loads(zoea("list", "--json", "-w", "north").stdout)) == 1
     assert json.loads(zoea("list", "--json").stdout) == []

@@ -1,4 +1,4 @@
-"""The cockpit over a websocket, as a browser has it: it shows the swarm, hears keys, and never outlives its end."""
+"""The cockpit over a websocket: shows the swarm, takes keys, ends with its connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def shows(browser: aiohttp.ClientWebSocketResponse, text: str) -> None:
             drawn += (await browser.receive_bytes()).decode("utf-8", "replace")
 
 
-async def test_q_detaches_one_browser_and_no_cockpit_outlives_whoever_served_it() -> None:
+async def test_q_detaches_one_browser_and_cockpits_end_with_the_server() -> None:
     async with (
         served("--myses", "1", "--provider", "scripted") as zoea,
         aiohttp.ClientSession() as client,

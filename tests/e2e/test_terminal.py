@@ -1,4 +1,4 @@
-"""Both fronts in a real terminal: what a person types is answered, and quitting asks."""
+"""Both fronts in a real terminal: typed commands, quitting, hangups."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Terminal:
         os.close(self._keyboard)
 
 
-def test_what_is_typed_is_answered_and_quitting_asks() -> None:
+def test_typed_commands_are_answered_and_quit_asks() -> None:
     terminal = Terminal("run", "--plain", "--myses", "2", "--provider", "scripted")
     terminal.wait_for("Type help")
     terminal.type("help")
@@ -126,7 +126,7 @@ def test_a_closed_terminal_leaves_the_swarm_running_and_another_attaches() -> No
     assert first.process.wait(timeout=PATIENCE_S) == 0
 
 
-def test_the_cockpit_opens_quits_and_leaves_everything_stored() -> None:
+def test_the_cockpit_opens_and_quits_with_everything_stored() -> None:
     terminal = Terminal("run", "--myses", "2", "--provider", "scripted")
     terminal.wait_for("beta")
     terminal.press("q")
@@ -139,7 +139,7 @@ def test_the_cockpit_opens_quits_and_leaves_everything_stored() -> None:
     assert "alpha" in listed.stdout
 
 
-def test_a_cockpit_whose_terminal_goes_away_leaves_the_swarm_running() -> None:
+def test_a_cockpit_that_loses_its_terminal_leaves_the_swarm_running() -> None:
     first = Terminal("run", "--myses", "1", "--provider", "scripted")
     first.wait_for("alpha")
     first.hang_up()
@@ -152,7 +152,7 @@ def test_a_cockpit_whose_terminal_goes_away_leaves_the_swarm_running() -> None:
     eventually(lambda: _listed_alone())
 
 
-def test_a_terminal_that_stays_has_its_own_screen_and_keys_again() -> None:
+def test_a_terminal_that_stays_is_restored_after_a_hangup() -> None:
     """As after `kill -HUP` from elsewhere: the swarm runs on, and the shell in this terminal can be used."""
     first = Terminal("run", "--myses", "1", "--provider", "scripted")
     before = first.modes

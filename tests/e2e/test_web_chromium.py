@@ -1,4 +1,4 @@
-"""The cockpit in a real browser: what it draws, what a key does, whom the page asks for anything."""
+"""The cockpit in a real browser: drawing, keys, and the page's requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def test_two_tabs_show_and_command_one_swarm_and_ask_nobody_else(tmp_path: Path) -> None:
+async def test_two_tabs_command_one_swarm_and_request_only_its_server(tmp_path: Path) -> None:
     async with (
         served("--myses", "2", "--provider", "scripted") as zoea,
         chromium(tmp_path / "profile") as browser,

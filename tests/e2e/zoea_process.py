@@ -1,4 +1,4 @@
-"""The real `zoea` as a process, for tests from the outside."""
+"""Runs the real `zoea` as a process."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class OwnerThread:
         self.loop.call_soon_threadsafe(self.loop.call_later, seconds, callback)
 
     def end(self) -> None:
-        """MysisChange for the end. Nothing is waited for: the loop may end, or have ended, before an answer came back."""
+        """Request the end without waiting for it: the loop may have ended already."""
         assert self.owner is not None
         assert self.loop is not None
         with suppress(RuntimeError):  # of a loop that is closed: it has ended

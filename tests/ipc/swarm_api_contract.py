@@ -1,4 +1,4 @@
-"""What every body of `SwarmApi` does, wherever it runs. `test_swarm_api.py` runs it against each.
+"""The contract of `SwarmApi`. `test_swarm_api.py` runs it against each implementation.
 
 Only what the protocol promises is asked, so that the fake, the Commander and the socket answer alike.
 """
@@ -24,14 +24,14 @@ class SwarmApiContract:
         assert (made.name, made.state) == ("alpha", MysisState.IDLE)
         assert [view.name for view in (await swarm.view()).myses] == ["alpha"]
 
-    async def test_an_empty_name_is_chosen_by_zoea(self, swarm: SwarmApi) -> None:
+    async def test_an_empty_name_is_generated(self, swarm: SwarmApi) -> None:
         assert (await swarm.create("", start=False)).name
 
     async def test_tags_are_kept(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", tags=("miner", "north"), start=False)
         assert set((await swarm.mysis("alpha")).tags) == {"miner", "north"}
 
-    async def test_what_a_mysis_is_changes_while_it_does_not_run(self, swarm: SwarmApi) -> None:
+    async def test_a_stopped_mysis_can_be_configured(self, swarm: SwarmApi) -> None:
         made = await swarm.create("alpha", tags=("north",), start=False)
         same = await swarm.configure("alpha", settings={"budget.mysis": 90_000})
         assert (same.model, same.provider, same.tags) == (made.model, made.provider, ("north",))
@@ -49,7 +49,7 @@ class SwarmApiContract:
         assert (await swarm.mysis("aLPHA")).id == made.id
         assert (await swarm.mysis(f"#{made.id}")).name == "Alpha"
 
-    async def test_a_mysis_that_is_not_there_is_missing(self, swarm: SwarmApi) -> None:
+    async def test_an_unknown_mysis_raises_mysis_missing(self, swarm: SwarmApi) -> None:
         with pytest.raises(MysisMissing):
             await swarm.mysis("nobody")
 
@@ -72,7 +72,7 @@ class SwarmApiContract:
         assert await swarm.start_all() == 2
         assert await swarm.stop_all() == 2
 
-    async def test_who_did_not_run_before_is_not_gone_on_with(self, swarm: SwarmApi) -> None:
+    async def test_left_running_does_not_start_a_mysis_that_did_not_run(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         assert await swarm.start_all(left_running=True) == 0
 
@@ -116,7 +116,7 @@ class SwarmApiContract:
         with pytest.raises(NoRecipients, match="all stopped or errored"):
             await swarm.broadcast("Anybody there")
 
-    async def test_a_deleted_mysis_is_gone_and_comes_back(self, swarm: SwarmApi) -> None:
+    async def test_a_deleted_mysis_can_be_undeleted(self, swarm: SwarmApi) -> None:
         made = await swarm.create("alpha", start=False)
         await swarm.delete("alpha")
         assert (await swarm.view()).myses == ()
@@ -139,7 +139,7 @@ class SwarmApiContract:
         with pytest.raises(UsageError):
             await swarm.answer(99, ApprovalAnswer.ONCE)
 
-    async def test_a_grant_that_nobody_gave_cannot_be_revoked(self, swarm: SwarmApi) -> None:
+    async def test_an_unknown_grant_cannot_be_revoked(self, swarm: SwarmApi) -> None:
         assert await swarm.grants() == ()
         with pytest.raises(UsageError, match="no grant 99 holds"):
             await swarm.revoke(99)
@@ -148,7 +148,7 @@ class SwarmApiContract:
         with pytest.raises(UsageError):
             await swarm.withdraw(99)
 
-    async def test_a_delivery_that_waits_is_withdrawn_once(self, swarm: SwarmApi) -> None:
+    async def test_a_pending_delivery_is_withdrawn_once(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         await swarm.hold(True)
         receipt = await swarm.send("alpha", "Mine the belt")
@@ -159,7 +159,7 @@ class SwarmApiContract:
         with pytest.raises(UsageError):
             await swarm.withdraw(delivery)
 
-    async def test_events_come_in_order_from_where_they_were_asked(self, swarm: SwarmApi) -> None:
+    async def test_events_come_in_order_after_the_given_id(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         await swarm.stop("alpha")
         events = swarm.events()
@@ -189,14 +189,14 @@ class SwarmApiContract:
         assert [view.name for view in found] == ["scripted"]
         assert found[0].models is not None
 
-    async def test_a_swarm_without_upstreams_has_none_to_show_mend_or_try(self, swarm: SwarmApi) -> None:
+    async def test_a_swarm_without_upstreams_lists_none_and_refuses_to_reconnect_or_try(self, swarm: SwarmApi) -> None:
         assert await swarm.upstreams() == ()
         with pytest.raises(UsageError, match="no upstream nothing"):
             await swarm.reconnect("nothing")
         with pytest.raises(UsageError, match="no upstream nothing"):
             await swarm.try_tool("nothing", "look", "{}")
 
-    async def test_waiting_returns_the_mysis_once_it_has_nothing_to_do(self, swarm: SwarmApi) -> None:
+    async def test_wait_returns_the_mysis_once_it_is_idle(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         assert (await swarm.wait("alpha", timeout_s=5.0)).name == "alpha"
 

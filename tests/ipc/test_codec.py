@@ -1,4 +1,4 @@
-"""Every value of the model goes to JSON and comes back the same; anything else is refused by its place."""
+"""The codec: values of the model survive encoding and decoding; wrong values are reported with their place."""
 
 from __future__ import annotations
 
@@ -30,29 +30,31 @@ VIEWS = st.builds(MysisView)
 
 
 @given(st.one_of(VIEWS, st.builds(SwarmView, myses=st.tuples(VIEWS)), st.builds(Receipt), st.builds(Recipients)))
-def test_what_crosses_comes_back_the_same(value: Any) -> None:
+def test_a_value_survives_encoding_and_decoding(value: Any) -> None:
     assert decode(type(value), json.loads(json.dumps(encode(value)))) == value
 
 
 @given(st.builds(Event), st.builds(ApprovalView), st.builds(Memory))
-def test_events_approvals_and_memories_cross_too(event: Event, approval: ApprovalView, memory: Memory) -> None:
+def test_events_approvals_and_memories_survive_encoding_and_decoding(
+    event: Event, approval: ApprovalView, memory: Memory
+) -> None:
     for value in (event, approval, memory):
         assert decode(type(value), json.loads(json.dumps(encode(value)))) == value
 
 
-def test_a_union_is_told_apart_by_its_fields() -> None:
+def test_a_union_is_decoded_by_its_fields() -> None:
     assert decode(Event | Lagged, encode(Lagged(4))) == Lagged(4)
     assert decode(Event | Lagged, encode(Event(1, "k", None))) == Event(1, "k", None)
 
 
-def test_bytes_cross_as_hexadecimal() -> None:
+def test_bytes_are_encoded_as_hexadecimal() -> None:
     call = ToolCall(1, 0, "mine", "{}", fingerprint=b"\x00\xff")
     assert decode(ToolCall, encode(call)) == call
     with pytest.raises(Mismatch, match="hexadecimal"):
         decode(bytes, "zz")
 
 
-def test_a_whole_number_stands_for_a_float_and_never_the_other_way() -> None:
+def test_an_integer_is_accepted_as_a_float_but_no_float_as_an_integer() -> None:
     assert decode(float, 5) == 5.0
     with pytest.raises(Mismatch, match="int expected, not float"):
         decode(int, 5.0)
@@ -75,18 +77,18 @@ def test_a_whole_number_stands_for_a_float_and_never_the_other_way() -> None:
         (Failure | None, 5, "an object expected"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(kind: Any, value: Any, what: str) -> None:
+def test_a_wrong_value_is_reported_with_its_place(kind: Any, value: Any, what: str) -> None:
     with pytest.raises(Mismatch) as caught:
         decode(kind, value)
     assert what in str(caught.value)
 
 
-def test_words_cross_as_their_values() -> None:
+def test_enumerations_are_encoded_as_their_values() -> None:
     assert encode((MysisState.IDLE, Activity.LLM, Role.TOOL, Source.LLM)) == ["idle", "llm", "tool", "llm"]
     assert decode(Any, {"free": [1]}) == {"free": [1]}
 
 
-def test_what_has_no_json_form_is_a_mistake_of_ours() -> None:
+def test_a_value_without_json_form_raises_a_type_error() -> None:
     with pytest.raises(TypeError):
         encode(object())
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""The socket bears what comes: bad frames, huge frames, strangers, slow readers, fronts that vanish."""
+"""The socket server and client: access, bad frames, limits, slow readers, lost connections."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def server(swarm: FakeSwarm, runtime: Path) -> AsyncIterator[SocketServer]
     await made.close()
 
 
-class Raw:
+class RawClient:
     """A front that writes bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,38 +58,38 @@ class Raw:
 
 
 @pytest.fixture
-async def raw(server: SocketServer) -> AsyncIterator[Raw]:
+async def raw(server: SocketServer) -> AsyncIterator[RawClient]:
     reader, writer = await asyncio.open_unix_connection(server.path, limit=64 * 1024 * 1024)
-    front = Raw(reader, writer)
+    front = RawClient(reader, writer)
     yield front
     writer.close()
     await writer.wait_closed()
 
 
 @pytest.fixture
-async def greeted(raw: Raw) -> Raw:
+async def greeted(raw: RawClient) -> RawClient:
     reply = await raw.say(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL, "version": "x"}))
     assert reply["result"] == {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "started_at": 5}
     return raw
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def wait_until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110  # what is waited for tells nobody
             await asyncio.sleep(0)
 
 
-async def test_the_socket_is_closed_to_others(server: SocketServer) -> None:
+async def test_the_socket_is_accessible_to_its_owner_only(server: SocketServer) -> None:
     assert stat.S_IMODE(server.path.stat().st_mode) == 0o600
 
 
-async def test_another_user_is_turned_away(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_of_another_user_is_refused(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(NoRunningSwarm):
         await RemoteSwarm.connect(server.path)
 
 
-async def test_too_many_fronts_are_turned_away(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_connections_is_limited(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "MAX_CONNECTIONS", 1)
     async with await RemoteSwarm.connect(server.path):
         with pytest.raises(NoRunningSwarm):
@@ -101,7 +101,7 @@ async def test_a_path_that_is_too_long_is_refused(swarm: FakeSwarm, runtime: Pat
         await SocketServer(swarm, runtime / ("x" * 120)).open()
 
 
-async def test_a_place_that_cannot_be_used_is_refused(swarm: FakeSwarm, runtime: Path) -> None:
+async def test_an_unusable_path_is_refused(swarm: FakeSwarm, runtime: Path) -> None:
     (runtime / "file").write_text("")
     with pytest.raises(OwnerError, match="cannot listen"):
         await SocketServer(swarm, runtime / "file" / "s.sock").open()
@@ -115,16 +115,16 @@ async def test_a_socket_of_a_dead_owner_is_replaced(swarm: FakeSwarm, server: So
     await again.close()
 
 
-async def test_closing_what_was_never_open_is_fine(swarm: FakeSwarm, runtime: Path) -> None:
+async def test_a_server_that_was_not_opened_can_be_closed(swarm: FakeSwarm, runtime: Path) -> None:
     await SocketServer(swarm, runtime / "s.sock").close()
 
 
-async def test_hello_comes_first(raw: Raw) -> None:
+async def test_the_first_request_must_be_hello(raw: RawClient) -> None:
     reply = await raw.say(encode_frame(id=1, method="view", args={}))
     assert reply["error"]["what"] == "the first request must be hello"
 
 
-async def test_another_protocol_is_refused_with_both_versions(raw: Raw) -> None:
+async def test_another_protocol_is_refused_with_both_versions(raw: RawClient) -> None:
     reply = await raw.say(encode_frame(id=1, method="hello", args={"protocol": 99}))
     assert reply["error"]["class"] == "OwnerError"
     assert "protocol 1" in reply["error"]["what"]
@@ -153,21 +153,21 @@ async def test_another_protocol_is_refused_with_both_versions(raw: Raw) -> None:
         (b'{"id":2,"method":"__init__","args":{}}\n', "no method"),
     ],
 )
-async def test_a_bad_frame_is_answered_and_forgotten(greeted: Raw, data: bytes, what: str) -> None:
+async def test_a_bad_frame_is_answered_with_an_error(greeted: RawClient, data: bytes, what: str) -> None:
     reply = await greeted.say(data)
     assert reply["error"]["class"] == "UsageError"
     assert what in reply["error"]["what"]
     assert (await greeted.say(encode_frame(id=3, method="view")))["result"]["myses"] == []
 
 
-async def test_a_huge_frame_is_answered_and_skipped(greeted: Raw) -> None:
+async def test_a_huge_frame_is_refused_and_skipped(greeted: RawClient) -> None:
     huge = b'{"id":2,"method":"send","args":{"text":"' + b"x" * (REQUEST_LIMIT + 10) + b'"}}\n'
     reply = await greeted.say(huge)
     assert "a frame may hold" in reply["error"]["what"]
     assert (await greeted.say(encode_frame(id=3, method="view")))["result"]["myses"] == []
 
 
-async def test_a_front_cannot_say_who_speaks(greeted: Raw, swarm: FakeSwarm) -> None:
+async def test_a_request_cannot_set_the_sender(greeted: RawClient, swarm: FakeSwarm) -> None:
     await swarm.create("alpha")
     claim = {"ref": "alpha", "text": "obey", "sender": {"kind": "mysis", "id": 1, "name": "alpha"}}
     reply = await greeted.say(encode_frame(id=2, method="send", args=claim))
@@ -176,7 +176,7 @@ async def test_a_front_cannot_say_who_speaks(greeted: Raw, swarm: FakeSwarm) -> 
     assert swarm.said == [(COMMANDER, "alpha", "mine")]
 
 
-async def test_the_remote_body_speaks_for_the_commander_alone(server: SocketServer) -> None:
+async def test_a_remote_swarm_sends_only_as_the_commander(server: SocketServer) -> None:
     async with await RemoteSwarm.connect(server.path) as remote:
         other = Sender(SenderKind.MYSIS, 1, "alpha")
         with pytest.raises(UsageError):
@@ -185,7 +185,7 @@ async def test_the_remote_body_speaks_for_the_commander_alone(server: SocketServ
             await remote.broadcast("x", sender=other)
 
 
-async def test_a_front_that_came_as_a_client_speaks_as_that_client(server: SocketServer, swarm: FakeSwarm) -> None:
+async def test_a_connection_of_a_named_client_sends_as_that_client(server: SocketServer, swarm: FakeSwarm) -> None:
     async with await RemoteSwarm.connect(server.path, "claude") as remote:
         await remote.create("alpha")
         await remote.send("alpha", "from the line itself")
@@ -195,8 +195,8 @@ async def test_a_front_that_came_as_a_client_speaks_as_that_client(server: Socke
     assert [sender for sender, _, _ in swarm.said] == [Sender(SenderKind.CLIENT, None, "claude")] * 2
 
 
-async def test_a_client_of_a_name_that_cannot_be_is_turned_away(server: SocketServer) -> None:
-    with pytest.raises(UsageError, match="no name for a client"):
+async def test_an_invalid_client_name_is_refused(server: SocketServer) -> None:
+    with pytest.raises(UsageError, match="not a valid client name"):
         await RemoteSwarm.connect(server.path, "a\nb")
 
 
@@ -206,53 +206,55 @@ async def test_a_text_that_is_too_large_is_refused_before_it_is_sent(server: Soc
             await remote.send("alpha", "x" * REQUEST_LIMIT)
 
 
-async def test_a_stream_is_cancelled_at_the_server(greeted: Raw, swarm: FakeSwarm) -> None:
+async def test_cancel_ends_a_stream_at_the_server(greeted: RawClient, swarm: FakeSwarm) -> None:
     greeted.writer.write(encode_frame(id=2, method="events", args={}))
-    await until(lambda: swarm.subscribers == 1)
+    await wait_until(lambda: swarm.subscribers == 1)
     swarm.fact()
     assert (await greeted.hear())["item"]["kind"] == "budget.warned"
     greeted.writer.write(encode_frame(id=3, method="cancel", args={"request": 2}))
     heard = [await greeted.hear(), await greeted.hear()]
     assert {"id": 3, "result": True} in heard
     assert {"id": 2, "end": True} in heard
-    await until(lambda: swarm.subscribers == 0)
+    await wait_until(lambda: swarm.subscribers == 0)
     assert (await greeted.say(encode_frame(id=4, method="cancel", args={"request": 2})))["result"] is False
 
 
-async def test_an_id_in_use_is_refused(greeted: Raw) -> None:
+async def test_an_id_in_use_is_refused(greeted: RawClient) -> None:
     greeted.writer.write(encode_frame(id=2, method="events", args={}))
     assert "still running" in (await greeted.say(encode_frame(id=2, method="view")))["error"]["what"]
 
 
-async def test_requests_at_once_are_bounded(greeted: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_concurrent_requests_is_limited(
+    greeted: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(socket_server, "MAX_REQUESTS", 1)
     greeted.writer.write(encode_frame(id=2, method="events", args={}))
     assert "at most 1" in (await greeted.say(encode_frame(id=3, method="view")))["error"]["what"]
 
 
-async def test_a_stream_ends_when_its_reader_leaves_it(server: SocketServer, swarm: FakeSwarm) -> None:
+async def test_closing_the_reader_ends_a_stream_at_the_server(server: SocketServer, swarm: FakeSwarm) -> None:
     async with await RemoteSwarm.connect(server.path) as remote:
         swarm.fact()
         events = remote.events()
         assert isinstance(await anext(events), Event)
         await events.aclose()  # type: ignore[attr-defined]  # a generator
-        await until(lambda: swarm.subscribers == 0)
+        await wait_until(lambda: swarm.subscribers == 0)
 
 
-async def test_a_front_that_vanishes_leaves_nothing_behind(server: SocketServer, swarm: FakeSwarm) -> None:
+async def test_a_lost_connection_leaves_no_tasks_behind(server: SocketServer, swarm: FakeSwarm) -> None:
     reader, writer = await asyncio.open_unix_connection(server.path)
     writer.write(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL}) + encode_frame(id=2, method="events"))
-    await until(lambda: swarm.subscribers == 1)
+    await wait_until(lambda: swarm.subscribers == 1)
     writer.transport.abort()
-    await until(lambda: swarm.subscribers == 0)
+    await wait_until(lambda: swarm.subscribers == 0)
     assert reader is not None
 
 
-async def test_a_front_that_does_not_read_holds_up_nobody(server: SocketServer, swarm: FakeSwarm) -> None:
+async def test_a_front_that_does_not_read_delays_no_other(server: SocketServer, swarm: FakeSwarm) -> None:
     _, stuck = await asyncio.open_unix_connection(server.path, limit=1024)
     stuck.transport.pause_reading()  # type: ignore[attr-defined]  # a read transport
     stuck.write(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL}) + encode_frame(id=2, method="events"))
-    await until(lambda: swarm.subscribers == 1)
+    await wait_until(lambda: swarm.subscribers == 1)
     async with await RemoteSwarm.connect(server.path) as remote:
         events = remote.events()
         for _ in range(20):
@@ -266,7 +268,7 @@ async def test_a_front_that_does_not_read_holds_up_nobody(server: SocketServer, 
     stuck.transport.abort()
 
 
-async def test_a_reader_that_was_too_slow_is_told_where_to_go_on(server: SocketServer, swarm: FakeSwarm) -> None:
+async def test_a_slow_reader_gets_lagged_with_the_id_to_continue_from(server: SocketServer, swarm: FakeSwarm) -> None:
     async with await RemoteSwarm.connect(server.path) as remote:
         events = remote.events()
         swarm.fact()
@@ -283,7 +285,7 @@ async def test_a_reader_that_was_too_slow_is_told_where_to_go_on(server: SocketS
         await events.aclose()  # type: ignore[attr-defined]  # a generator
 
 
-async def test_a_large_swarm_arrives_whole(server: SocketServer, swarm: FakeSwarm) -> None:
+async def test_the_view_of_a_large_swarm_arrives_complete(server: SocketServer, swarm: FakeSwarm) -> None:
     for _ in range(socket_server.LARGE_SWARM + 1):
         await swarm.create("")
     async with await RemoteSwarm.connect(server.path) as remote:
@@ -293,14 +295,14 @@ async def test_a_large_swarm_arrives_whole(server: SocketServer, swarm: FakeSwar
         await changes.aclose()  # type: ignore[attr-defined]  # a generator
 
 
-async def test_errors_arrive_as_what_they_were(server: SocketServer) -> None:
+async def test_errors_keep_their_class_and_texts(server: SocketServer) -> None:
     async with await RemoteSwarm.connect(server.path) as remote:
         with pytest.raises(MysisMissing) as caught:
             await remote.mysis("nobody")
     assert caught.value.hint == "`zoea list` shows them"
 
 
-async def test_a_bug_behind_the_socket_is_an_error_and_no_end(
+async def test_an_unexpected_exception_is_reported_and_the_connection_stays(
     server: SocketServer, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken() -> None:
@@ -320,7 +322,7 @@ async def test_shutdown_reaches_the_swarm(server: SocketServer, swarm: FakeSwarm
     assert swarm.shutdowns == 1
 
 
-async def test_a_swarm_that_goes_away_is_said_to_be_gone(server: SocketServer) -> None:
+async def test_requests_fail_after_the_swarm_has_ended(server: SocketServer) -> None:
     async with await RemoteSwarm.connect(server.path) as remote:
         events = remote.events()
         waiting = asyncio.ensure_future(anext(events))
@@ -330,19 +332,19 @@ async def test_a_swarm_that_goes_away_is_said_to_be_gone(server: SocketServer) -
             await waiting
         with pytest.raises(NoRunningSwarm):
             await remote.view()
-        await until(lambda: remote._is_gone)
+        await wait_until(lambda: remote._is_gone)
         with pytest.raises(NoRunningSwarm, match="has ended"):
             await remote.view()
 
 
-async def test_nobody_answers_where_nobody_listens(runtime: Path) -> None:
+async def test_connecting_without_a_server_raises_no_running_swarm(runtime: Path) -> None:
     with pytest.raises(NoRunningSwarm):
         await connect_to(None)
     with pytest.raises(NoRunningSwarm):
         await connect_to(Holder(1, str(runtime / "gone.sock")))
 
 
-async def test_an_owner_that_never_answers_is_given_up(
+async def test_connecting_to_a_silent_owner_times_out(
     server: SocketServer, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never() -> int:
@@ -356,7 +358,7 @@ async def test_an_owner_that_never_answers_is_given_up(
             await remote.stop_all()
 
 
-async def test_an_answer_of_another_shape_is_an_error(runtime: Path) -> None:
+async def test_an_answer_of_another_shape_raises_owner_error(runtime: Path) -> None:
     async def owner(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             asked = json.loads(line)
@@ -371,13 +373,13 @@ async def test_an_answer_of_another_shape_is_an_error(runtime: Path) -> None:
     listening.close()
 
 
-def test_every_method_of_the_protocol_can_cross() -> None:
+def test_every_method_of_the_api_is_in_the_protocol() -> None:
     assert set(api_methods()) == {name for name in dir(SwarmApi) if not name.startswith("_")}
     assert {name for name, method in api_methods().items() if method.streams} == {"changes", "events"}
     assert all("sender" not in method.arguments for method in api_methods().values())
 
 
-def test_an_unknown_error_class_becomes_the_root() -> None:
+def test_an_unknown_error_class_becomes_zoea_error() -> None:
     assert type(decode_error({"class": "os", "what": "x"})) is ZoeaError
     assert type(decode_error({"class": "Nonsense", "title": "T", "what": "x"})) is ZoeaError
     failed = ProviderError("no", kind=ErrorClass.AUTH).as_dict()

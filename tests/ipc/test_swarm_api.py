@@ -36,7 +36,7 @@ class TestFakeOverTheSocket(SwarmApiContract):
 
 @asynccontextmanager
 async def commander(runtime: Path, tmp_path: Path) -> AsyncIterator[SwarmApi]:
-    """The real thing: a database, the scripted provider, no upstreams, no nudges."""
+    """A real swarm with the scripted provider, without upstreams and nudges."""
     where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
     where.make_data()
     swarm_options = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})

@@ -1,4 +1,4 @@
-"""The collector looks less often while a swarm runs, among less, and as before afterwards."""
+"""The thresholds of the garbage collector while a swarm runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import weakref
 from zoea.process.gc_tuning import THRESHOLDS, WHOLE_EVERY_S, tuned_gc
 
 
-class Knot:
+class Cycle:
     """Garbage that only the collector can find."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
-def test_thresholds_are_raised_while_a_swarm_runs_and_put_back_after_it() -> None:
+def test_thresholds_are_raised_inside_the_block_and_restored_after_it() -> None:
     before, callbacks = gc.get_threshold(), list(gc.callbacks)
     with tuned_gc():
         assert gc.get_threshold() == THRESHOLDS
@@ -25,10 +25,10 @@ def test_thresholds_are_raised_while_a_swarm_runs_and_put_back_after_it() -> Non
     assert gc.callbacks == callbacks
 
 
-def test_what_a_full_look_finds_alive_stands_aside_until_everything_is_looked_through() -> None:
+def test_survivors_of_a_full_collection_are_frozen_until_the_next_complete_one() -> None:
     now = 0.0
     with tuned_gc(lambda: now):
-        fresh, old = Knot(), Knot()
+        fresh, old = Cycle(), Cycle()
         seen = weakref.ref(fresh)
         del fresh
         gc.collect()
@@ -42,10 +42,10 @@ def test_what_a_full_look_finds_alive_stands_aside_until_everything_is_looked_th
         assert seen() is None
 
 
-def test_a_swift_look_leaves_everything_as_it_was() -> None:
+def test_a_young_collection_freezes_nothing() -> None:
     with tuned_gc():
         before = gc.get_freeze_count()
-        kept = [Knot() for _ in range(100)]
+        kept = [Cycle() for _ in range(100)]
         gc.collect(1)
         assert gc.get_freeze_count() <= before
         assert kept

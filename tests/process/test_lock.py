@@ -1,4 +1,4 @@
-"""One owner per workspace, and everybody can find out who."""
+"""The lock of a workspace: one owner, which other processes can read."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ time.sleep(600)
 """
 
 
-def test_who_holds_it_is_written_for_the_others(tmp_path: Path) -> None:
+def test_the_lock_file_names_its_holder(tmp_path: Path) -> None:
     with OwnerLock(tmp_path, Path("/run/s.sock"), since=7):
         assert read_holder(tmp_path) == Holder(os.getpid(), "/run/s.sock", 7)
     assert read_holder(tmp_path) is None
 
 
-def test_nobody_holds_a_workspace_that_was_never_opened(tmp_path: Path) -> None:
+def test_a_new_workspace_has_no_holder(tmp_path: Path) -> None:
     assert read_holder(tmp_path) is None
 
 
-def test_nobody_holds_a_workspace_that_cannot_be(tmp_path: Path) -> None:
+def test_an_impossible_path_has_no_holder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert read_holder(tmp_path / "file" / "data") is None
 
 
-def test_a_second_owner_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_owner_is_refused_with_the_holder_s_process(tmp_path: Path) -> None:
     with OwnerLock(tmp_path, Path("/run/s.sock")):
         with pytest.raises(WorkspaceHeld, match=f"process {os.getpid()}") as caught:
             OwnerLock(tmp_path, Path("/run/other.sock")).acquire()
@@ -60,7 +60,7 @@ def test_a_second_owner_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
         assert read_holder(tmp_path) == Holder(os.getpid(), "/run/other.sock")
 
 
-def test_who_only_asks_keeps_no_owner_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_the_holder_does_not_block_an_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / LOCK_NAME).touch()
     asking = os.open(tmp_path / LOCK_NAME, os.O_RDONLY)
     fcntl.flock(asking, fcntl.LOCK_SH)
@@ -69,7 +69,7 @@ def test_who_only_asks_keeps_no_owner_out(tmp_path: Path, monkeypatch: pytest.Mo
         assert read_holder(tmp_path) == Holder(os.getpid(), "/run/s.sock")
 
 
-def test_who_asks_for_ever_is_not_waited_for_as_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acquire_gives_up_if_the_lock_stays_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / LOCK_NAME).touch()
     asking = os.open(tmp_path / LOCK_NAME, os.O_RDONLY)
     fcntl.flock(asking, fcntl.LOCK_SH)
@@ -79,7 +79,7 @@ def test_who_asks_for_ever_is_not_waited_for_as_long(tmp_path: Path, monkeypatch
     os.close(asking)
 
 
-def test_one_that_is_passed_on_is_never_free_in_between_and_no_child_keeps_it(tmp_path: Path) -> None:
+def test_a_lock_that_is_passed_on_is_never_free_in_between(tmp_path: Path) -> None:
     lock = OwnerLock(tmp_path, Path("/run/s.sock"), since=3)
     lock.acquire()
     children: list[subprocess.Popen[bytes]] = []
@@ -105,7 +105,7 @@ def _child(command: list[str], *, stdin: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
 
 
-def test_a_killed_owner_holds_nothing(tmp_path: Path) -> None:
+def test_a_killed_owner_releases_the_lock(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     child = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
@@ -124,7 +124,7 @@ def test_a_killed_owner_holds_nothing(tmp_path: Path) -> None:
         pass
 
 
-def test_a_note_that_says_nothing_is_no_owner_but_the_lock_is(tmp_path: Path) -> None:
+def test_only_the_lock_decides_not_the_text_of_the_file(tmp_path: Path) -> None:
     with OwnerLock(tmp_path, Path("/run/s.sock")) as lock:
         lock.path.write_text("nonsense")
         assert read_holder(tmp_path) == Holder(0, "")
@@ -132,7 +132,7 @@ def test_a_note_that_says_nothing_is_no_owner_but_the_lock_is(tmp_path: Path) ->
             OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
 
 
-def test_giving_up_twice_is_fine(tmp_path: Path) -> None:
+def test_releasing_twice_is_allowed(tmp_path: Path) -> None:
     lock = OwnerLock(tmp_path, Path("/run/s.sock"))
     lock.acquire()
     lock.release()
@@ -140,7 +140,7 @@ def test_giving_up_twice_is_fine(tmp_path: Path) -> None:
     assert (tmp_path / "zoea.lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_where_nothing_can_be_written_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_directory_raises_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")
 
@@ -149,7 +149,7 @@ def test_where_nothing_can_be_written_the_error_says_so(tmp_path: Path, monkeypa
         OwnerLock(tmp_path, tmp_path / "socket").acquire()
 
 
-def test_a_full_disk_takes_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_lock_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""A conversation read by turns, what its mysis sees, and words found in it: all from a real swarm's database."""
+"""Reading a conversation and the context of a mysis, and finding words, over a real swarm's database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUIET = Settings.model_validate({"nudge": {"enabled": False}, "context": {"snaps
 
 @asynccontextmanager
 async def talk(folder: Path, *answers: Answer, prompts: int = 1) -> AsyncIterator[Swarm]:
-    """A mysis alpha that was told `prompts` things, one after the other."""
+    """A mysis alpha that got `prompts` prompts, one after the other."""
     async with swarm(folder, script(*(answers or (Answer(text="done"),))), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=True)
         for number in range(1, prompts + 1):
@@ -34,7 +34,7 @@ async def talk(folder: Path, *answers: Answer, prompts: int = 1) -> AsyncIterato
         yield inner
 
 
-async def test_a_turn_is_read_with_all_that_belongs_to_it(tmp_path: Path) -> None:
+async def test_a_turn_is_read_with_its_memories_notes_and_tokens(tmp_path: Path) -> None:
     asked = Answer(text="I look", reasoning="hm", calls=(call("look", "ore"),), usage=Usage(100, 0, 20))
     async with talk(tmp_path, asked, Answer(text="found", usage=Usage(150, 0, 5))) as inner:
         page = await asyncio.to_thread(conversation.read_newest, inner.path, 1)
@@ -47,23 +47,23 @@ async def test_a_turn_is_read_with_all_that_belongs_to_it(tmp_path: Path) -> Non
     assert turn.entries[2].memory.call_id == turn.entries[1].memory.calls[0].id
 
 
-def numbers(page: conversation.ConversationPage) -> list[int]:
+def turn_numbers(page: conversation.ConversationPage) -> list[int]:
     return [turn.number for turn in page.turns]
 
 
-async def test_pages_go_back_to_the_beginning_and_on_to_the_end(tmp_path: Path) -> None:
+async def test_pages_cover_the_conversation_in_both_directions(tmp_path: Path) -> None:
     async with talk(tmp_path, prompts=7) as inner:
         path = inner.path
     last = conversation.read_newest(path, 1, memories=4)
-    assert (numbers(last), last.has_older, last.has_newer) == ([6, 7], True, False)
+    assert (turn_numbers(last), last.has_older, last.has_newer) == ([6, 7], True, False)
     before = conversation.read_older(path, 1, 6, memories=4)
-    assert (numbers(before), before.has_older, before.has_newer) == ([4, 5], True, True)
+    assert (turn_numbers(before), before.has_older, before.has_newer) == ([4, 5], True, True)
     first = conversation.read_older(path, 1, 3, memories=400)
-    assert (numbers(first), first.has_older) == ([1, 2], False)
+    assert (turn_numbers(first), first.has_older) == ([1, 2], False)
     on = conversation.read_newer(path, 1, 2, memories=4)
-    assert (numbers(on), on.has_newer) == ([2, 3], True)
+    assert (turn_numbers(on), on.has_newer) == ([2, 3], True)
     middle = conversation.read_around(path, 1, 4, memories=4)
-    assert (numbers(middle), middle.has_older, middle.has_newer) == ([3, 4], True, True)
+    assert (turn_numbers(middle), middle.has_older, middle.has_newer) == ([3, 4], True, True)
     assert {page.last_number for page in (last, before, first, on, middle)} == {7}
 
 
@@ -73,7 +73,7 @@ async def test_a_turn_larger_than_a_page_is_read_whole(tmp_path: Path) -> None:
     assert [len(turn.entries) for turn in page.turns] == [2]
 
 
-async def test_what_waits_in_the_inbox_comes_with_the_newest_page_alone(tmp_path: Path) -> None:
+async def test_only_the_newest_page_has_the_pending_deliveries(tmp_path: Path) -> None:
     async with talk(tmp_path, prompts=2) as inner:
         await inner.commander.hold(True)
         await inner.commander.send("alpha", "later", sender=Sender(SenderKind.CLIENT, None, "web"))
@@ -92,12 +92,12 @@ async def test_a_long_memory_is_cut_and_can_be_read_whole(tmp_path: Path) -> Non
         assert conversation.read_content(inner.path, 10**9) == ""
 
 
-async def test_nobody_has_an_empty_conversation(tmp_path: Path) -> None:
+async def test_an_unknown_mysis_has_an_empty_conversation(tmp_path: Path) -> None:
     async with talk(tmp_path) as inner:
         assert conversation.read_newest(inner.path, 99) == conversation.ConversationPage()
 
 
-def test_no_database_is_said_as_such(tmp_path: Path) -> None:
+def test_a_missing_database_raises_store_missing(tmp_path: Path) -> None:
     with pytest.raises(StoreMissing):
         conversation.read_newest(tmp_path / "none.db", 1)
 
@@ -109,13 +109,13 @@ class TestFinding:
         async with talk(tmp_path, thinks, Answer(text="done ürgend 100%_x"), prompts=3) as inner:
             return inner.path
 
-    def test_small_letters_find_any_case_everywhere(self, path: Path) -> None:
+    def test_words_in_lower_case_match_any_case(self, path: Path) -> None:
         found = ConversationFinder(path).find(1, "iron")
         assert found is not None
         hits = [(hit.turn_number, hit.at, hit.thought, hit.call_id) for hit in found.hits]
         assert hits == [(1, 0, 9, 1), (1, 9, -1, 1)]
 
-    def test_a_capital_asks_for_exactly_that(self, path: Path) -> None:
+    def test_a_capital_letter_makes_the_match_exact(self, path: Path) -> None:
         found = ConversationFinder(path).find(1, "IRON")
         assert found is not None
         assert [(hit.at, hit.thought) for hit in found.hits] == [(-1, 9)]
@@ -123,24 +123,24 @@ class TestFinding:
     @pytest.mark.parametrize(
         ("words", "count"), [("100%_x", 3), ("%", 3), ("nowhere", 0), ("ü", 3), (" ", 0), ("'", 0)]
     )
-    def test_signs_are_only_signs(self, path: Path, words: str, count: int) -> None:
+    def test_special_characters_are_searched_literally(self, path: Path, words: str, count: int) -> None:
         found = ConversationFinder(path).find(1, words)
         assert found is not None
         assert len(found.hits) == count
 
-    def test_what_is_beyond_the_limit_is_said(self, path: Path) -> None:
+    def test_a_cut_result_is_marked(self, path: Path) -> None:
         found = ConversationFinder(path).find(1, "prompt", limit=2)
         assert found is not None
         assert found.is_cut
         assert [hit.turn_number for hit in found.hits] == [2, 3]
 
-    def test_the_words_of_others_are_not_found(self, path: Path) -> None:
+    def test_only_the_conversation_of_the_mysis_is_searched(self, path: Path) -> None:
         found = ConversationFinder(path).find(2, "iron")
         assert found is not None
         assert found.hits == ()
 
     def test_a_search_can_be_stopped(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The query counts for ever; it ends only because somebody stops it."""
+        """The query is endless, so it ends only if it is stopped."""
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i), ?1, ?2 FROM n"
         monkeypatch.setattr("zoea.queries.find_in_conversation._PLACES", endless)
         finder = ConversationFinder(path)
@@ -153,14 +153,16 @@ class TestFinding:
         assert results == [None]
         finder.stop()
 
-    def test_a_database_that_is_broken_is_said(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_broken_database_raises_store_error_in_a_search(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("zoea.queries.find_in_conversation._PLACES", "SELECT * FROM nothing")
         with pytest.raises(StoreError, match="cannot be searched"):
             ConversationFinder(path).find(1, "x")
 
 
-class TestSight:
-    async def test_it_is_the_plan_of_the_newest_request_and_the_newest_results(self, tmp_path: Path) -> None:
+class TestContext:
+    async def test_the_context_has_the_newest_request_and_the_newest_snapshots(self, tmp_path: Path) -> None:
         looks = Answer(text="", calls=(call("look", "a"), call("act", "b")), usage=Usage(90, 0, 1))
         async with talk(tmp_path, looks, Answer(text="done", usage=Usage(120, 0, 1))) as inner:
             found = read_context(inner.path, 1)
@@ -172,7 +174,7 @@ class TestSight:
         assert (history.form, history.reason, history.tokens) == ("", "empty", 0)
         assert [(one.tool, one.content) for one in found.snapshots] == [("look", "look did a")]
 
-    async def test_before_the_first_request_there_is_nothing_to_see(self, tmp_path: Path) -> None:
+    async def test_the_context_is_empty_before_the_first_request(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, settings=QUIET) as inner:
             await inner.commander.create("alpha", start=False)
             found = read_context(inner.path, 1)
@@ -180,6 +182,6 @@ class TestSight:
         assert found.snapshots == ()
 
     @pytest.mark.parametrize("blob", [b"no zstd", b"\x28\xb5\x2f\xfd\x20\x02\x11\x00\x00[]"])
-    def test_a_plan_that_cannot_be_read_is_said(self, blob: bytes) -> None:
+    def test_a_damaged_plan_raises_store_error(self, blob: bytes) -> None:
         with pytest.raises(StoreError, match="cannot be read"):
             plan_of(blob)

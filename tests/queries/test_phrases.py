@@ -1,4 +1,4 @@
-"""What an event says, and to whom it is trouble."""
+"""Sentences for events, approvals and failures."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_an_event_names_the_text_it_needs(
         ("hold.set", {"reason": "{x}"}, "on hold: {x}"),
     ],
 )
-def test_a_text_is_quoted_as_it_is(kind: str, data: dict[str, Any], said: str) -> None:
+def test_a_text_is_quoted_unchanged(kind: str, data: dict[str, Any], said: str) -> None:
     assert event_sentence(Event(1, kind, 1, data), "hello {0} [/]") == said
 
 
-def test_a_reason_that_is_the_errors_own_title_is_said_once() -> None:
+def test_a_reason_equal_to_the_title_of_the_error_is_not_repeated() -> None:
     event = Event(1, "mysis.state", 1, {"state": "errored", "error": "No key", "reason": "No key"})
     assert event_sentence(event) == "is errored: No key"
     assert event_sentence(event, "401. Set it.") == "is errored: No key. 401. Set it."
@@ -74,11 +74,11 @@ def test_a_reason_that_is_the_errors_own_title_is_said_once() -> None:
         ),
     ],
 )
-def test_a_question_says_what_is_asked(tool: str, kind: str, arguments: str, said: str) -> None:
+def test_an_approval_is_described_by_its_question_or_call(tool: str, kind: str, arguments: str, said: str) -> None:
     assert approval_phrase(ApprovalView(1, 1, "alpha", tool, "", arguments, 0, 0, kind)) == said
 
 
-def test_who_it_is_about_has_a_name_or_a_number() -> None:
+def test_the_subject_of_an_event_has_a_name_or_a_number() -> None:
     names = {1: "alpha"}
     assert event_subject(Event(1, "turn.opened", 1), names) == "alpha"
     assert event_subject(Event(1, "turn.opened", 2), names) == "#2"
@@ -98,7 +98,7 @@ def test_who_it_is_about_has_a_name_or_a_number() -> None:
         ("hold.set", {}, False),
     ],
 )
-def test_trouble_is_told_apart(kind: str, data: dict[str, Any], bad: bool) -> None:
+def test_trouble_is_recognized(kind: str, data: dict[str, Any], bad: bool) -> None:
     assert is_trouble(Event(1, kind, 1, data)) is bad
 
 
@@ -111,5 +111,5 @@ def test_trouble_is_told_apart(kind: str, data: dict[str, Any], bad: bool) -> No
         ("settled", "cancelled", "failed: cancelled"),
     ],
 )
-def test_a_request_that_was_given_back_did_not_fail(state: str, error_class: str, said: str) -> None:
+def test_a_released_request_did_not_fail(state: str, error_class: str, said: str) -> None:
     assert failure_phrase(state, error_class) == said

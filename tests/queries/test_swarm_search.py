@@ -1,4 +1,4 @@
-"""What a search over the whole swarm finds, where it stops, and that it can be stopped."""
+"""Search over the whole swarm: hits, filters, pages, limits, interruption."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Path]:
-    """Two myses that worked: prompts, thoughts, calls, results, answers."""
+    """The database of two myses with prompts, reasoning, calls, results and answers."""
     model = script(
         Answer(reasoning="The Osprey is near.", calls=(call("look", "belt-2"),)),
         Answer(text="Belt two holds iron. 100% [/] 漢字"),
@@ -48,14 +48,14 @@ async def database(tmp_path: Path) -> AsyncIterator[Path]:
         yield inner.path
 
 
-def found(database: Path, typed: str, now: int = NOW) -> list[SwarmSearchHit]:
+def find(database: Path, typed: str, now: int = NOW) -> list[SwarmSearchHit]:
     searcher = SwarmSearcher(database)
     hits = searcher.search(searcher.begin(), parse_search(typed, now))
     assert hits is not None
     return list(hits.hits)
 
 
-def marked(hit: SwarmSearchHit) -> str:
+def marked_words(hit: SwarmSearchHit) -> str:
     return hit.text[hit.start : hit.start + hit.length]
 
 
@@ -71,49 +71,49 @@ def marked(hit: SwarmSearchHit) -> str:
         ('{"text', HitPlace.CALL, Role.ASSISTANT, '{"text'),
     ],
 )
-async def test_words_are_found_wherever_they_stand(
+async def test_words_are_found_in_contents_reasoning_calls_and_results(
     database: Path, typed: str, spot: HitPlace, role: Role, mark: str
 ) -> None:
-    hits = found(database, typed)
-    assert {(hit.spot, hit.role, marked(hit)) for hit in hits} == {(spot, role, mark)}
+    hits = find(database, typed)
+    assert {(hit.spot, hit.role, marked_words(hit)) for hit in hits} == {(spot, role, mark)}
     assert hits == sorted(hits, key=lambda hit: -hit.memory_id)
 
 
-async def test_a_hit_names_its_call_or_who_said_it(database: Path) -> None:
-    (result,) = found(database, "@alpha look did")
+async def test_a_hit_has_its_call_or_its_sender(database: Path) -> None:
+    (result,) = find(database, "@alpha look did")
     assert (result.tool, result.mysis) == ("look", "alpha")
     assert result.call_id is not None
-    assert found(database, "@beta survey")[0].sender == "you"
+    assert find(database, "@beta survey")[0].sender == "you"
 
 
-async def test_a_capital_asks_for_exactly_what_was_typed(database: Path) -> None:
-    assert found(database, "Osprey")
-    assert not found(database, "OSPREY")
+async def test_a_capital_letter_makes_the_search_exact(database: Path) -> None:
+    assert find(database, "Osprey")
+    assert not find(database, "OSPREY")
 
 
 async def test_filters_narrow_it_down(database: Path) -> None:
-    assert {hit.mysis for hit in found(database, "@ALPHA belt")} == {"alpha"}
-    assert {hit.role for hit in found(database, "role:tool belt")} == {Role.TOOL}
-    assert found(database, "@nobody belt") == []
-    assert found(database, "since:1h belt")
-    assert found(database, "until:1h belt") == []
-    assert {hit.role for hit in found(database, "role:user")} == {Role.USER}
+    assert {hit.mysis for hit in find(database, "@ALPHA belt")} == {"alpha"}
+    assert {hit.role for hit in find(database, "role:tool belt")} == {Role.TOOL}
+    assert find(database, "@nobody belt") == []
+    assert find(database, "since:1h belt")
+    assert find(database, "until:1h belt") == []
+    assert {hit.role for hit in find(database, "role:user")} == {Role.USER}
 
 
-async def test_what_is_long_is_shown_around_the_words(tmp_path: Path) -> None:
+async def test_a_long_text_is_cut_around_the_words(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="yes")), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         await inner.commander.send("alpha", "x" * 60_000 + "needle" + "y" * 60_000)
         await inner.commander.start("alpha")
         await inner.settled()
-        (hit,) = found(inner.path, "needle")
-    assert marked(hit) == "needle"
+        (hit,) = find(inner.path, "needle")
+    assert marked_words(hit) == "needle"
     assert len(hit.text) < 1_000
     assert hit.text.startswith("…x")
     assert hit.text.endswith("y…")
 
 
-class TestMany:
+class TestPages:
     @pytest.fixture
     async def many(self, tmp_path: Path) -> Path:
         """Memories enough for several pages: every tenth holds `needle`."""
@@ -149,7 +149,7 @@ class TestMany:
         assert len(seen) == 500
         assert seen == sorted(set(seen), reverse=True)
 
-    async def test_words_too_short_for_the_index_end_after_so_many_memories_and_say_where(
+    async def test_a_search_for_short_words_stops_at_a_limit_and_says_so(
         self, many: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("zoea.store.search.memory_search.SCANNED", 1_000)
@@ -160,20 +160,20 @@ class TestMany:
         assert hits.before is not None
         assert hits.note.startswith("looked through the newest ")
 
-    async def test_filters_alone_list_what_they_leave_page_after_page(self, many: Path) -> None:
+    async def test_filters_without_words_list_memories_by_pages(self, many: Path) -> None:
         searcher = SwarmSearcher(many)
         first = searcher.search(searcher.begin(), parse_search("@alpha role:assistant", NOW))
         assert first is not None
         assert (len(first.hits), first.before) == (swarm_search.PAGE, first.hits[-1].memory_id)
-        assert found(many, "@nobody") == []
+        assert find(many, "@nobody") == []
 
-    async def test_a_search_that_was_overtaken_gives_nothing(self, many: Path) -> None:
+    async def test_a_replaced_search_returns_none(self, many: Path) -> None:
         searcher = SwarmSearcher(many)
         old = searcher.begin()
         searcher.begin()
         assert searcher.search(old, parse_search("needle", NOW)) is None
 
-    async def test_a_query_under_way_is_interrupted(self, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_new_search_interrupts_the_running_query(self, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         running = threading.Event()
 
         def slow(path: Path) -> sqlite3.Connection:
@@ -202,11 +202,11 @@ async def test_a_database_that_cannot_be_searched_is_an_error(database: Path) ->
         connection.execute("ALTER TABLE memory RENAME TO gone")
     connection.close()
     with pytest.raises(StoreError, match="cannot be searched"):
-        found(database, "belt")
+        find(database, "belt")
 
 
-class TestWishes:
-    def test_words_and_filters_are_told_apart(self) -> None:
+class TestParsing:
+    def test_words_and_filters_are_parsed(self) -> None:
         wish = parse_search("iron  @alpha role:tool ore", NOW)
         assert (wish.words, wish.mysis, wish.role) == ("iron ore", "alpha", Role.TOOL)
         assert parse_search('"@alpha role:tool"', NOW).words == "@alpha role:tool"
@@ -220,10 +220,10 @@ class TestWishes:
         assert SwarmSearchQuery().is_empty
 
     @pytest.mark.parametrize("typed", ["role:nobody", "since:yesterday", "until:", "since:25:99"])
-    def test_what_is_not_understood_is_said(self, typed: str) -> None:
+    def test_an_invalid_filter_is_reported(self, typed: str) -> None:
         assert parse_search(typed, NOW).problem
 
-    def test_moments_are_spans_times_and_dates(self) -> None:
+    def test_times_are_parsed_from_spans_times_and_dates(self) -> None:
         assert parse_moment("2h", NOW) == NOW - 7_200_000_000
         assert parse_moment("1w", NOW) == NOW - 7 * 86_400_000_000
         noon = parse_moment("12:00", NOW)

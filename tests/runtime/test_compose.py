@@ -1,4 +1,4 @@
-"""The composition root: what settings name becomes providers, upstreams, policies; what is stored is read alone."""
+"""The composition root: providers, upstreams and policies from settings; reading a stored swarm."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def where(runtime: Path, tmp_path: Path) -> Places:
 
 
 @asynccontextmanager
-async def swarm_of(where: Places, options: SwarmOptions = REACTIVE) -> AsyncIterator[SwarmApi]:
+async def open_swarm(where: Places, options: SwarmOptions = REACTIVE) -> AsyncIterator[SwarmApi]:
     async with running_swarm(where, lambda: None, options=options) as swarm:
         yield swarm
 
 
 class TestSwarm:
     async def test_a_swarm_answers_and_its_answer_is_stored(self, where: Places) -> None:
-        async with swarm_of(where) as swarm:
+        async with open_swarm(where) as swarm:
             await swarm.create("alpha", tags=("north",))
             await swarm.send("alpha", "Hello there")
             await swarm.wait("alpha", timeout_s=20)
@@ -61,35 +61,35 @@ class TestSwarm:
         assert stored_swarm.read_open_approvals(where.database) == ()
         assert stored_swarm.read_grants(where.database) == ()
 
-    async def test_providers_can_be_brought_along(self, where: Places) -> None:
+    async def test_existing_providers_can_be_passed_in(self, where: Places) -> None:
         provider = ScriptedProvider(name="mine")
         swarm_options = SwarmOptions(providers={"mine": provider}, overrides={"nudge.enabled": False})
-        async with swarm_of(where, swarm_options) as swarm:
+        async with open_swarm(where, swarm_options) as swarm:
             await swarm.create("alpha", provider="mine")
             await swarm.send("alpha", "Hello")
             await swarm.wait("alpha", timeout_s=20)
         assert provider.requests
 
-    async def test_who_ran_at_the_end_is_known_at_the_next_start(self, where: Places) -> None:
-        async with swarm_of(where) as swarm:
+    async def test_the_next_start_knows_the_myses_that_ran(self, where: Places) -> None:
+        async with open_swarm(where) as swarm:
             await swarm.create("alpha")
             await swarm.create("beta", start=False)
-        async with swarm_of(where) as swarm:
+        async with open_swarm(where) as swarm:
             assert await swarm.start_all(left_running=True) == 1
             assert [view.state for view in (await swarm.view()).myses] == [MysisState.RUNNING, MysisState.IDLE]
             await swarm.stop("alpha")
             assert await swarm.start_all(left_running=True) == 0
-        async with swarm_of(where) as swarm:
+        async with open_swarm(where) as swarm:
             assert await swarm.start_all(left_running=True) == 0
 
-    async def test_settings_that_are_wrong_open_nothing(self, where: Places) -> None:
+    async def test_invalid_settings_open_no_database(self, where: Places) -> None:
         with pytest.raises(SettingsError):
-            async with swarm_of(where, SwarmOptions(overrides={"swarm.max_myses": -1})):
+            async with open_swarm(where, SwarmOptions(overrides={"swarm.max_myses": -1})):
                 raise AssertionError("opened")
         assert not where.database.exists()
 
-    async def test_the_log_says_what_is_open_and_nothing_of_what_was_said(self, where: Places) -> None:
-        async with swarm_of(where) as swarm:
+    async def test_the_log_has_no_texts_of_conversations(self, where: Places) -> None:
+        async with open_swarm(where) as swarm:
             await swarm.create("alpha")
             await swarm.send("alpha", "a very private matter")
             await swarm.wait("alpha", timeout_s=20)
@@ -97,29 +97,29 @@ class TestSwarm:
 
 
 class TestAccounts:
-    async def test_an_account_kept_by_name_is_never_given_to_who_is_called_so_later(self, where: Places) -> None:
+    async def test_an_account_stored_by_name_is_not_given_to_a_later_mysis_of_that_name(self, where: Places) -> None:
         credentials = Credentials(where.credentials)
-        async with swarm_of(where) as swarm:
+        async with open_swarm(where) as swarm:
             await swarm.create("alpha", start=False)
             await swarm.delete("alpha")
         credentials.set("account/reef/alpha", '{"account": "alpha", "password": "p1"}')
         first = stored_swarm.read_uid(where.database, "#1")
-        async with swarm_of(where) as swarm:
+        async with open_swarm(where) as swarm:
             await swarm.create("alpha", start=False)
             assert credentials.names() == (f"account/reef/@{first}",)
         assert stored_swarm.read_uid(where.database, "alpha") != first
 
-    async def test_a_swarm_opens_though_its_credentials_cannot_be_read(self, where: Places) -> None:
+    async def test_a_swarm_opens_with_unreadable_credentials(self, where: Places) -> None:
         where.credentials.write_text("nonsense")
         where.credentials.chmod(0o600)
-        async with swarm_of(where) as swarm:
+        async with open_swarm(where) as swarm:
             assert (await swarm.view()).myses == ()
         assert "accounts cannot be read" in where.log.read_text()
 
 
 class TestStored:
-    async def test_what_ran_when_it_was_killed_is_idle_while_nobody_runs_it(self, where: Places) -> None:
-        async with swarm_of(where) as swarm:
+    async def test_a_mysis_of_a_killed_swarm_is_read_as_idle(self, where: Places) -> None:
+        async with open_swarm(where) as swarm:
             await swarm.create("alpha")
             await swarm.hold(True, reason="lunch")
             view = stored_swarm.read_swarm_view(where.database)
@@ -128,18 +128,18 @@ class TestStored:
             ("alpha", MysisState.IDLE, stored_swarm.WAS_RUNNING)
         ]
 
-    def test_nothing_stored_is_missing(self, where: Places) -> None:
+    def test_a_workspace_without_database_raises_store_missing(self, where: Places) -> None:
         with pytest.raises(StoreMissing):
             stored_swarm.read_swarm_view(where.database)
 
-    async def test_an_unknown_mysis_is_missing_by_name_and_id(self, where: Places) -> None:
-        async with swarm_of(where):
+    async def test_an_unknown_name_or_id_raises_mysis_missing(self, where: Places) -> None:
+        async with open_swarm(where):
             for ref in ("nobody", "#7", "#", "#99999999999999999999"):
                 with pytest.raises(MysisMissing):
                     stored_swarm.read_mysis_view(where.database, ref)
 
-    async def test_a_broken_database_is_an_error_and_no_crash(self, where: Places) -> None:
-        async with swarm_of(where):
+    async def test_a_broken_database_raises_store_error(self, where: Places) -> None:
+        async with open_swarm(where):
             await asyncio.sleep(0)
         raw = bytearray(where.database.read_bytes())
         raw[4096:] = b"\xff" * (len(raw) - 4096)
@@ -147,9 +147,9 @@ class TestStored:
         with pytest.raises(StoreError):
             stored_swarm.read_swarm_view(where.database)
 
-    def test_a_message_that_is_not_there_says_nothing(self, where: Places) -> None:
+    def test_an_unknown_message_has_an_empty_text(self, where: Places) -> None:
         async def opened() -> None:
-            async with swarm_of(where):
+            async with open_swarm(where):
                 await asyncio.sleep(0)
 
         asyncio.run(opened())
@@ -161,35 +161,35 @@ class TestProviders:
     def providers(self, where: Places, **provider: dict[str, object]) -> ProviderSet:
         return ProviderSet(Settings.model_validate({"provider": provider}), where, SystemClock())
 
-    def test_a_provider_is_made_once_when_first_wanted(self, where: Places) -> None:
+    def test_a_provider_is_made_once_at_its_first_use(self, where: Places) -> None:
         made = self.providers(where)
         assert made.get("autopilot") is made.get("autopilot")
         assert made.get("autopilot").label == "autopilot (no model)"
 
-    def test_the_autopilots_pace_is_a_setting(self, where: Places) -> None:
+    def test_the_pace_of_the_autopilot_is_a_setting(self, where: Places) -> None:
         made = self.providers(where, pilot={"type": "autopilot", "tick": 5})
         assert made.get("pilot").kind == "autopilot"
 
-    def test_an_unknown_provider_names_the_nearest(self, where: Places) -> None:
+    def test_an_unknown_provider_names_the_most_similar(self, where: Places) -> None:
         with pytest.raises(ProviderError) as caught:
             self.providers(where).get("olama")
         assert (caught.value.kind, caught.value.hint) == (ErrorClass.MODEL_MISSING, "Did you mean ollama?")
         with pytest.raises(ProviderError, match="no provider"):
             self.providers(where).get("xyzzy")
 
-    def test_a_key_that_cannot_be_found_is_a_matter_of_access(self, where: Places) -> None:
+    def test_a_missing_key_is_an_auth_error(self, where: Places) -> None:
         made = self.providers(where, far={"type": "openai", "api_key": "env:NO_SUCH_KEY"})
         with pytest.raises(ProviderError, match="provider far") as caught:
             made.get("far")
         assert caught.value.kind is ErrorClass.AUTH
         assert made.secrets() == ()
 
-    def test_its_secrets_are_known_to_the_log(self, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_provider_set_lists_its_secrets(self, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FAR_KEY", "abc-123-very-secret")
         made = self.providers(where, far={"type": "openai", "api_key": "env:FAR_KEY"})
         assert made.secrets() == ("abc-123-very-secret",)
 
-    async def test_what_counts_against_budgets_is_known_before_anything_is_made(self, where: Places) -> None:
+    async def test_metered_providers_are_known_before_any_is_made(self, where: Places) -> None:
         made = self.providers(where, far={"type": "openai"}, pilot={"type": "autopilot"})
         metered = made.metered()
         assert (metered["far"], metered["pilot"], metered["autopilot"], metered["ollama"]) == (True, False, False, True)
@@ -217,9 +217,7 @@ class TestUpstreams:
         assert (game.retries, dict(game.inject)) == (9, {"session_id": "account"})
         assert "t0ken" not in repr((git, web))
 
-    def test_the_world_is_a_process_that_keeps_seed_and_size(
-        self, where: Places, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_existing_world_keeps_its_seed_and_size(self, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYTHONPATH", "/somewhere")
         settings = Settings.model_validate({"world": {"seed": 4, "systems": 12, "tick": 0.5, "turbo": True}})
         world = world_upstream(settings, where)
@@ -233,7 +231,7 @@ class TestUpstreams:
         assert not {"--seed", "--systems"} & set(world_upstream(settings, where).args)
         assert os.environ["PYTHONPATH"] == "/somewhere"
 
-    def test_a_template_is_its_policy(self) -> None:
+    def test_a_template_defines_its_tool_policy(self) -> None:
         template = Template.model_validate(
             {
                 "name": "careful",

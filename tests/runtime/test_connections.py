@@ -1,4 +1,4 @@
-"""What a person sees of upstreams and providers, and how they mend and try them."""
+"""The connections of a running swarm: listing, reconnecting and trying upstreams and providers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def faulty(tmp_path: Path) -> Faulty:
     return Faulty(tmp_path)
 
 
-def door_of(folder: Path) -> McpServerSupervisor:
-    """A door that stays shut."""
+def make_supervisor(folder: Path) -> McpServerSupervisor:
+    """A supervisor of an MCP server that is not started."""
     return McpServerSupervisor(Places(folder, folder, folder), Address("127.0.0.1", 0))
 
 
@@ -46,11 +46,11 @@ async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveConnec
     toolbox = Toolbox([faulty.config(inject={"text": "account"})], logs=tmp_path)
     toolbox.open()
     await toolbox.settled()
-    yield LiveConnections(toolbox, providers(tmp_path), door_of(tmp_path)), toolbox
+    yield LiveConnections(toolbox, providers(tmp_path), make_supervisor(tmp_path)), toolbox
     await toolbox.close()
 
 
-async def test_an_upstream_is_shown_with_its_tools_as_it_lists_them(live: tuple[LiveConnections, Toolbox]) -> None:
+async def test_an_upstream_is_listed_with_its_tools(live: tuple[LiveConnections, Toolbox]) -> None:
     (view,) = await live[0].upstreams()
     assert (view.name, view.transport, view.state, view.sessions) == ("faulty", "stdio", "open", 1)
     echo = next(tool for tool in view.tools if tool.name == "echo")
@@ -65,7 +65,7 @@ async def test_a_tool_tried_by_hand_gives_its_result(live: tuple[LiveConnections
     assert trial.took_us > 0
 
 
-async def test_what_is_no_call_is_refused_before_it_is_made(live: tuple[LiveConnections, Toolbox]) -> None:
+async def test_an_invalid_call_is_refused_before_it_is_sent(live: tuple[LiveConnections, Toolbox]) -> None:
     with pytest.raises(UsageError, match="not JSON"):
         await live[0].try_tool("faulty", "echo", "{")
     with pytest.raises(UsageError, match="no tool nothing"):
@@ -82,7 +82,7 @@ async def test_a_reconnected_upstream_has_a_new_session(live: tuple[LiveConnecti
     assert len(faulty.seen("start")) == before + 1
 
 
-async def test_an_upstream_that_is_lost_is_what_the_trial_says(live: tuple[LiveConnections, Toolbox]) -> None:
+async def test_a_trial_reports_a_lost_upstream(live: tuple[LiveConnections, Toolbox]) -> None:
     await live[1].upstream("faulty").close()
     trial = await live[0].try_tool("faulty", "echo", "{}")
     assert trial.is_error
@@ -102,7 +102,7 @@ class Refusing(ScriptedProvider):
         raise ProviderError("401 from there", kind=ErrorClass.AUTH, hint="Set a key.")
 
 
-async def test_every_provider_is_tried_and_says_how_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_provider_is_probed_and_reports_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "ASKING_S", 0.01)
     settings = Settings.model_validate(
         {
@@ -113,7 +113,7 @@ async def test_every_provider_is_tried_and_says_how_it_stands(tmp_path: Path, mo
     made = providers(tmp_path, settings, silent=Silent(), refusing=Refusing(), good=ScriptedProvider())
     found = {
         view.name: view
-        for view in await LiveConnections(Toolbox([], logs=tmp_path), made, door_of(tmp_path)).providers()
+        for view in await LiveConnections(Toolbox([], logs=tmp_path), made, make_supervisor(tmp_path)).providers()
     }
     assert list(found) == ["nokey", "silent", "refusing", "good"]
     assert found["nokey"].is_default

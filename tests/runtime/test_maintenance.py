@@ -1,4 +1,4 @@
-"""The owner looks after the database while nobody writes; a person checks and shrinks it while nothing runs."""
+"""Maintenance of the database: by the owner in the background, and by commands without a swarm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture
 def where() -> Places:
-    """The default workspace, with two hundred memories in fifty turns of m1, all long ago."""
+    """The default workspace with two hundred old memories in fifty turns of m1."""
     found = places("")
     found.make_data()
     found.make_runtime()
@@ -46,19 +46,19 @@ async def store(where: Places) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def until(store: Store, sql: str, wanted: int) -> None:
+async def wait_for_value(store: Store, sql: str, wanted: int) -> None:
     async with asyncio.timeout(30):
         while (await store.read(sql))[0][0] != wanted:  # noqa: ASYNC110  the row is written by another thread
             await asyncio.sleep(0.01)
 
 
-async def test_the_owner_lets_go_what_the_rule_says_and_merges_when_nobody_writes(
+async def test_the_owner_applies_the_retention_rule_and_merges_while_idle(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
     async with run_maintenance(store, CLOCK, RetentionRule(days=1)):
-        await until(store, "SELECT count(*) FROM memory", 100)
-        await until(store, "SELECT count(DISTINCT segid) FROM memory_exact_idx", 1)
+        await wait_for_value(store, "SELECT count(*) FROM memory", 100)
+        await wait_for_value(store, "SELECT count(DISTINCT segid) FROM memory_exact_idx", 1)
     (row,) = await store.read("SELECT sum(turns), sum(memories), max(who) FROM removal")
     assert tuple(row) == (26, 100, "memory.keep")  # the blank first turn of m1 among them
 
@@ -84,7 +84,7 @@ async def test_without_a_rule_nothing_is_removed_and_indexes_are_merged(
     assert (await store.read("SELECT count(*) FROM memory"))[0][0] == 200
 
 
-async def test_a_full_disk_does_not_end_the_care(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_maintenance_continues_after_a_full_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
     tried = 0
 
@@ -99,7 +99,7 @@ async def test_a_full_disk_does_not_end_the_care(store: Store, monkeypatch: pyte
             await asyncio.sleep(0.01)
 
 
-async def test_what_is_let_go_goes_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_turns_are_removed_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "TURNS", 10)
     removed = await apply_retention(store, RetentionRule(memories=1), who="a test")
     assert (removed.turns, removed.memories) == (26, 100)
@@ -107,7 +107,7 @@ async def test_what_is_let_go_goes_in_steps(store: Store, monkeypatch: pytest.Mo
     assert (await apply_retention(store, RetentionRule(memories=1))).turns == 0
 
 
-async def test_what_was_removed_before_a_kill_leaves_the_indexes_afterwards(
+async def test_text_removed_before_a_kill_leaves_the_indexes_at_the_next_start(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
@@ -118,11 +118,11 @@ async def test_what_was_removed_before_a_kill_leaves_the_indexes_afterwards(
     assert removed.memories == 100
     # Killed here; whoever comes next has no rule any more.
     async with run_maintenance(store, CLOCK, RetentionRule()):
-        await until(store, f"SELECT count(*) FROM ({retention.IS_UNMERGED})", 0)
+        await wait_for_value(store, f"SELECT count(*) FROM ({retention.IS_UNMERGED})", 0)
     assert (await store.read("SELECT count(DISTINCT segid) FROM memory_exact_idx"))[0][0] == 1
 
 
-async def test_what_no_turn_ever_took_goes_by_its_age_alone_and_is_written_down(store: Store) -> None:
+async def test_a_message_without_a_turn_is_removed_by_age_and_recorded(store: Store) -> None:
     said = "INSERT INTO message(content, sender_kind, kind, created_at) VALUES (?, 'commander', 'broadcast', ?)"
     await store.write(lambda connection: connection.execute(said, ("old", 1)))
     await store.write(lambda connection: connection.execute(said, ("young", CLOCK.now())))
@@ -135,14 +135,14 @@ async def test_what_no_turn_ever_took_goes_by_its_age_alone_and_is_written_down(
     assert tuple(row) == ("a test", "keep 10000 days", 0, 0, 3)
 
 
-def names(where: Places) -> list[str]:
+def finding_names(where: Places) -> list[str]:
     return [finding.name for finding in maintenance.check_database(where, lambda what: None)]
 
 
 def test_the_whole_database_is_checked_or_a_sample_beside_a_swarm(where: Places) -> None:
-    assert names(where) == ["file", "references", "search", "blobs", "unused files"]
+    assert finding_names(where) == ["file", "references", "search", "blobs", "unused files"]
     with OwnerLock(where.data, where.socket):
-        assert names(where)[2] == "search (a sample)"
+        assert finding_names(where)[2] == "search (a sample)"
         with pytest.raises(WorkspaceHeld):
             maintenance.rebuild_indexes(where, lambda what: None)
         with pytest.raises(WorkspaceHeld):
@@ -160,7 +160,7 @@ def test_indexes_are_rebuilt(where: Places) -> None:
     assert not any(finding.problem for finding in maintenance.check_database(where, lambda what: None))
 
 
-def test_a_vacuum_gives_back_the_room_of_what_is_gone(where: Places) -> None:
+def test_a_vacuum_frees_the_space_of_removed_data(where: Places) -> None:
     with closing(sqlite3.connect(where.database)) as connection, connection:
         connection.execute("DELETE FROM memory")
     stray = where.data / "blobs" / "00" / "00ff.zst"
@@ -173,6 +173,6 @@ def test_a_vacuum_gives_back_the_room_of_what_is_gone(where: Places) -> None:
     assert not any(finding.problem for finding in maintenance.check_database(where, lambda what: None))
 
 
-def test_where_there_is_no_database_it_says_so(tmp_path: Path) -> None:
+def test_maintenance_without_a_database_raises_store_missing(tmp_path: Path) -> None:
     with pytest.raises(StoreMissing):
         maintenance.rebuild_indexes(places("nowhere"), lambda what: None)

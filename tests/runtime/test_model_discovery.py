@@ -1,4 +1,4 @@
-"""A model connected by hand is in the settings, its key apart from them; what is found here is told as it comes."""
+"""Discovery of models, and connecting one: its provider in the settings, its key in the credentials."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def where(monkeypatch: pytest.MonkeyPatch) -> Places:
     return places(configured=False)
 
 
-def on_disk(where: Places) -> dict[str, object]:
+def read_settings_file(where: Places) -> dict[str, object]:
     return tomllib.loads(where.config_file.read_text())
 
 
-def test_a_secret_is_stored_as_a_credential_and_named_in_the_settings(where: Places) -> None:
+def test_a_key_is_stored_as_a_credential_and_referenced_in_the_settings(where: Places) -> None:
     save_connection(where, ModelConnection("mine", "openai", "http://127.0.0.1:1/v1", "m", SECRET))
-    assert on_disk(where)["provider"] == {
+    assert read_settings_file(where)["provider"] == {
         "mine": {"type": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "file:mine"}
     }
     stored = Credentials(where.credentials).get("mine")
@@ -46,9 +46,9 @@ def test_a_secret_is_stored_as_a_credential_and_named_in_the_settings(where: Pla
     assert load(where).settings.provider_name() == "mine"
 
 
-def test_a_reference_is_written_as_it_is(where: Places) -> None:
+def test_a_key_reference_is_written_unchanged(where: Places) -> None:
     save_connection(where, ModelConnection("mine", "anthropic", key="env:ANTHROPIC_API_KEY"))
-    assert on_disk(where)["provider"] == {"mine": {"type": "anthropic", "api_key": "env:ANTHROPIC_API_KEY"}}
+    assert read_settings_file(where)["provider"] == {"mine": {"type": "anthropic", "api_key": "env:ANTHROPIC_API_KEY"}}
     assert not where.credentials.exists()
 
 
@@ -62,7 +62,7 @@ def test_a_reference_is_written_as_it_is(where: Places) -> None:
         (ModelConnection("a", "telepathy", key=SECRET), "type"),
     ],
 )
-def test_what_is_not_allowed_writes_nothing(where: Places, wrong: ModelConnection, said: str) -> None:
+def test_an_invalid_connection_writes_nothing(where: Places, wrong: ModelConnection, said: str) -> None:
     with pytest.raises(SettingsInvalid, match=said) as error:
         save_connection(where, wrong)
     assert not where.config_file.exists()
@@ -70,7 +70,7 @@ def test_what_is_not_allowed_writes_nothing(where: Places, wrong: ModelConnectio
     assert SECRET not in f"{error.value} {wrong!r}"
 
 
-async def test_trying_lists_the_models(where: Places) -> None:
+async def test_probing_lists_the_models(where: Places) -> None:
     async with OllamaServer() as server:
         server.models = [Model("qwen3:8b")]
         found = await probe_connection(where, ModelConnection("", "ollama", server.url))
@@ -78,12 +78,12 @@ async def test_trying_lists_the_models(where: Places) -> None:
         assert [model.name for model in found.models or ()] == ["qwen3:8b"]
 
 
-async def test_trying_with_a_key_that_is_nowhere_says_so(where: Places) -> None:
+async def test_probing_with_an_unknown_key_reference_raises_settings_error(where: Places) -> None:
     with pytest.raises(SettingsError, match="NOWHERE is not set"):
         await probe_connection(where, ModelConnection("a", "openai", "http://127.0.0.1:1/v1", key="env:NOWHERE"))
 
 
-async def test_servers_of_this_machine_are_told_and_closed_ports_are_not(where: Places) -> None:
+async def test_running_local_servers_are_found_and_closed_ports_are_not(where: Places) -> None:
     async with OllamaServer() as server:
         port = int(server.url.rpartition(":")[2])
         ports = (UsualPort("Ollama", port, "ollama"), UsualPort("Nobody", 1, "openai"))
@@ -91,14 +91,14 @@ async def test_servers_of_this_machine_are_told_and_closed_ports_are_not(where: 
         assert [one.name for one in found] == ["Ollama"]
 
 
-async def test_nothing_is_looked_for_where_settings_forbid_it(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_server_is_probed_if_settings_forbid_it(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")
     async with OllamaServer() as server:
         port = int(server.url.rpartition(":")[2])
         assert [one async for one in find_servers(load(where), (UsualPort("Ollama", port, "ollama"),))] == []
 
 
-def test_surroundings_name_keys_and_never_show_them(where: Places, tmp_path: Path) -> None:
+def test_model_sources_name_keys_without_their_values(where: Places, tmp_path: Path) -> None:
     save_connection(where, ModelConnection("mine", "openai", model="m", key="env:X"))
     around = read_model_sources(where, {"OPENAI_API_KEY": SECRET})
     assert around.config == where.config_file

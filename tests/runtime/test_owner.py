@@ -1,4 +1,4 @@
-"""The owner's surroundings: clock, log file, accounts, the end that hangs."""
+"""The owner process and its services: clock, log file, accounts, shutdown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TestClock:
         clock.call_at(clock.now() - 1_000_000, fired.set)
         await asyncio.wait_for(fired.wait(), timeout=20)
 
-    async def test_sleeping_ends_when_the_time_has_come(self) -> None:
+    async def test_sleep_until_returns_at_the_time(self) -> None:
         clock = SystemClock()
         until = clock.now() + 20_000
         await clock.sleep_until(until)
@@ -57,14 +57,14 @@ class TestClock:
         await clock.sleep_until(clock.now() + 20_000)
         assert not fired.is_set()
 
-    def test_ids_never_repeat_and_chance_is_below_one(self) -> None:
+    def test_uids_are_unique_and_jitter_is_below_one(self) -> None:
         ids = SystemIds()
         assert len({ids.uid() for _ in range(100)}) == 100
         assert 0 <= ids.jitter() < 1
 
 
 class TestLog:
-    def test_it_is_closed_to_others_and_silent_on_the_screen(
+    def test_the_log_is_private_and_writes_nothing_to_the_screen(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         file = tmp_path / "data" / "zoea.log"
@@ -76,7 +76,7 @@ class TestLog:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert capfd.readouterr() == ("", "")
 
-    def test_it_holds_no_secret_not_even_in_a_traceback(self, tmp_path: Path) -> None:
+    def test_the_log_masks_secrets_in_tracebacks_too(self, tmp_path: Path) -> None:
         file = tmp_path / "zoea.log"
         with logging_to(file, "debug", secrets=("my-own-password", "")):
             try:
@@ -87,13 +87,13 @@ class TestLog:
         assert "abcdefghijklmnop" not in file.read_text()
         assert "RuntimeError" in file.read_text()
 
-    def test_a_path_that_is_no_utf8_loses_no_line(self, tmp_path: Path) -> None:
+    def test_a_path_with_invalid_utf8_is_logged(self, tmp_path: Path) -> None:
         file = tmp_path / "zoea.log"
         with logging_to(file):
             logging.getLogger("zoea.x").info("the swarm of %s is open", os.fsdecode(b"/odd\xff"))
         assert r"the swarm of /odd\udcff is open" in file.read_text(encoding="utf-8")
 
-    def test_it_turns_over_before_it_grows_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_log_rotates_at_its_size_limit(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("zoea.process.logs.MAX_BYTES", 1_000)
         with logging_to(tmp_path / "zoea.log"):
             for _ in range(100):
@@ -107,7 +107,7 @@ class TestLog:
 
 
 class TestAccounts:
-    async def test_an_account_is_kept_in_the_credentials_file(self, tmp_path: Path) -> None:
+    async def test_an_account_is_stored_in_the_credentials_file(self, tmp_path: Path) -> None:
         file = tmp_path / "credentials.toml"
         await CredentialAccounts(Credentials(file)).save("reef", "u1", {"account": "alpha", "password": "p1"})
         again = CredentialAccounts(Credentials(file))
@@ -133,18 +133,18 @@ class TestAccounts:
         assert len(writes) <= 3
         assert await keeper.load("reef", "m49", "") == {"password": "x"}
 
-    async def test_a_write_that_fails_fails_for_whoever_waits(self, tmp_path: Path) -> None:
+    async def test_a_failed_write_raises_in_every_waiting_save(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         keeper = CredentialAccounts(Credentials(tmp_path / "file" / "credentials.toml"))
         with pytest.raises(Exception, match="file"):
             await keeper.save("reef", "alpha", {"password": "x"})
 
-    def test_any_name_makes_a_key_of_its_own(self) -> None:
+    def test_every_name_has_its_own_key(self) -> None:
         assert name_key("reef", "alpha 1") == "account/reef/alpha 1"
         assert name_key("reef", "ålpha") == "account/reef/c3a56c706861"
         assert account_key("reef", "u1") == "account/reef/@u1"
 
-    async def test_what_a_person_stored_under_a_name_is_that_mysis_s_for_good(self, tmp_path: Path) -> None:
+    async def test_an_account_stored_under_a_name_moves_to_the_mysis(self, tmp_path: Path) -> None:
         credentials = Credentials(tmp_path / "credentials.toml")
         credentials.set("account/game/ålpha".replace("ålpha", "c3a56c706861"), '{"token": "mine"}')
         keeper = CredentialAccounts(credentials)
@@ -152,7 +152,7 @@ class TestAccounts:
         assert await keeper.load("game", "u2", "ålpha") is None
         assert credentials.names() == ("account/game/@u1",)
 
-    def test_accounts_kept_by_name_go_to_the_last_mysis_that_had_it(self, tmp_path: Path) -> None:
+    def test_accounts_stored_by_name_move_to_the_last_mysis_of_that_name(self, tmp_path: Path) -> None:
         credentials = Credentials(tmp_path / "credentials.toml")
         credentials.set_many(
             {f"account/reef/{name}": f'{{"account": "{name}"}}' for name in ("alpha", "beta", "nobody")}
@@ -171,7 +171,7 @@ class TestAccounts:
 
 
 class TestOwner:
-    async def test_a_workspace_has_one_owner_whom_others_reach(self, where: Places) -> None:
+    async def test_a_workspace_has_one_owner_that_answers_on_its_socket(self, where: Places) -> None:
         async with own_workspace(where, fake_swarm) as owner:
             async with await RemoteSwarm.connect(where.socket) as remote:
                 assert (await remote.view()).myses == ()
@@ -183,7 +183,7 @@ class TestOwner:
         assert read_holder(where.data) is None
         assert not where.socket.exists()
 
-    async def test_what_was_opened_is_closed_where_a_later_part_cannot_be(self, where: Places) -> None:
+    async def test_opened_parts_are_closed_if_a_later_part_fails(self, where: Places) -> None:
         where.make_runtime()
         where.socket.mkdir()
         with pytest.raises(OwnerError):
@@ -191,14 +191,14 @@ class TestOwner:
                 raise AssertionError("opened")
         assert read_holder(where.data) is None
 
-    async def test_a_front_can_wish_for_the_end(self, where: Places) -> None:
+    async def test_a_front_can_request_the_shutdown(self, where: Places) -> None:
         async with own_workspace(where, fake_swarm) as owner:
             async with await RemoteSwarm.connect(where.socket) as remote:
                 await remote.shutdown()
             await asyncio.wait_for(owner.ending.wait(), timeout=20)
             owner.end()
 
-    async def test_a_part_that_hangs_is_left_behind(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_a_part_that_hangs_at_closing_is_abandoned(self, caplog: pytest.LogCaptureFixture) -> None:
         async def hangs() -> None:
             while True:
                 try:

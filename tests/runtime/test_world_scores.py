@@ -1,4 +1,4 @@
-"""Whose a captain of the sandbox world is, and what it earned for how many tokens."""
+"""Scores of the sandbox world: the mysis of each captain, its credits and tokens."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def swarm_of(where: Places) -> None:
     )
 
 
-async def test_a_captain_of_another_name_has_its_mysis_s_tokens(where: Places) -> None:
+async def test_a_captain_of_another_name_gets_the_tokens_of_its_mysis(where: Places) -> None:
     played(where, "alpha", "alpha-2", "beta", "stranger")
     await swarm_of(where)
     found = {score.name: score.tokens for score in read_scores(where)}
@@ -84,6 +84,6 @@ def test_a_workspace_without_a_world_has_no_score(where: Places) -> None:
         read_scores(where)
 
 
-def test_a_world_that_cannot_be_read_has_none_either(where: Places) -> None:
+def test_an_unreadable_world_has_no_score(where: Places) -> None:
     where.world.write_bytes(b"nonsense" * 1000)
     assert read_credits(where, ()) is None

@@ -1,4 +1,4 @@
-"""A swarm in which everything happens, and exports compared without their ids."""
+"""A sample swarm with every kind of row, and helpers to compare exports without ids."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _KINDS = {
 }
 
 
-async def lived(folder: Path) -> Path:
-    """Two myses: calls, thoughts, a picture, a failure, a broadcast between them, an approval, what still waits."""
+async def make_sample_swarm(folder: Path) -> Path:
+    """Two myses with calls, reasoning, an image, a failure, a broadcast, an approval, pending deliveries."""
     says = call("zoea_broadcast", "Iron [/] \u2028 in the belt")
     replies = script(
         Answer(
@@ -72,7 +72,7 @@ def _asked(path: Path) -> bool:
 
 
 def _picture(conn: WriterConnection) -> None:
-    """A picture that a tool gave, a note of Zoea's, and a message that waits."""
+    """Add an image of a tool result, a note, and a pending message."""
     memory_id = conn.execute("SELECT id FROM memory WHERE role = 'tool' ORDER BY id LIMIT 1").fetchone()[0]
     for position, data in enumerate((PICTURE, b"small")):
         conn.execute(
@@ -97,25 +97,25 @@ def _picture(conn: WriterConnection) -> None:
     )
 
 
-def exported(path: Path, *myses: int, redact: bool | None = None) -> str:
+def export_lines(path: Path, *myses: int, redact: bool | None = None) -> str:
     return "".join(swarm_pieces(path, myses, Format.JSONL, redact=redact))
 
 
-async def brought(database: Path, *files: Path, settings: Settings = SETTINGS) -> list[ImportReport]:
-    """The files taken in through a real store."""
+async def import_files_into(database: Path, *files: Path, settings: Settings = SETTINGS) -> list[ImportReport]:
+    """Import the files through a real store."""
     store = await Store.open(database, clock_now=lambda: 1_800_000_000_000_000)
     try:
-        return [await store.write(lambda conn, f=file: taken(conn, f, settings)) for file in files]  # type: ignore[misc]  # a default binds the loop's value
+        return [await store.write(lambda conn, f=file: import_into(conn, f, settings)) for file in files]  # type: ignore[misc]  # a default binds the loop's value
     finally:
         await store.close()
 
 
-def taken(conn: WriterConnection, file: Path, settings: Settings = SETTINGS) -> ImportReport:
+def import_into(conn: WriterConnection, file: Path, settings: Settings = SETTINGS) -> ImportReport:
     return jsonl_import.import_file(conn, file, settings, lambda *_: None)
 
 
-def without_ids(text: str) -> list[dict[str, Any]]:
-    """Every line with its ids replaced by their place, wherever they stand."""
+def parse_without_ids(text: str) -> list[dict[str, Any]]:
+    """Parse every line and replace its ids by their order of occurrence."""
     lines = [json.loads(line) for line in text.split("\n") if line]
     places: dict[tuple[str, int], int] = {}
     for line in lines:  # rows first, so that a place is that of the row and not of whoever names it
@@ -153,12 +153,12 @@ def _moved(line: dict[str, Any], places: dict[tuple[str, int], int]) -> dict[str
     return moved
 
 
-def rows(database: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+def read_rows(database: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     with open_database(database) as reader:
         return [tuple(row) for row in reader.execute(sql, parameters)]
 
 
-def written(folder: Path, lines: Iterable[dict[str, Any]] | str) -> Path:
+def write_lines(folder: Path, lines: Iterable[dict[str, Any]] | str) -> Path:
     """A file of these lines."""
     file = folder / "in.jsonl"
     text = lines if isinstance(lines, str) else "".join(json.dumps(line) + "\n" for line in lines)
@@ -166,8 +166,8 @@ def written(folder: Path, lines: Iterable[dict[str, Any]] | str) -> Path:
     return file
 
 
-def schema_tables(database: Path) -> dict[str, int]:
-    """How many rows each table of a workspace has, for saying that nothing changed."""
+def count_rows(database: Path) -> dict[str, int]:
+    """Count the rows of each table, to check that nothing changed."""
     with open_database(database) as reader, closing(reader.cursor()) as cursor:
         names = [row[0] for row in cursor.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()]
         plain = [name for name in names if "_exact" not in name and "_words" not in name and "sqlite_" not in name]

@@ -1,4 +1,4 @@
-"""A conversation as a file: nothing missing in JSON lines, nothing dangerous in HTML, no secret in either document."""
+"""Export: complete JSON lines, safe HTML, redacted documents."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SECRET = "sk-ant-abc123DEF456ghi789"
 HOSTILE = f"<script>alert(1)</script>\n``````\n\x1b[31mred [/] & {SECRET} a@b.example"
 
 
-async def spoken(folder: Path) -> Path:
-    """The database of a conversation in which everything happens."""
+async def make_conversation(folder: Path) -> Path:
+    """The database of a conversation with every kind of memory and outcome."""
     asks = Answer(text=HOSTILE, reasoning=HOSTILE, calls=(call("act", HOSTILE),))
     fails = ProviderError("no such model", kind=ErrorClass.MODEL_MISSING)
     async with swarm(folder, script(asks, Answer(text="done"), fails), settings=QUIET) as inner:
@@ -39,17 +39,17 @@ async def _errored(inner: Swarm) -> None:
     await inner.until(lambda: inner.state() == "errored")
 
 
-def parts(folder: Path) -> list[Path]:
+def list_parts(folder: Path) -> list[Path]:
     return list(folder.glob(".out*"))
 
 
-def written(path: Path, form: Format, **more: Any) -> str:
+def export_text(path: Path, form: Format, **more: Any) -> str:
     return "".join(export_pieces(path, 1, form, **more))
 
 
 async def test_json_lines_hold_every_row_with_every_column(tmp_path: Path) -> None:
-    path = await spoken(tmp_path)
-    lines = [json.loads(line) for line in written(path, Format.JSONL).splitlines()]
+    path = await make_conversation(tmp_path)
+    lines = [json.loads(line) for line in export_text(path, Format.JSONL).splitlines()]
     kinds = {line["kind"] for line in lines}
     assert kinds == {
         "conversation",
@@ -75,24 +75,24 @@ async def test_json_lines_hold_every_row_with_every_column(tmp_path: Path) -> No
 
 
 async def test_json_lines_can_be_redacted_and_stay_json(tmp_path: Path) -> None:
-    path = await spoken(tmp_path)
-    text = written(path, Format.JSONL, redact=True)
+    path = await make_conversation(tmp_path)
+    text = export_text(path, Format.JSONL, redact=True)
     assert SECRET not in text
     assert [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("form", [Format.MARKDOWN, Format.HTML])
-async def test_documents_take_secrets_out_unless_told_otherwise(tmp_path: Path, form: Format) -> None:
-    path = await spoken(tmp_path)
-    clean = written(path, form)
+async def test_markdown_and_html_are_redacted_by_default(tmp_path: Path, form: Format) -> None:
+    path = await make_conversation(tmp_path)
+    clean = export_text(path, form)
     assert SECRET not in clean
     assert "a@b.example" not in clean
-    assert SECRET in written(path, form, redact=False)
-    assert "\x1b" not in written(path, form, redact=False)
+    assert SECRET in export_text(path, form, redact=False)
+    assert "\x1b" not in export_text(path, form, redact=False)
 
 
-async def test_html_has_no_element_that_was_said(tmp_path: Path) -> None:
-    text = written(await spoken(tmp_path), Format.HTML)
+async def test_html_escapes_all_texts(tmp_path: Path) -> None:
+    text = export_text(await make_conversation(tmp_path), Format.HTML)
     seen: set[str] = set()
 
     class Reader(HTMLParser):
@@ -106,8 +106,8 @@ async def test_html_has_no_element_that_was_said(tmp_path: Path) -> None:
     assert "default-src 'none'" in text
 
 
-async def test_markdown_says_who_what_and_how_it_ended(tmp_path: Path) -> None:
-    text = written(await spoken(tmp_path), Format.MARKDOWN)
+async def test_markdown_has_senders_texts_and_outcomes(tmp_path: Path) -> None:
+    text = export_text(await make_conversation(tmp_path), Format.MARKDOWN)
     assert text.startswith("# alpha\n")
     assert "## Turn 1" in text
     assert "**from you**" in text
@@ -115,20 +115,20 @@ async def test_markdown_says_who_what_and_how_it_ended(tmp_path: Path) -> None:
     assert "no such model" in text
 
 
-def test_no_text_ends_its_own_code_block() -> None:
+def test_a_text_cannot_close_its_code_block() -> None:
     assert code_block("a\n`````\nb", "json") == "``````json\na\n`````\nb\n``````"
 
 
-async def test_a_file_is_its_owners_alone_and_counts_turns(tmp_path: Path) -> None:
-    path = await spoken(tmp_path)
+async def test_an_exported_file_is_private_and_its_turns_are_counted(tmp_path: Path) -> None:
+    path = await make_conversation(tmp_path)
     target = tmp_path / "out.md"
     assert export_to_file(path, 1, target, Format.MARKDOWN) == 2
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert not parts(tmp_path)
+    assert not list_parts(tmp_path)
 
 
-async def test_a_file_that_is_there_stays_unless_replacing_was_asked_for(tmp_path: Path) -> None:
-    path = await spoken(tmp_path)
+async def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
+    path = await make_conversation(tmp_path)
     target = tmp_path / "out.md"
     target.write_text("mine")
     with pytest.raises(UsageError, match="exists"):
@@ -138,14 +138,14 @@ async def test_a_file_that_is_there_stays_unless_replacing_was_asked_for(tmp_pat
     assert target.read_text().startswith("# alpha")
 
 
-async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    path = await spoken(tmp_path)
+async def test_an_unwritable_path_is_reported(tmp_path: Path) -> None:
+    path = await make_conversation(tmp_path)
     with pytest.raises(UsageError, match="cannot be written"):
         export_to_file(path, 1, tmp_path / "none" / "out.md", Format.MARKDOWN)
 
 
-async def test_nobody_cannot_be_exported(tmp_path: Path) -> None:
-    path = await spoken(tmp_path)
+async def test_an_unknown_mysis_cannot_be_exported(tmp_path: Path) -> None:
+    path = await make_conversation(tmp_path)
     target = tmp_path / "out.md"
     with pytest.raises(MysisMissing):
         export_to_file(path, 77, target, Format.MARKDOWN)
@@ -155,7 +155,7 @@ async def test_nobody_cannot_be_exported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "stem"), [("alpha", "alpha"), ("../../etc", "etc"), ("a b/c", "a-b-c"), ("///", "mysis")]
 )
-def test_a_file_name_leads_nowhere(name: str, stem: str) -> None:
+def test_a_file_name_has_no_path_separators(name: str, stem: str) -> None:
     made = file_name(name, Format.HTML, 1_700_000_000_000_000)
     assert made.startswith(f"{stem}-2023")
     assert made.endswith(".html")

@@ -1,4 +1,4 @@
-"""A file may say anything: it is refused with its line, or what comes in can be read by everything that reads here."""
+"""Hostile import files: each is refused with its line, or its rows can be read by every reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.memory_store import memory_store
-from tests.transfer.sample_exports import exported, lived, taken, written
+from tests.transfer.sample_exports import export_lines, import_into, make_sample_swarm, write_lines
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.queries.conversation import iterate_turns
 from zoea.store import WriterConnection
@@ -29,8 +29,8 @@ Change = Callable[[dict[str, Any]], object]
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Lines:
     """The lines of an export of two myses, to be damaged."""
-    path = asyncio.run(lived(tmp_path_factory.mktemp("sound")))
-    lines = [json.loads(line) for line in exported(path, 1, 2).split("\n") if line]
+    path = asyncio.run(make_sample_swarm(tmp_path_factory.mktemp("sound")))
+    lines = [json.loads(line) for line in export_lines(path, 1, 2).split("\n") if line]
     large = next(line for line in lines if line.get("size", 0) > 1000)
     lines.remove(large)  # every example would write its file
     _first(lines, "end")["lines"] -= 1
@@ -115,7 +115,7 @@ def _without(name: str) -> Change:
         ("swarm", _set(myses=3), "truncated"),
     ],
 )
-def test_a_line_that_cannot_be_followed_is_named(
+def test_an_invalid_line_is_reported_with_its_number(
     sound: Lines, conn: WriterConnection, tmp_path: Path, kind: str, change: Change, words: str
 ) -> None:
     lines = json.loads(json.dumps(sound))
@@ -123,7 +123,7 @@ def test_a_line_that_cannot_be_followed_is_named(
     change(line)
     number = lines.index(line) + 1
     with pytest.raises(UsageError, match=words) as refused:
-        _tried(conn, written(tmp_path, lines))
+        _import_and_read(conn, write_lines(tmp_path, lines))
     if kind not in ("end",):
         assert f"line {number}:" in refused.value.what
     assert "nothing was imported" in refused.value.what
@@ -143,16 +143,16 @@ def test_a_line_that_cannot_be_followed_is_named(
         (lambda lines: lines.append({"kind": "end"}), "not an export of Zoea"),
     ],
 )
-def test_a_file_whose_lines_do_not_hang_together_is_refused(
+def test_a_file_with_inconsistent_lines_is_refused(
     sound: Lines, conn: WriterConnection, tmp_path: Path, spoil: Callable[[Lines], object], words: str
 ) -> None:
     lines = json.loads(json.dumps(sound))
     spoil(lines)
     with pytest.raises(UsageError, match=words):
-        _tried(conn, written(tmp_path, lines))
+        _import_and_read(conn, write_lines(tmp_path, lines))
 
 
-def test_a_message_that_is_told_twice_is_told_alike(sound: Lines, conn: WriterConnection, tmp_path: Path) -> None:
+def test_a_repeated_message_must_be_identical(sound: Lines, conn: WriterConnection, tmp_path: Path) -> None:
     lines = json.loads(json.dumps(sound))
     both = [line for line in lines if line["kind"] == "message"]
     both[-1].update({key: value for key, value in both[0].items() if key == "id"})
@@ -161,7 +161,7 @@ def test_a_message_that_is_told_twice_is_told_alike(sound: Lines, conn: WriterCo
             line["message_id"] = both[0]["id"]
     both[-1]["id"] = both[0]["id"]
     with pytest.raises(UsageError):
-        _tried(conn, written(tmp_path, lines))
+        _import_and_read(conn, write_lines(tmp_path, lines))
 
 
 _HOSTILE = st.one_of(
@@ -178,7 +178,7 @@ _HOSTILE = st.one_of(
 @pytest.mark.timeout(900)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
-def test_whatever_a_value_is_it_is_refused_or_can_be_read(
+def test_any_value_is_refused_or_can_be_read_afterwards(
     sound: Lines, conn: WriterConnection, tmp_path: Path, data: st.DataObject
 ) -> None:
     lines = [dict(line) for line in sound]
@@ -186,16 +186,16 @@ def test_whatever_a_value_is_it_is_refused_or_can_be_read(
         line = data.draw(st.sampled_from(lines))
         line[data.draw(st.sampled_from(sorted(line)))] = data.draw(_HOSTILE)
     try:
-        _tried(conn, written(tmp_path, lines))
+        _import_and_read(conn, write_lines(tmp_path, lines))
     except ZoeaError:
         return  # anything else that is raised fails the test
 
 
-def _tried(conn: WriterConnection, file: Path) -> None:
-    """Take it in, read everything, and take it back."""
+def _import_and_read(conn: WriterConnection, file: Path) -> None:
+    """Import the file, read everything, and roll back."""
     conn.execute("BEGIN")
     try:
-        taken(conn, file)
+        import_into(conn, file)
         for row in conn.execute(row_values.MYSIS).fetchall():
             row_values.mysis(row)
             for turn in iterate_turns(conn, row["id"]):

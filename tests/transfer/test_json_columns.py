@@ -1,4 +1,4 @@
-"""Columns that hold JSON come in with the ids they have here, or not at all."""
+"""JSON columns of an import are converted to the new ids or refused."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from zoea.transfer.nova_turns import UNKNOWN_TOOL, parse_calls
 PLAN = {"v": 1, "budget": {}, "decisions": [], "steps": [], "messages": []}
 
 
-def planned(*messages: Any) -> Any:
+def make_plan(*messages: Any) -> Any:
     made = json_columns.convert_plan({**PLAN, "messages": list(messages)}, {7: 70, 8: 80}, {3: 30})
     assert made is not None
     return json.loads(made)["messages"]
 
 
-def test_a_plan_names_memories_and_calls_as_they_are_here() -> None:
+def test_a_plan_is_converted_to_the_new_ids() -> None:
     said = {
         "t": "cut",
         "role": "assistant",
@@ -30,7 +30,7 @@ def test_a_plan_names_memories_and_calls_as_they_are_here() -> None:
         "calls": [["c3", "act", "{}"], ["c4", "act", "{}"], ["x", "y", ""]],
     }
     result = {"t": "ok", "role": "tool", "call_id": "c3"}
-    assert planned({"m": 7, "f": "full"}, {"m": 9, "f": "cut", "k": 4}, said, result) == [
+    assert make_plan({"m": 7, "f": "full"}, {"m": 9, "f": "cut", "k": 4}, said, result) == [
         {"m": 70, "f": "full"},
         {"m": 0, "f": "cut", "k": 4},  # what is not in the file is nobody's
         {**said, "id": 80, "calls": [["c30", "act", "{}"], ["c0", "act", "{}"], ["x", "y", ""]]},
@@ -51,7 +51,7 @@ def test_a_plan_names_memories_and_calls_as_they_are_here() -> None:
         "a plan",
     ],
 )
-def test_a_plan_that_nobody_could_show_is_refused(wrong: Any) -> None:
+def test_an_invalid_plan_is_refused(wrong: Any) -> None:
     with pytest.raises(json_columns.InvalidColumn):
         json_columns.convert_plan(wrong, {}, {})
 
@@ -71,14 +71,14 @@ def test_a_plan_that_nobody_could_show_is_refused(wrong: Any) -> None:
         ("[TOOL_CALLS]", []),
     ],
 )
-def test_stored_calls_are_read_whatever_is_wrong_with_them(content: str, expected: list[tuple[str, str, str]]) -> None:
+def test_malformed_stored_calls_are_parsed(content: str, expected: list[tuple[str, str, str]]) -> None:
     found = parse_calls(content)
     assert found is not None
     assert [(one.id, one.name, one.arguments) for one in found] == expected
     assert parse_calls(content[1:]) is None
 
 
-def test_a_key_that_guards_another_message_here_stays_with_it() -> None:
+def test_an_idempotency_key_in_use_stays_with_its_message() -> None:
     conn = memory_store()
     arrivals = ImportTarget(conn, SETTINGS.swarm.max_myses)
     said = {"kind": "direct", "sender_kind": "commander", "content": "Go", "idempotency_key": "k", "created_at": 1}
@@ -89,7 +89,7 @@ def test_a_key_that_guards_another_message_here_stays_with_it() -> None:
     conn.close()
 
 
-def test_a_long_name_that_is_taken_keeps_its_length() -> None:
+def test_a_long_name_in_use_keeps_its_length() -> None:
     conn = memory_store()
     arrivals = ImportTarget(conn, SETTINGS.swarm.max_myses)
     name = "n" * 40

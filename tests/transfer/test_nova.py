@@ -1,4 +1,4 @@
-"""A Zoea Nova database comes in: turns as if they had happened here, and everything that was wrong with it is said."""
+"""Import of a Zoea Nova database: turns, repairs, options, refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes.nova import ALPHA, BETA, ODD, PASSWORD, PROMPT, Row, calls, nova_database
 from tests.swarm.harness import script, swarm
-from tests.transfer.sample_exports import rows, schema_tables
+from tests.transfer.sample_exports import count_rows, read_rows
 from zoea.model.errors import StoreError, StoreForeign, SwarmFull, UsageError, WorkspaceHeld
 from zoea.model.request import Answer
 from zoea.process.lock import OwnerLock
@@ -25,24 +25,24 @@ from zoea.transfer.run_import import import_nova
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 
 
-async def brought(path: Path, **wishes: str) -> ImportReport:
+async def import_database(path: Path, **wishes: str) -> ImportReport:
     return await import_nova(places(), path, lambda *_: None, **wishes)
 
 
 def here(sql: str, *parameters: object) -> list[tuple[object, ...]]:
-    return rows(places().database, sql, *parameters)
+    return read_rows(places().database, sql, *parameters)
 
 
-def beside(source: Path) -> dict[str, bytes]:
-    """Every file that begins as the source does."""
+def read_siblings(source: Path) -> dict[str, bytes]:
+    """The files that start with the source's name, with their contents."""
     return {file.name: file.read_bytes() for file in source.parent.glob(f"{source.name}*")}
 
 
-async def test_a_conversation_becomes_turns_and_its_defects_are_mended(tmp_path: Path) -> None:
+async def test_a_conversation_becomes_turns_and_defects_are_repaired(tmp_path: Path) -> None:
     source = nova_database(tmp_path / "nova.db")
-    before = beside(source)
-    report = await brought(source)
-    assert beside(source) == before
+    before = read_siblings(source)
+    report = await import_database(source)
+    assert read_siblings(source) == before
     alpha, beta = report.arrivals
     assert "schema 12" in report.source
     assert (alpha.name, alpha.turns, alpha.memories, alpha.calls) == ("alpha", 4, 14, 6)
@@ -87,14 +87,14 @@ async def test_a_conversation_becomes_turns_and_its_defects_are_mended(tmp_path:
     assert json.loads(str(here("SELECT body FROM template WHERE name = 'nova'")[0][0]))["prompt"] == PROMPT
 
 
-async def test_who_was_imported_lives_on_and_is_not_imported_twice(tmp_path: Path) -> None:
+async def test_an_imported_mysis_can_run_and_is_not_imported_twice(tmp_path: Path) -> None:
     source = nova_database(tmp_path / "nova.db")
-    await brought(source)
-    before = schema_tables(places().database)
-    again = await brought(source.rename(tmp_path / "moved.db"))
+    await import_database(source)
+    before = count_rows(places().database)
+    again = await import_database(source.rename(tmp_path / "moved.db"))
     assert not again.arrivals
     assert again.skipped["alpha"] == "it was imported already, as alpha"
-    assert schema_tables(places().database) == before
+    assert count_rows(places().database) == before
     async with swarm(places().data, script(Answer(text="On it")), settings=QUIET) as inner:
         assert inner.state() == "stopped"
         await inner.commander.start("alpha")
@@ -110,25 +110,25 @@ async def test_who_was_imported_lives_on_and_is_not_imported_twice(tmp_path: Pat
         assert await inner.value("SELECT max(number) FROM turn WHERE mysis_id = 1") == 5
 
 
-async def test_what_a_killed_zoea_nova_left_in_its_log_comes_in_and_nothing_is_touched(tmp_path: Path) -> None:
+async def test_a_write_ahead_log_is_imported_and_the_source_stays_unchanged(tmp_path: Path) -> None:
     source = nova_database(tmp_path / "nova.db", wal=True)
-    files = beside(source)
+    files = read_siblings(source)
     assert len(files["nova.db-wal"]) > 0
-    report = await brought(source)
+    report = await import_database(source)
     assert len(report.arrivals) == 2
-    assert beside(source) == files
+    assert read_siblings(source) == files
 
 
-async def test_a_name_a_provider_and_a_template_are_chosen_where_they_must_be(tmp_path: Path) -> None:
+async def test_missing_names_providers_and_templates_are_replaced(tmp_path: Path) -> None:
     places().make_config()
     places().config_file.write_text('[provider.ollama-qwen]\ntype = "ollama"\nmodel = "qwen3"\n')
-    await brought(nova_database(tmp_path / "one.db"))
+    await import_database(nova_database(tmp_path / "one.db"))
     assert here("SELECT provider, model FROM mysis ORDER BY id") == [("ollama-qwen", "qwen3"), ("ollama-qwen", "qwen3")]
     other = [Row(ALPHA, "user", "Hi", 1), Row(ALPHA, "robot", "beep", 2), Row("gone-1", "user", "Old", 3, sender="who")]
     with closing(sqlite3.connect(nova_database(tmp_path / "two.db", other), isolation_level=None)) as conn:
         conn.execute("UPDATE myses SET created_at = 1700000000")
         conn.execute("UPDATE memories SET created_at = 'soon' WHERE role = 'robot'")
-    report = await brought(tmp_path / "two.db", provider="autopilot", template="miner")
+    report = await import_database(tmp_path / "two.db", provider="autopilot", template="miner")
     assert [arrival.name for arrival in report.arrivals] == ["alpha-2", "Beta- 2-2", "nova-gone1"]
     alpha, _, gone = report.arrivals
     assert alpha.mended == {
@@ -142,10 +142,10 @@ async def test_a_name_a_provider_and_a_template_are_chosen_where_they_must_be(tm
     assert here("SELECT content FROM turn_note") == [("(a memory of role 'robot' in Zoea Nova)\nbeep",)]
     assert here("SELECT name FROM mysis WHERE deleted_at IS NOT NULL") == [("nova-who",)]
     with pytest.raises(UsageError, match="no provider 'cloud'"):
-        await brought(tmp_path / "two.db", provider="cloud")
+        await import_database(tmp_path / "two.db", provider="cloud")
 
 
-async def test_prompts_nudges_and_prefixes_that_stand_oddly_find_a_turn(tmp_path: Path) -> None:
+async def test_unusual_sequences_of_prompts_and_nudges_become_turns(tmp_path: Path) -> None:
     story = [
         Row(ALPHA, "system", "One", 0),
         Row(ALPHA, "system", "Two", 0),
@@ -160,7 +160,7 @@ async def test_prompts_nudges_and_prefixes_that_stand_oddly_find_a_turn(tmp_path
         Row(ALPHA, "tool", "lonely words", 7),
         Row(ALPHA, "user", "", 8),
     ]
-    (alpha, _) = (await brought(nova_database(tmp_path / "nova.db", story))).arrivals
+    (alpha, _) = (await import_database(nova_database(tmp_path / "nova.db", story))).arrivals
     assert alpha.mended["further system prompts are kept as notes"] == 1
     assert alpha.mended["results without an id belong to the one call that waited"] == 1
     assert alpha.mended["arguments that are no JSON are kept as they stand"] == 2
@@ -179,7 +179,7 @@ async def test_prompts_nudges_and_prefixes_that_stand_oddly_find_a_turn(tmp_path
     assert here("SELECT count(*) FROM message") == [(2,)]  # nothing was said in the empty one
 
 
-async def test_what_is_no_nova_database_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_nova_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("hello")
     sqlite3.connect(tmp_path / "other.db").executescript("CREATE TABLE a (b); CREATE TABLE myses (id, name);")
     sqlite3.connect(tmp_path / "half.db").executescript("CREATE TABLE myses (id, name); CREATE TABLE memories (role);")
@@ -196,38 +196,38 @@ async def test_what_is_no_nova_database_is_told_and_nothing_is_written(tmp_path:
         ("damaged.db", "cannot be read"),
     ):
         with pytest.raises(StoreForeign, match=words):
-            await brought(tmp_path / name)
+            await import_database(tmp_path / name)
     with pytest.raises(UsageError, match="no file"):
-        await brought(tmp_path / "none.db")
+        await import_database(tmp_path / "none.db")
 
 
-async def test_a_database_that_does_not_say_its_schema_is_read_by_its_columns(tmp_path: Path) -> None:
+async def test_a_database_without_schema_version_is_read_by_its_columns(tmp_path: Path) -> None:
     schema = """
     CREATE TABLE schema_version (version INTEGER PRIMARY KEY);
     CREATE TABLE myses (id, name, provider, model, state, created_at, mood);
     CREATE TABLE memories (mysis_id, role, source, sender_id, content BLOB, reasoning, created_at);
     CREATE TABLE accounts (username, password);
     """
-    report = await brought(nova_database(tmp_path / "nova.db", version=None, schema=schema))
+    report = await import_database(nova_database(tmp_path / "nova.db", version=None, schema=schema))
     assert "without a schema version" in report.source
     assert [arrival.turns for arrival in report.arrivals] == [4, 1]
 
 
-async def test_nothing_is_written_beside_an_owner_or_beyond_the_limit(tmp_path: Path) -> None:
+async def test_an_import_is_refused_beside_an_owner_and_over_the_limit(tmp_path: Path) -> None:
     source = nova_database(tmp_path / "nova.db")
     where = places()
     where.make_data()
     with OwnerLock(where.data, where.socket), pytest.raises(WorkspaceHeld, match="process") as held:
-        await brought(source)
+        await import_database(source)
     assert "zoea stop --swarm" in held.value.hint
     where.make_config()
     where.config_file.write_text("[swarm]\nmax_myses = 1\n")
     with pytest.raises(SwarmFull, match="2 would come"):
-        await brought(source)
-    assert schema_tables(where.database)["mysis"] == 0
+        await import_database(source)
+    assert count_rows(where.database)["mysis"] == 0
 
 
-async def test_a_mysis_comes_in_whole_or_not_and_the_next_import_goes_on(
+async def test_an_import_is_atomic_for_each_mysis_and_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = nova_database(tmp_path / "nova.db")
@@ -241,9 +241,9 @@ async def test_a_mysis_comes_in_whole_or_not_and_the_next_import_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(nova_module._MysisImport, "_step", breaks)
         with pytest.raises(StoreError, match="the power went"):
-            await brought(source)
+            await import_database(source)
     assert here("SELECT name FROM mysis WHERE deleted_at IS NULL") == [("alpha",)]
-    report = await brought(source)
+    report = await import_database(source)
     assert (list(report.skipped), [arrival.name for arrival in report.arrivals]) == (["alpha"], ["Beta- 2"])
     assert here("SELECT count(*) FROM message WHERE content = 'All stop'") == [(1,)]
 
@@ -271,11 +271,11 @@ async def test_a_mysis_comes_in_whole_or_not_and_the_next_import_goes_on(
         (1 << 90, None),
     ],
 )
-def test_times_are_read_as_anybody_may_have_written_them(said: object, expected: int | None) -> None:
+def test_times_are_parsed_in_all_known_formats(said: object, expected: int | None) -> None:
     assert parse_time(said) == expected
 
 
-def test_memories_of_one_moment_keep_the_order_they_were_stored_in(tmp_path: Path) -> None:
+def test_memories_of_the_same_time_keep_their_stored_order(tmp_path: Path) -> None:
     story = [Row(ALPHA, "user", name, 5) for name in "abc"] + [Row(ALPHA, "user", "early", 1)]
     with open_nova(nova_database(tmp_path / "nova.db", story)) as database:
         (alpha, _) = database.myses()

@@ -1,4 +1,4 @@
-"""Whatever Zoea Nova stored comes in: nothing of it is lost, and it goes out and in again as it is."""
+"""Properties of the import of Zoea Nova: no text is lost, and exports of it can be imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.fakes.memory_store import NOW, memory_store
 from tests.fakes.nova import ALPHA, BETA
-from tests.transfer.sample_exports import taken, without_ids, written
+from tests.transfer.sample_exports import import_into, parse_without_ids, write_lines
 from zoea.context.units import UnitKind, read_units
 from zoea.settings import Settings, Template
 from zoea.store import WriterConnection
@@ -32,7 +32,7 @@ _NAME = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)
 
 @pytest.mark.timeout(900)
 @given(st.lists(st.tuples(_ID, _NAME, _ARGUMENTS, st.booleans()), min_size=1, max_size=4))
-def test_calls_are_read_as_they_were_whatever_their_arguments_hold(
+def test_calls_with_any_arguments_are_parsed_unchanged(
     stored: list[tuple[str, str, dict[str, Any], bool]],
 ) -> None:
     parts = [f"{id_}:{name}:{json.dumps(given_, ensure_ascii=odd)}" for id_, name, given_, odd in stored]
@@ -44,7 +44,7 @@ def test_calls_are_read_as_they_were_whatever_their_arguments_hold(
 
 @pytest.mark.timeout(900)
 @given(st.text(max_size=60))
-def test_of_a_message_that_cannot_be_read_no_word_is_lost(text: str) -> None:
+def test_no_text_of_a_malformed_message_is_lost(text: str) -> None:
     found = parse_calls(f"[TOOL_CALLS]{text}")
     assert found is not None
     kept = "".join(f"{one.id}{one.name.replace(UNKNOWN_TOOL, '')}{one.arguments}" for one in found)
@@ -53,7 +53,7 @@ def test_of_a_message_that_cannot_be_read_no_word_is_lost(text: str) -> None:
 
 @pytest.mark.timeout(900)
 @given(_ID, _ODD, st.lists(_ID, max_size=3))
-def test_a_result_belongs_to_the_longest_id_that_fits(call_id: str, content: str, others: list[str]) -> None:
+def test_a_result_belongs_to_the_longest_matching_id(call_id: str, content: str, others: list[str]) -> None:
     found, said = parse_result(f"{call_id}:{content}", [*others, call_id])
     assert f"{found}:{said}" == f"{call_id}:{content}"
     assert found == max([one for one in [*others, call_id] if f"{call_id}:{content}".startswith(f"{one}:")], key=len)
@@ -100,7 +100,7 @@ def _stories(draw: st.DrawFn) -> list[NovaMemory]:
 @pytest.mark.timeout(900)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(story=_stories())
-def test_every_word_of_a_story_is_there_paired_and_survives_export(story: list[NovaMemory], tmp_path: Path) -> None:
+def test_every_text_is_imported_paired_and_survives_an_export(story: list[NovaMemory], tmp_path: Path) -> None:
     mysis = NovaMysis(ALPHA, "alpha", created="then", created_at=5)
     wanted = NovaOptions(Settings(), Template(name="default"), "autopilot", "")
     conn = memory_store()
@@ -127,10 +127,10 @@ def test_every_word_of_a_story_is_there_paired_and_survives_export(story: list[N
     mysis_id = conn.execute("SELECT id FROM mysis WHERE name = 'alpha'").fetchone()[0]
     file = swarm_line(1) + "".join(text for text, _ in conversation_lines(conn, mysis_id, None))
     other = memory_store()
-    taken(other, written(tmp_path, file))
+    import_into(other, write_lines(tmp_path, file))
     again_id = other.execute("SELECT id FROM mysis WHERE name = 'alpha'").fetchone()[0]
     again = swarm_line(1) + "".join(text for text, _ in conversation_lines(other, again_id, None))
-    assert without_ids(again) == without_ids(file)
+    assert parse_without_ids(again) == parse_without_ids(file)
     conn.close()
     other.close()
 

@@ -1,4 +1,4 @@
-"""What `zoea export` wrote, `zoea import` brings back: every row, whatever ids it has there."""
+"""`zoea import` restores every row that `zoea export` wrote, under new ids."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.fakes.memory_store import memory_store
 from tests.swarm.harness import script, swarm
 from tests.transfer.sample_exports import (
     PICTURE,
-    brought,
-    exported,
-    lived,
-    rows,
-    schema_tables,
-    taken,
-    without_ids,
-    written,
+    count_rows,
+    export_lines,
+    import_files_into,
+    import_into,
+    make_sample_swarm,
+    parse_without_ids,
+    read_rows,
+    write_lines,
 )
 from zoea.model.errors import SwarmFull, UsageError
 from zoea.model.request import Answer
@@ -32,58 +32,62 @@ from zoea.transfer.export import Format, export_pieces, file_stem, read_exportab
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database that is only read."""
-    return asyncio.run(lived(tmp_path_factory.mktemp("source")))
+    return asyncio.run(make_sample_swarm(tmp_path_factory.mktemp("source")))
 
 
-async def test_a_swarm_that_went_out_and_came_in_is_the_same_in_every_row(source: Path, tmp_path: Path) -> None:
+async def test_an_exported_and_imported_swarm_has_the_same_rows(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target" / "zoea.db"
-    file = written(tmp_path, exported(source, 2, 1))
-    (report,) = await brought(target, file)
+    file = write_lines(tmp_path, export_lines(source, 2, 1))
+    (report,) = await import_files_into(target, file)
     assert [(arrival.name, arrival.mended) for arrival in report.arrivals] == [("beta", {}), ("alpha", {})]
     again = {name: mysis_id for mysis_id, name in read_exportable(target).items()}
-    assert without_ids(exported(target, again["beta"], again["alpha"])) == without_ids(file.read_text("utf-8"))
-    kinds = {line["kind"] for line in without_ids(file.read_text("utf-8"))}
+    assert parse_without_ids(export_lines(target, again["beta"], again["alpha"])) == parse_without_ids(
+        file.read_text("utf-8")
+    )
+    kinds = {line["kind"] for line in parse_without_ids(file.read_text("utf-8"))}
     assert kinds >= {"tag", "tally", "session", "spend", "catalogue", "sender", "note", "approval", "blob", "end"}
 
-    before = schema_tables(target)
-    (report,) = await brought(target, file)
+    before = count_rows(target)
+    (report,) = await import_files_into(target, file)
     assert set(report.skipped) == {"alpha", "beta"}
-    assert schema_tables(target) == before
+    assert count_rows(target) == before
     # One broadcast, told once, however many files say it.
-    assert rows(target, "SELECT count(*) FROM message WHERE kind = 'broadcast'") == [(1,)]
+    assert read_rows(target, "SELECT count(*) FROM message WHERE kind = 'broadcast'") == [(1,)]
     with open_reader(target) as reader:
         picture = reader.execute("SELECT blob_id FROM memory_blob WHERE position = 0").fetchone()[0]
         assert get_blob(reader, picture) == PICTURE
     # A request still shows exactly what was sent.
-    (request_id,) = rows(target, "SELECT max(id) FROM request WHERE mysis_id = ?", again["alpha"])[0]
+    (request_id,) = read_rows(target, "SELECT max(id) FROM request WHERE mysis_id = ?", again["alpha"])[0]
     assert "burn it" in [one.content for one in inspect_request(target, request_id).messages]
 
 
-async def test_one_file_a_mysis_joins_senders_and_broadcasts_again(source: Path, tmp_path: Path) -> None:
+async def test_senders_and_broadcasts_are_joined_over_several_files(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target" / "zoea.db"
     files = []
     for mysis_id, name in read_exportable(source).items():
         files.append(tmp_path / f"{file_stem(mysis_id, name)}.jsonl")
         files[-1].write_text("".join(export_pieces(source, mysis_id, Format.JSONL)), encoding="utf-8")
     alpha, beta = files
-    await brought(target, beta)  # alpha spoke to it, and is nobody here yet but a name
+    await import_files_into(target, beta)  # alpha spoke to it, and is nobody here yet but a name
     assert read_exportable(target) == {1: "beta"}
     assert read_exportable(target, archived=True) == {1: "beta"}
     assert "broadcast from mysis alpha" in "".join(export_pieces(target, 1, Format.MARKDOWN))
-    await brought(target, alpha)
+    await import_files_into(target, alpha)
     assert sorted(read_exportable(target).values()) == ["alpha", "beta"]
     ids = {name: mysis_id for mysis_id, name in read_exportable(target).items()}
-    assert without_ids(exported(target, ids["alpha"], ids["beta"])) == without_ids(exported(source, 1, 2))
+    assert parse_without_ids(export_lines(target, ids["alpha"], ids["beta"])) == parse_without_ids(
+        export_lines(source, 1, 2)
+    )
 
 
-async def test_an_imported_mysis_lives_on_under_a_name_that_is_free(source: Path, tmp_path: Path) -> None:
+async def test_an_imported_mysis_can_run_under_a_free_name(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     settings = Settings.model_validate({"nudge": {"enabled": False}})
     async with swarm(target, settings=settings) as inner:
         await inner.commander.create("Alpha", start=False)
         await inner.store.write(lambda conn: conn.execute("UPDATE mysis SET uid = 'own'"))
-    (report,) = await brought(target / "zoea.db", written(tmp_path, exported(source, 1, 2)))
+    (report,) = await import_files_into(target / "zoea.db", write_lines(tmp_path, export_lines(source, 1, 2)))
     assert [(one.name, one.wanted) for one in report.arrivals] == [("alpha-2", "alpha"), ("beta", "beta")]
     async with swarm(target, script(Answer(text="Here again")), settings=settings) as inner:
         await inner.commander.start("alpha-2")
@@ -93,31 +97,31 @@ async def test_an_imported_mysis_lives_on_under_a_name_that_is_free(source: Path
         assert "wait for it" in str(inner.sent()[0])
 
 
-async def test_a_redacted_export_comes_in_as_what_is_left(source: Path, tmp_path: Path) -> None:
-    file = written(tmp_path, "".join(export_pieces(source, 1, Format.JSONL, redact=True)))
+async def test_a_redacted_export_can_be_imported(source: Path, tmp_path: Path) -> None:
+    file = write_lines(tmp_path, "".join(export_pieces(source, 1, Format.JSONL, redact=True)))
     conn = memory_store()
-    (arrival,) = taken(conn, file).arrivals
+    (arrival,) = import_into(conn, file).arrivals
     assert "bytes that the file does not hold are kept as redacted" in arrival.mended
     assert conn.execute("SELECT count(*) FROM blob WHERE place = 'redacted'").fetchone()[0] == 2
     conn.close()
 
 
-async def test_more_than_may_live_here_are_refused_whole(source: Path, tmp_path: Path) -> None:
+async def test_an_import_over_the_limit_of_myses_is_refused(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target" / "zoea.db"
-    file = written(tmp_path, exported(source, 1, 2))
+    file = write_lines(tmp_path, export_lines(source, 1, 2))
     with pytest.raises(SwarmFull, match="beta does not fit in"):
-        await brought(target, file, settings=Settings.model_validate({"swarm": {"max_myses": 1}}))
-    assert schema_tables(target)["mysis"] == 0
+        await import_files_into(target, file, settings=Settings.model_validate({"swarm": {"max_myses": 1}}))
+    assert count_rows(target)["mysis"] == 0
 
 
-async def test_documents_hold_whole_swarms_too(source: Path) -> None:
+async def test_markdown_and_html_can_hold_a_whole_swarm(source: Path) -> None:
     assert "".join(swarm_pieces(source, [1, 2], Format.MARKDOWN)).count("\n# beta\n") == 1
     page = "".join(swarm_pieces(source, [1, 2], Format.HTML))
     assert page.count("<html") == page.count("</html>") == 1
     assert "<h1>alpha</h1>" in page
 
 
-def test_what_is_no_json_lines_is_told_from_what_was_cut_off(tmp_path: Path) -> None:
+def test_other_formats_and_truncated_files_are_reported(tmp_path: Path) -> None:
     conn = memory_store()
     for text, words in (
         ("", "the file is empty"),
@@ -134,10 +138,10 @@ def test_what_is_no_json_lines_is_told_from_what_was_cut_off(tmp_path: Path) -> 
         ('{"kind": "conversation", "version": NaN}\n', "this is not JSON"),
     ):
         with pytest.raises(UsageError, match=words):
-            taken(conn, written(tmp_path, text))
+            import_into(conn, write_lines(tmp_path, text))
     (tmp_path / "latin.jsonl").write_bytes(b'{"kind": "\xe9"}\n')
     with pytest.raises(UsageError, match="line 1: this is not UTF-8"):
-        taken(conn, tmp_path / "latin.jsonl")
+        import_into(conn, tmp_path / "latin.jsonl")
     with pytest.raises(UsageError, match="cannot be read"):
-        taken(conn, tmp_path / "none.jsonl")
+        import_into(conn, tmp_path / "none.jsonl")
     conn.close()

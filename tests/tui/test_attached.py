@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, swarm
-from tests.tui.cockpit import QUIET, Stage, cockpit_over, answering
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit_over
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import MysisState

@@ -13,7 +13,7 @@ from typing import Any
 
 from textual.screen import Screen
 
-from tests.queries.test_request_inspection import ROOMY, working
+from tests.queries.test_request_inspection import ROOMY, working_model
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.settings import Settings
@@ -140,7 +140,9 @@ class Driver:
 @asynccontextmanager
 async def driven(folder: Path, actions: str) -> AsyncIterator[tuple[Stage, Driver]]:
     """A cockpit whose alpha has worked one turn of several requests; at the end every action of the group was done."""
-    async with cockpit(folder, working(), settings=Settings.model_validate(ROOMY), names=("alpha", "beta")) as stage:
+    async with cockpit(
+        folder, working_model(), settings=Settings.model_validate(ROOMY), names=("alpha", "beta")
+    ) as stage:
         await stage.api.send("alpha", "Mine the belt")
         await stage.swarm.settled_in_time()  # its second request failed, and is tried again later
         await stage.until(lambda: stage.view().turns > 0)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.queries.test_request_inspection import ROOMY, plain, play, working
+from tests.queries.test_request_inspection import ROOMY, comparable, send_prompts, working_model
 from tests.swarm.harness import script, swarm
-from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, answering
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
@@ -31,20 +31,20 @@ async def test_every_request_shows_exactly_what_the_model_got_also_after_a_resta
     tmp_path: Path,
 ) -> None:
     sent: list[ModelRequest] = []
-    async with swarm(tmp_path, working(), settings=Settings.model_validate(ROOMY)) as inner:
+    async with swarm(tmp_path, working_model(), settings=Settings.model_validate(ROOMY)) as inner:
         await inner.commander.create("alpha")
-        await play(inner, "Mine the belt", "Again [/] \x1b[2J")
+        await send_prompts(inner, "Mine the belt", "Again [/] \x1b[2J")
         sent += inner.provider.requests
     other = Settings.model_validate(QUIET.model_dump() | {"context": {"context_window": 12_000, "keep_answer": False}})
-    async with swarm(tmp_path, working(), settings=other) as inner:
+    async with swarm(tmp_path, working_model(), settings=other) as inner:
         await inner.commander.start("alpha")
-        await play(inner, "And once more")
+        await send_prompts(inner, "And once more")
         sent += inner.provider.requests
         async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner) as stage:
             await stage.until(lambda: stage.has("alpha"))
             screen = await open_inspector(stage)
             for request in reversed(sent):
-                assert plain(screen.sent) == plain(request.messages)
+                assert comparable(screen.sent) == comparable(request.messages)
                 shown = screen.request
                 await stage.press("left")
                 await stage.until(lambda: screen.request != shown or request is sent[0])  # noqa: B023  waited for here
@@ -52,8 +52,8 @@ async def test_every_request_shows_exactly_what_the_model_got_also_after_a_resta
 
 
 async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, working(), names=("alpha",), settings=Settings.model_validate(ROOMY)) as stage:
-        await play(stage.swarm, "Mine the belt")
+    async with cockpit(tmp_path, working_model(), names=("alpha",), settings=Settings.model_validate(ROOMY)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
         screen = await open_inspector(stage)
         text = stage.text()
         for words in ("system", "must be there", "tools", "tokens", "estimated", "actual", "ended: stop"):
@@ -69,7 +69,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
 
 async def test_turns_are_gone_through_by_their_own_keys(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await play(stage.swarm, "one", "two", "three")
+        await send_prompts(stage.swarm, "one", "two", "three")
         screen = await open_inspector(stage)
         for key, turn in (("[", 2), ("[", 1), ("]", 2), ("]", 3)):
             await stage.press({"[": "left_square_bracket", "]": "right_square_bracket"}[key])
@@ -81,7 +81,7 @@ async def test_turns_are_gone_through_by_their_own_keys(tmp_path: Path) -> None:
 async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) -> None:
     long = "\n".join(f"line {number}" for number in range(50))
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
-        await play(stage.swarm, long)
+        await send_prompts(stage.swarm, long)
         screen = await open_inspector(stage)
         await stage.until(lambda: "PACKS · MESSAGES 2 · TOOLS 13   tab" in stage.text())
         assert stage.app.action_context().hidden
@@ -109,7 +109,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
 
 async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await play(stage.swarm, "one")
+        await send_prompts(stage.swarm, "one")
         with sqlite3.connect(stage.swarm.path) as connection:
             connection.execute("UPDATE request SET plan = NULL")
         connection.close()
@@ -119,10 +119,10 @@ async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
 
 async def test_what_comes_is_counted_and_moves_nothing_under_the_reader(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(200, 60)) as stage:
-        await play(stage.swarm, "one")
+        await send_prompts(stage.swarm, "one")
         screen = await open_inspector(stage)
         shown = screen.request
-        await play(stage.swarm, "two")
+        await send_prompts(stage.swarm, "two")
         await stage.until(lambda: screen._stale)
         screen.tick()
         await stage.until(lambda: "1 newer" in stage.text())
@@ -147,7 +147,7 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
     )
     async with swarm(tmp_path, script(*replies), settings=settings) as inner:
         await inner.commander.create("alpha")
-        await play(inner, *HOSTILE, LONG[:300_000])
+        await send_prompts(inner, *HOSTILE, LONG[:300_000])
         for size in ((80, 24), (200, 60)):
             async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
                 await stage.until(lambda: stage.has("alpha"))
@@ -165,7 +165,7 @@ async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
 ) -> None:
     monkeypatch.setattr("zoea.tui.screens.inspector.PAGE", 2)
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(200, 60)) as stage:
-        await play(stage.swarm, "one", "two", "three", "four", "five")
+        await send_prompts(stage.swarm, "one", "two", "three", "four", "five")
         screen = InspectorScreen(stage.view().id, request_id=3)
         await stage.app.push_screen(screen)
         for key, request_id in (("", 3), ("right", 4), ("left", 3), ("left", 2), ("left", 1), ("left", 1)):
@@ -177,7 +177,7 @@ async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
 
 async def test_a_plan_that_is_damaged_is_said(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
-        await play(stage.swarm, "one", "two")
+        await send_prompts(stage.swarm, "one", "two")
         screen = await open_inspector(stage)
         with sqlite3.connect(stage.swarm.path) as connection:
             connection.execute("UPDATE request SET plan = x'00' WHERE id = 1")

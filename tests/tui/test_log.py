@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, swarm
-from tests.tui.cockpit import QUIET, START, Stage, asks_when_told, cockpit, cockpit_over, answering
+from tests.tui.cockpit import QUIET, START, Stage, answering, asks_when_told, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.enums import ApprovalAnswer, ErrorClass
 from zoea.model.errors import ProviderError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.swarm.harness import call, script, swarm
-from tests.tui.cockpit import QUIET, Stage, cockpit, cockpit_over, answering
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer
 from zoea.store import WriterConnection
