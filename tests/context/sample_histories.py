@@ -292,7 +292,7 @@ def _event(draw: st.DrawFn, recorder: Recorder, longest: int, *, complete: bool)
 
 
 def _calls(draw: st.DrawFn, recorder: Recorder, longest: int, *, complete: bool) -> None:
-    """An answer with calls whose results arrive in any order, with a steer between any two, or never."""
+    """Draw an answer with calls; results arrive in any order or never, with steers between."""
     asked = draw(_asked())
     reasoning = draw(_REASONINGS)
     native = Native("fake", "m", '["signed"]') if reasoning and draw(st.booleans()) else None

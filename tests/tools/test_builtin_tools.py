@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.toolboxes import BETA, FakeBackend, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.enums import Role, Source
-from zoea.model.request import ToolResult, Wait
+from zoea.model.request import ToolResult, WaitRequest
 from zoea.store.search import BroadcastQuery, MemoryHits, MemoryQuery, SearchColumn
 from zoea.tools import SearchScope, Send, ToolPolicy
 from zoea.tools.builtin.mysis_tools import MysisTools
@@ -106,12 +106,12 @@ async def test_the_list_names_everybody(open_box: Opener) -> None:
 @pytest.mark.parametrize(
     ("arguments", "wait"),
     [
-        ({"seconds": 60, "reason": "travel"}, Wait(seconds=60, reason="travel")),
-        ({"seconds": "1.5", "until_tick": None, "reason": "r"}, Wait(seconds=1.5, reason="r")),
-        ({"until_tick": 1204, "reason": "travel"}, Wait(until_tick=1204, reason="travel")),
+        ({"seconds": 60, "reason": "travel"}, WaitRequest(seconds=60, reason="travel")),
+        ({"seconds": "1.5", "until_tick": None, "reason": "r"}, WaitRequest(seconds=1.5, reason="r")),
+        ({"until_tick": 1204, "reason": "travel"}, WaitRequest(until_tick=1204, reason="travel")),
     ],
 )
-async def test_waiting_is_returned_as_a_wish(open_box: Opener, arguments: dict[str, Any], wait: Wait) -> None:
+async def test_waiting_is_returned_as_a_wish(open_box: Opener, arguments: dict[str, Any], wait: WaitRequest) -> None:
     result = await _call(_session(open_box, FakeBackend()), "zoea_wait", **arguments)
     assert result.wait == wait
     assert not result.is_error

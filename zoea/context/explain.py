@@ -46,7 +46,7 @@ def explain(plan: Plan, *, title: str = "") -> str:
         f" ({budget.remaining_tokens:,} left)"
     )
     if budget.over_budget_tokens:
-        lines.append(f"{budget.over_budget_tokens:,} tokens over the budget: what is required is larger than it")
+        lines.append(f"{budget.over_budget_tokens:,} tokens over the budget, because the required parts are larger")
     lines.append("")
     lines += [_decision_line(decision) for decision in plan.decisions]
     if plan.steps:

@@ -141,7 +141,7 @@ class SwarmFull(SwarmError):
 
 
 class NoRecipients(SwarmError):
-    title = "Nobody to receive it"
+    title = "No recipient"
 
 
 class RateExceeded(SwarmError):

@@ -151,7 +151,7 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitRequest:
     """A mysis asked to wait, for seconds or until an absolute tick."""
 
     seconds: float | None = None
@@ -176,7 +176,7 @@ class ToolResult:
     is_error: bool = False
     is_unknown: bool = False
     blobs: tuple[Blob, ...] = ()
-    wait: Wait | None = None
+    wait: WaitRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)

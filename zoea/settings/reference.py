@@ -53,10 +53,10 @@ changes the tool lists of a template it extends.
 _SAMPLE_HEAD = """\
 # Zoea's settings, all at their defaults. Remove the "#" before a key to change it.
 # A project's zoea.toml, ZOEA_SECTION__KEY in the environment and the command line go over this file.
-# `zoea config check` says what is wrong, `zoea config show --origin` what holds and why.
+# `zoea config check` reports errors, `zoea config show --origin` the current values and their origins.
 """
 _EXAMPLES = """\
-# Sources of models, by a name of your own. Keys are never written here, only where they are.
+# Sources of models, by any name. Keys are given as references, never literally.
 #[provider.local]
 #type = "openai"
 #base_url = "http://127.0.0.1:8080/v1"
@@ -66,7 +66,7 @@ _EXAMPLES = """\
 #type = "anthropic"
 #api_key = "file:claude"        # stored with `zoea credentials set claude`
 
-# MCP servers whose tools the myses use.
+# MCP servers that offer tools to the myses.
 #[upstream.git]
 #command = "mcp-server-git"
 #args = ["--repository", "."]

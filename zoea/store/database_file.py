@@ -40,7 +40,7 @@ def require_sqlite(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> No
     except sqlite3.Error as error:
         raise StoreError(
             f"Zoea needs SQLite with FTS5 and its trigram tokenizer; version {found} of this Python lacks them.",
-            hint="Use a Python whose SQLite was built with FTS5.",
+            hint="Use a Python with a SQLite that was built with FTS5.",
         ) from error
     finally:
         probe.close()

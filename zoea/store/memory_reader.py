@@ -86,7 +86,7 @@ class MemoryReader:
         return self._pool.path
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` with a read-only connection whose rows are `sqlite3.Row`."""
+        """Run `work` with a read-only connection with `sqlite3.Row` rows."""
         try:
             async with asyncio.timeout(self._deadline_s), self._pool.reader() as reader:
                 return await reader.run(work)
@@ -112,7 +112,7 @@ class MemoryReader:
 
         Args:
             part: content, reasoning, or call: `name(arguments)` of the call at `position`.
-            owner: The only mysis whose memories may be read; None for all.
+            owner: The only mysis to read memories of; None for all.
         """
         given = {"id": memory_id, "first": offset + 1, "most": max_chars, "position": position, "owner": owner}
 

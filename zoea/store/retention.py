@@ -171,16 +171,16 @@ def _record_removal(
 def _newest_removable_id(connection: sqlite3.Connection, mysis_id: int, keep: RetentionRule, now: int) -> int:
     """Return the newest memory id that the rule allows to remove; 0 for none."""
 
-    def beyond(count: int) -> int:
+    def oldest_after(count: int) -> int:
         sql = "SELECT id FROM memory WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?"
         row = connection.execute(sql, (mysis_id, count)).fetchone()
         return row[0] if row is not None else 0
 
-    floors = [beyond(keep.memories)] if keep.memories > 0 else []
+    floors = [oldest_after(keep.memories)] if keep.memories > 0 else []
     if keep.days > 0:
         sql = "SELECT coalesce(max(id), 0) FROM memory WHERE mysis_id = ? AND created_at < ?"
         floors.append(connection.execute(sql, (mysis_id, now - int(keep.days * _DAY))).fetchone()[0])
-    return min(max(floors, default=0), beyond(LEAST))
+    return min(max(floors, default=0), oldest_after(LEAST))
 
 
 def _describe_rule(keep: RetentionRule) -> str:

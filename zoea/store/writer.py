@@ -305,7 +305,7 @@ class Writer:
             future = op.future
             if future.cancelled():
                 if op.error is not None:
-                    _log.warning("an op failed whose caller had gone: %r", op.error)
+                    _log.warning("an op of a cancelled caller failed: %r", op.error)
             elif op.error is not None:
                 future.set_exception(op.error)
             else:

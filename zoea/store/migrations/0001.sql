@@ -1,4 +1,4 @@
--- The first schema: myses, what was said, turns, memories, calls, requests, spending.
+-- The first schema: myses, messages, turns, memories, calls, requests, spending.
 -- Times are integer microseconds UTC. Search indexes, context commits and missions are later migrations.
 
 CREATE TABLE setting (                                    -- what the swarm itself remembers: hold and its reason, workspace id

@@ -10,7 +10,7 @@ ALTER TABLE memory ADD COLUMN owner TEXT GENERATED ALWAYS AS (char(983040 + mysi
 CREATE VIEW call_text AS
 SELECT k.id, m.owner, k.name || '(' || k.arguments || ')' AS content FROM tool_call k JOIN memory m ON m.id = k.memory_id;
 
--- What is said to one mysis is found as its memory; only what is said to many is indexed by itself.
+-- A direct message is found as a memory; only broadcasts are indexed themselves.
 CREATE VIEW broadcast AS SELECT id, content FROM message WHERE kind = 'broadcast';
 
 CREATE VIEW document AS
@@ -31,7 +31,7 @@ WHEN new.memory_id < (SELECT memory_id FROM tool_call ORDER BY id DESC LIMIT 1)
 BEGIN SELECT RAISE(ABORT, 'calls are stored in the order of the memories that make them'); END;
 
 -- FTS5 writes out what it holds at every savepoint, and each op of a group has one: indexed row by row, a turn would cost
--- a fifth more. So a row is noted here, and the writer indexes what is noted before each COMMIT (recall.index.catch_up):
+-- a fifth more. So a row is noted here, and the writer indexes noted rows before each COMMIT (fts_index.catch_up):
 -- a row and its index entries are still one transaction, and a row that any other connection wrote is never lost.
 CREATE TABLE unindexed (
   kind TEXT NOT NULL CHECK (kind IN ('memory','call','broadcast')), id INTEGER NOT NULL, PRIMARY KEY (kind, id)

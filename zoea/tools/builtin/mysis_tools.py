@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from zoea.model.enums import ASK_TOOL
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.request import CallMeta, ToolResult, ToolSpec, Wait
+from zoea.model.request import CallMeta, ToolResult, ToolSpec, WaitRequest
 from zoea.model.values import MysisView, Receipt
 from zoea.store.search import SearchColumn
 from zoea.tools.builtin.answer_size import ROOM, shorten_tags, within
@@ -115,7 +115,7 @@ class MysisTools:
         limit = f"for {wait.seconds:g} seconds" if wait.seconds is not None else f"until tick {wait.until_tick}"
         return ToolResult(
             content=f"You wait {limit}. Your turn ends now; a message wakes you earlier.",
-            wait=Wait(seconds=wait.seconds, until_tick=wait.until_tick, reason=wait.reason),
+            wait=WaitRequest(seconds=wait.seconds, until_tick=wait.until_tick, reason=wait.reason),
         )
 
     async def _ask(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
