@@ -1,7 +1,6 @@
-"""The living part: myses with their loops, the inbox, hold, approvals, events and the live view.
+"""The running swarm: the loops of myses, inbox, hold, approvals, events and live view.
 
-`Commander` is the swarm in this process; `life.py` and `turn.py` are its rules.
-Loaded on use, so that the two pure machines can be imported without the rest.
+`Commander` is imported on first use, so that the two pure machines load without the rest.
 """
 
 from __future__ import annotations

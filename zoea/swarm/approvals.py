@@ -1,7 +1,7 @@
-"""Questions to the commander: who waits for an answer in this process, what was granted, when it expires.
+"""Questions to the commander that wait for an answer in this process.
 
-The row is written in the op that stores what led to the question; here is only what
-makes the waiting turn go on. Source: memory.md, "Upstreams", policy; planner.md, "Budgets".
+The row of a question is written in the op that leads to it; this module makes the waiting
+turn continue.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class _OpenQuestion:
 
 
 class ApprovalQueue:
-    """Asks and answers. Grants outlive the question: for a session, or for all myses of a template.
+    """Asks questions, takes answers and holds the grants.
 
-    `touched` is told of a mysis, by id, how many questions of it wait, and how many of those want words.
+    A grant holds for a session, or for all myses of a template. `touched` is called with the id
+    of a mysis, the number of its open questions, and how many of those want words.
     """
 
     def __init__(self, store: Store, clock: Clock, touched: Callable[[int, int, int], None]) -> None:
@@ -47,29 +48,29 @@ class ApprovalQueue:
         self._template_grants: set[tuple[str, str, str, str]] = set()
 
     async def load(self) -> None:
-        """Grants for templates hold across restarts."""
+        """Load the grants for templates; they hold across restarts."""
         for row in await self._store.read(approval_ops.TEMPLATE_GRANTS):
             self._template_grants.add((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
 
     def is_granted(self, mysis_id: int, template: str, spec: ToolSpec) -> bool:
-        """True where a person allowed this very tool before: a changed schema asks again."""
+        """True where a person allowed this tool before with the same schema."""
         tool = (spec.upstream, spec.name, spec.schema_hash)
         return (mysis_id, *tool) in self._session_grants or (template, *tool) in self._template_grants
 
     def may_exceed(self, mysis_id: int, scope: str) -> bool:
-        """True where a person let this mysis go beyond that budget until it stops."""
+        """True where a person let this mysis exceed that budget until it stops."""
         return (mysis_id, *approval_ops.budget_grant_key(scope)) in self._session_grants
 
     def session_ended(self, mysis_id: int) -> None:
-        """It was stopped: what a person allowed it until then is asked about again."""
+        """Drop the session grants of a mysis that was stopped."""
         self._session_grants = {grant for grant in self._session_grants if grant[0] != mysis_id}
 
     async def ask_for_call(self, call_id: int, mysis_id: int, post: Post) -> None:
-        """Let a turn wait for the answer on a call; `post` is called with it, once."""
+        """Wait for the answer about a call; `post` is called with it once."""
         await self._ask(("tool_call_id", call_id), mysis_id, post)
 
     async def ask_for_budget(self, turn_id: int, mysis_id: int, post: Post) -> None:
-        """Let a turn wait for the answer on a budget; `post` is called with it, once."""
+        """Wait for the answer about a budget; `post` is called with it once."""
         await self._ask(("turn_id", turn_id), mysis_id, post)
 
     def waits_for_budget(self, turn_id: int) -> bool:
@@ -77,7 +78,7 @@ class ApprovalQueue:
 
     async def _ask(self, key: _Key, mysis_id: int, post: Post) -> None:
         self._take(key)
-        # Waiting before reading: an answer that comes meanwhile is posted, an earlier one stands in the row.
+        # Registered before reading, so that an answer given during the read is posted.
         waiting = self._waiting[key] = _OpenQuestion(mysis_id, post)
         self._count(mysis_id)
         column, row_id = key
@@ -94,7 +95,7 @@ class ApprovalQueue:
         waiting.timer = self._clock.call_at(expires, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
 
     def forget(self, turn_id: int, call_ids: frozenset[int]) -> None:
-        """A turn that ended waits no more."""
+        """Drop the questions of a turn that ended."""
         self._take(("turn_id", turn_id))
         for call_id in call_ids:
             self._take(("tool_call_id", call_id))
@@ -112,7 +113,7 @@ class ApprovalQueue:
         self._touched(mysis_id, len(of_it), sum(waiting.wants_words for waiting in of_it))
 
     async def open(self) -> tuple[ApprovalView, ...]:
-        """What waits now, oldest first."""
+        """Return the questions that wait now, oldest first."""
         rows = await self._store.read(f"{approval_ops.OPEN} ORDER BY a.id")
         return tuple(
             approval_ops.view(row)
@@ -121,7 +122,10 @@ class ApprovalQueue:
         )
 
     async def answer(self, approval_id: int, answer: ApprovalAnswer, sentence: str, by: str) -> None:
-        """Raises UsageError where there is no such question, it was answered before, or cannot be answered so."""
+        """Store an answer and pass it to the turn that waits.
+
+        Raises UsageError where the question does not exist, is answered, or cannot be answered so.
+        """
         rows = await self._store.read(f"{approval_ops.OPEN} AND a.id = ?", (approval_id,))
         if not rows:
             raise UsageError(f"approval {approval_id} does not wait for an answer")
@@ -153,11 +157,11 @@ class ApprovalQueue:
             self._post(_key_of(other), ApprovalAnswer.ONCE, "")
 
     async def grants(self) -> tuple[GrantView, ...]:
-        """What was allowed for whole templates, oldest first."""
+        """Return the grants for whole templates, oldest first."""
         return tuple(approval_ops.grant_view(row) for row in await self._store.read(approval_ops.GRANTS))
 
     async def revoke(self, grant_id: int) -> GrantView:
-        """The next call of that tool asks again. Raises UsageError where there is no such grant."""
+        """Revoke a grant, so that the next call asks again. Raises UsageError for an unknown one."""
         row = await self._store.write(lambda conn: approval_ops.revoke(conn, grant_id))
         self._template_grants.discard((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
         return approval_ops.grant_view(row)
@@ -169,6 +173,6 @@ class ApprovalQueue:
 
 
 def _key_of(row: sqlite3.Row) -> _Key:
-    """What waits for the answer to a row of `OPEN`."""
+    """Return the key under which a row of `OPEN` is waited for."""
     column = "turn_id" if row["kind"] == "budget" else "tool_call_id"
     return column, row[column]

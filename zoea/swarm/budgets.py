@@ -1,10 +1,10 @@
-"""What a budget says before a request, as numbers. Pure. Source: planner.md, "Budgets"."""
+"""Rules of token budgets: backpressure, warnings and refusals. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Share of the budget already used, and how long the next request rests for it (µs).
+# Share of the budget used, and the delay of the next request (µs).
 _BACKPRESSURE = ((1.0, 5_000_000), (0.95, 1_500_000), (0.90, 750_000), (0.85, 300_000), (0.80, 50_000))
 _NAMES = {"turn": "Task", "mysis": "Mysis", "swarm": "Swarm"}
 WARN_AT = 0.80
@@ -12,10 +12,10 @@ WARN_AT = 0.80
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimit:
-    """The tokens of one scope (`turn`, `mysis`, `swarm`), None for no bound, and what happens at the bound.
+    """The token limit of one scope (`turn`, `mysis`, `swarm`); None for no limit.
 
-    `enforcement` is `soft` (go on, slower), `hard` (refuse) or `approve` (ask the
-    commander); `is_granted` where the commander let this mysis go beyond it until it stops.
+    `enforcement` is `soft` (slow down), `hard` (refuse) or `approve` (ask the commander);
+    `is_granted` is True where the commander let this mysis exceed it until it stops.
     """
 
     limit: int | None
@@ -24,7 +24,7 @@ class BudgetLimit:
 
 
 def backpressure(used: int, limit: int) -> int:
-    """How long the next request rests, µs, when so many tokens are used."""
+    """Return how long the next request is delayed, µs, at this usage."""
     share = used / limit if limit else 1.0
     return next((rest for at, rest in _BACKPRESSURE if share >= at), 0)
 
@@ -35,5 +35,5 @@ def crossed_warning(before: int, after: int, limit: int) -> bool:
 
 
 def exceeded(scope: str, tokens: int, limit: int) -> str:
-    """The sentence for a request that would bring a scope to so many tokens."""
+    """Format the message for a request that would take a scope to this many tokens."""
     return f"{_NAMES[scope]} budget exceeded: {tokens:,}/{limit:,} tokens"

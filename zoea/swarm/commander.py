@@ -1,7 +1,7 @@
-"""The swarm in this process: `CoreSwarmApi` over living myses.
+"""The swarm in this process: `CoreSwarmApi` over running myses.
 
-Every command is one path: check, one op of the store, then the mysis's own
-machine hears of it. Fronts call this directly or through the socket.
+Each command checks its arguments, runs one op of the store, and then feeds the life machine
+of the mysis. Fronts call it directly or through the socket.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ CLOSE_WITHIN_S = 8.0
 
 
 class Commander:
-    """Owns the myses. Made by `open`, ended by `close`; `builtin_backend` is for Zoea's own tools."""
+    """Owns the myses of a workspace. Create it with `open`, end it with `close`.
+
+    `builtin_backend` serves Zoea's own tools.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Commander:
         self._providers = providers
         self._on_shutdown = on_shutdown
         self._runners: dict[int, MysisRunner] = {}
-        self._leaving: set[int] = set()  # being deleted: nobody may command them any more
+        self._leaving: set[int] = set()  # being deleted: they take no commands
         self._bodies: dict[bytes, str] = {}
         self._resolved_templates: dict[bytes, ResolvedTemplate] = {}
         self._hold = HoldSwitch()
@@ -112,7 +115,7 @@ class Commander:
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
     ) -> Self:
-        """Bring the swarm to life as it was left; what was running is idle, its open turns wait to be resumed."""
+        """Load the stored swarm; myses that ran are idle, and their open turns can be resumed."""
         commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown)
         await commander._load()
         return commander
@@ -241,7 +244,7 @@ class Commander:
 
     async def stop_all(self) -> int:
         self._check_disk()
-        # The idle and the errored too, or a message or a recovery would start them again; but what ran counts.
+        # The idle and the errored too, because a message or a recovery would start them again.
         all_but_stopped = [runner for runner in self._runners.values() if runner.life.state is not MysisState.STOPPED]
         count = sum(1 for runner in all_but_stopped if runner.life.state is MysisState.RUNNING)
         await self._tell(all_but_stopped, lambda _: lf.Stop(self._clock.now()))
@@ -278,7 +281,7 @@ class Commander:
         return self._view.row(mysis_id).freeze()
 
     async def _reload(self, mysis: Mysis) -> None:
-        """Give a mysis a life again, as the store knows it."""
+        """Start the runner of a mysis from its stored state."""
         if mysis.template_hash not in self._bodies:
             self._bodies.update(await swarm_reads.template_bodies(self._store))
         self._start_runner(await load_mysis.load_one(self._store, mysis, self._clock.now()))
@@ -308,7 +311,7 @@ class Commander:
         wish = configuration.MysisChange(template, provider, model, tags, settings)
         body = self._bodies[mysis.template_hash]
         change = configuration.checked(mysis, body, wish, self._settings, self._templates, self._providers)
-        self._leaving.add(mysis_id)  # between two lives: what it is changes for good, then it lives again
+        self._leaving.add(mysis_id)  # it takes no commands between its two runners
         try:
             await runner.close()
             try:
@@ -424,7 +427,7 @@ class Commander:
         await self._feed_hold(list(self._runners.values()))
 
     async def _hold_swarm(self, reason: str) -> None:
-        """A hard budget of the swarm is spent: hold, with the reason, until a person lifts it."""
+        """Put the swarm on hold, with the reason, until a person lifts it."""
         if self._hold.swarm:
             return
         await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason, by_person=False))
@@ -483,9 +486,9 @@ class Commander:
             async with asyncio.timeout(timeout_s):
                 async for _ in self._view.changes():
                     if runner.mysis.id in self._leaving:
-                        continue  # what is stopped to be deleted has not finished
+                        continue  # a mysis that is being deleted has not finished
                     if self._runners.get(runner.mysis.id) is not runner:
-                        raise MysisMissing(f"{runner.mysis.name} was deleted meanwhile")
+                        raise MysisMissing(f"{runner.mysis.name} was deleted")
                     if runner.is_settled or runner.life.state not in (MysisState.RUNNING, MysisState.IDLE):
                         return self._view.row(runner.mysis.id).freeze()
         except TimeoutError:
@@ -505,7 +508,7 @@ class Commander:
         self._on_shutdown()
 
     async def close(self) -> None:
-        """End every mysis within a few seconds; open turns stay open, to be resumed."""
+        """Close every runner within a few seconds; open turns stay open, to be resumed."""
         await self._services.close()
         closing = [asyncio.create_task(runner.close()) for runner in self._runners.values()]
         if closing:
@@ -515,7 +518,7 @@ class Commander:
         try:
             await self._store.write(lambda conn: mysis_ops.store_left_running(conn, mysis_ops.recover_states(conn)))
         except StoreFull as error:
-            # The next start does the same; nothing acknowledged is lost.
+            # The next start does the same.
             _log.error("%s: %s", error.title, error.what)
 
     # Shared.
@@ -526,12 +529,12 @@ class Commander:
         )
 
     async def _tell(self, runners: list[MysisRunner], given: Callable[[int], lf.LifeInput]) -> None:
-        """Tell several at once. One that is being deleted meanwhile refuses, which is not the others' concern."""
+        """Feed an input to several myses; those that are being deleted refuse and are ignored."""
         told = [runner.tell(given(runner.mysis.id)) for runner in runners]
         await self._carried_out(asyncio.gather(*told, return_exceptions=True))
 
     async def _carried_out(self, told: asyncio.Future[Any]) -> None:
-        """Wait for what was told to be stored. A disk that turns out to be full meanwhile is the person's error."""
+        """Wait until an input is carried out. Raises StoreFull where the disk is full."""
         full = asyncio.create_task(self._services.full.wait())
         try:
             await asyncio.wait({told, full}, return_when=asyncio.FIRST_COMPLETED)
@@ -542,18 +545,18 @@ class Commander:
         await told
 
     def _row(self, runner: MysisRunner) -> MysisView:
-        """The row of a mysis as it stands. Raises MysisMissing where it was deleted meanwhile."""
+        """Return the live row of a mysis. Raises MysisMissing where it was deleted."""
         if runner.mysis.id not in self._runners:
-            raise MysisMissing(f"{runner.mysis.name} was deleted meanwhile")
+            raise MysisMissing(f"{runner.mysis.name} was deleted")
         return self._view.row(runner.mysis.id).freeze()
 
     def _check_disk(self) -> None:
-        """What changes a state cannot be acknowledged now, so it is refused instead of kept waiting."""
+        """Raise StoreFull while nothing can be stored, instead of keeping a command waiting."""
         if self._services.is_disk_full:
             raise StoreFull(DISK_FULL, hint="Free some space, or check the disk; Zoea tries again by itself.")
 
     async def _command(self, op: Callable[[WriterConnection], T]) -> T:
-        """Write for a person: a full disk is their error at once, and puts the swarm on hold."""
+        """Write for a person's command: a full disk raises at once, and holds the swarm."""
         try:
             return await self._store.write(op)
         except StoreFull as error:
@@ -561,7 +564,7 @@ class Commander:
             raise
 
     async def _read_spend(self) -> None:
-        """What was used today, read at most once a second."""
+        """Read today's usage, at most once a second."""
         now = self._clock.now()
         if now - self._today.at >= SECOND:
             found = await self._store.read(spend_ops.TODAY, (spend_ops.day_of(now),))

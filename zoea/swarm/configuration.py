@@ -1,7 +1,7 @@
-"""What a mysis is, changed: another template, provider, model, tags, or settings of its own.
+"""Checked changes of a mysis: template, provider, model, tags, or its own settings.
 
-Settings of its own make a template of their own: the same name, another hash. So what
-it is stays one stored text, and every reader of templates knows it.
+Own settings make an own template: the same name, another hash. So one stored text describes
+a mysis, and every reader of templates can read it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from zoea.swarm.resolved_template import Providers, resolve_template
 
 @dataclass(frozen=True, slots=True)
 class MysisChange:
-    """What shall be otherwise; empty and None are left as they are.
+    """Requested changes; empty and None leave a value as it is.
 
-    `settings` are of the sections that a template may set, by dotted key; None as a
-    value takes the key back, so that the settings hold again.
+    `settings` uses dotted keys of the sections that a template may set; None as a value removes
+    the key, so that the workspace settings apply.
     """
 
     template: str = ""
@@ -35,7 +35,7 @@ class MysisChange:
 
 @dataclass(frozen=True, slots=True)
 class CheckedChange:
-    """A wish that was checked: everything as it will be stored."""
+    """A checked change: all values as they will be stored."""
 
     template: Template
     provider: str
@@ -46,7 +46,7 @@ class CheckedChange:
 def checked(
     mysis: Mysis, body: str, wish: MysisChange, settings: Settings, templates: Templates, providers: Providers
 ) -> CheckedChange:
-    """Raises StateRefused while it runs, TemplateError, and ProviderError where there is no such provider."""
+    """Check a change. Raises StateRefused while the mysis runs, TemplateError and ProviderError."""
     if mysis.state is MysisState.RUNNING:
         raise StateRefused(f"{mysis.name} is running", hint="stop it first; what it is changes between two runs")
     template = templates.get(wish.template) if wish.template else parse_template(body)

@@ -1,7 +1,7 @@
-"""Events to whoever listens: in order, after commit, and never at the cost of the swarm.
+"""Publishes events to subscribers in order, after commit, without delaying the swarm.
 
-A subscriber's queue holds 1,000; one that is too slow gets `Lagged` and reads the
-table from there. Source: design.md, "One owner, many fronts".
+The queue of a subscriber holds 1,000 events; when full it becomes `Lagged`, and the reader
+continues from the table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PAGE = 500
 
 
 class EventHub:
-    """Takes what the store publishes, and gives it to subscribers."""
+    """Takes events from the store and passes them to subscribers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,13 +29,13 @@ class EventHub:
         self.last_id = 0
 
     def publish(self, events: list[Event]) -> None:
-        """Called on the loop after each commit."""
+        """Pass on the events of a commit; called on the loop."""
         self.last_id = max(self.last_id, events[-1].id) if events else self.last_id
         for subscriber in self._subscribers:
             subscriber.give(events)
 
     async def listen(self, after: int) -> AsyncIterator[Event | Lagged]:
-        """Stored events after the given id, then new ones as they are committed."""
+        """Yield stored events after the given id, then new ones as they are committed."""
         subscriber = _EventQueue()
         self._subscribers.add(subscriber)
         try:
@@ -64,7 +64,7 @@ class EventHub:
 
 
 def event_of(row: sqlite3.Row) -> Event:
-    """A row of the table `event` as a value."""
+    """Convert a row of the table `event`."""
     return Event(row["id"], row["kind"], row["mysis_id"], json.loads(row["data"]), row["created_at"])
 
 
@@ -75,7 +75,7 @@ class _EventQueue:
 
     def give(self, events: list[Event]) -> None:
         if len(self._queue) + len(events) > QUEUE:
-            # What is dropped here is in the table; the reader is told where to go on.
+            # Dropped events are in the table; `Lagged` tells the reader to continue there.
             self._queue.clear()
             self._queue.append(Lagged(0))
         else:

@@ -1,9 +1,7 @@
 """The life of one mysis as a pure machine: states, nudges, breaker, waits, recovery.
 
-`step(life, input) -> (life, effects)`, over frozen values. It knows no clock:
-times come in with the inputs, and `WakeAt` asks for the next one. No other part
-holds a timer that decides anything about a mysis. Source: turns.md, "States",
-"Messages", "Nudges and the circuit breaker".
+`step(life, input) -> (life, effects)` over frozen values. Times come with the inputs, and
+`WakeAt` asks for the next one; no other part of Zoea holds a timer that decides about a mysis.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ class Pending:
     from_person: bool
 
 
-# What comes in.
+# Inputs.
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A start by a person begins anew. `resume` goes on where Zoea was closed: what was waited for still is."""
+    """A person starts the mysis; with `resume` it keeps its wait and its nudge count."""
 
     at: int
     resume: bool = False
@@ -60,7 +58,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class DeliveriesGone:
-    """Deliveries that are pending no more: withdrawn, or `joined`: a steer took them into the open turn."""
+    """Deliveries that are no longer pending: withdrawn, or `joined` to the open turn by a steer."""
 
     delivery_ids: frozenset[int]
     joined: bool = False
@@ -68,19 +66,18 @@ class DeliveriesGone:
 
 @dataclass(frozen=True, slots=True)
 class PromptsLeft:
-    """Prompts that the turn which opened had no room for: they wait for the next one, before all others."""
+    """Prompts that the opened turn had no room for; they open the next turn."""
 
     prompts: tuple[Pending, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """How the open turn ended, or broke off.
+    """The open turn ended, or broke off.
 
-    `responded` says whether the model gave text or calls; `failure` and
-    `error_class` come with `failed`; `final` marks a failure that would repeat;
-    `stops` a spent budget of the mysis itself; `jitter` is in [0, 1). `returned`
-    are prompts that the turn never took because it could not be opened.
+    `responded` is True where the model gave text or calls; `failure` and `error_class` come with
+    `failed`; `final` marks a failure that would repeat; `stops` a spent budget of the mysis;
+    `jitter` is in [0, 1). `returned` are prompts of a turn that could not be opened.
     """
 
     at: int
@@ -105,12 +102,12 @@ class Now:
 LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | Now
 
 
-# What goes out.
+# Effects.
 
 
 @dataclass(frozen=True, slots=True)
 class SetState:
-    """Persist the state. `retry_at` is when the mysis goes on by itself, if it will."""
+    """Persist the state. `retry_at` is when the mysis continues by itself, if it does."""
 
     state: MysisState
     reason: str = ""
@@ -121,7 +118,7 @@ class SetState:
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
-    """Open a turn with these deliveries, or with a nudge, or go on with the one that broke off."""
+    """Open a turn with these deliveries or a nudge, or resume the one that broke off."""
 
     prompts: tuple[Pending, ...] = ()
     nudge_level: int = 0
@@ -145,11 +142,11 @@ LifeEffect = SetState | OpenTurn | WakeAt | Cancel
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Where a mysis stands.
+    """The state of the machine.
 
-    `open_turn` is True while a turn runs; `broken_off` while one stands still in
-    the store. `quiet_since` is when the last turn ended or the mysis started.
-    `wait_until` outlasts the nudges that come before it.
+    `open_turn` is True while a turn runs; `broken_off` while an open turn in the store waits to
+    be resumed. `quiet_since` is when the last turn ended or the mysis started. `wait_until`
+    outlasts the nudges that come before it.
     """
 
     rules: LifeRules
@@ -169,7 +166,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class StoredLife:
-    """What outlives the process beside the state: how often it was nudged in vain, and what it waits for."""
+    """The stored part of a life beside its state: nudge count and wait."""
 
     encouragement: int = 0
     wait_until: int | None = None
@@ -177,17 +174,20 @@ class StoredLife:
 
 
 def stored_life(life: Life) -> StoredLife:
-    """What of this life is stored beside its state."""
+    """Return the part of a life that is stored beside its state."""
     return StoredLife(life.encouragement, life.wait_until, life.wait_reason)
 
 
 def is_waiting(life: Life) -> bool:
-    """True where nothing goes on but a wait: not in a turn that a nudge opened meanwhile."""
+    """True where the mysis waits and no turn is open."""
     return life.state is MysisState.RUNNING and not life.open_turn and life.wait_until is not None
 
 
 def step_to_store(life: Life, given: TurnEnded) -> tuple[SetState | None, StoredLife]:
-    """What the end of a turn makes of the mysis if nothing comes before it: stored in the op that ends the turn."""
+    """Return the state and the stored part that follow from the end of a turn.
+
+    They are written in the op that ends the turn, as long as no other input comes before it.
+    """
     life, effects = step(life, given)
     state = next((effect for effect in effects if isinstance(effect, SetState)), None)
     nudge = next((effect.nudge_level for effect in effects if isinstance(effect, OpenTurn)), 0)
@@ -196,7 +196,7 @@ def step_to_store(life: Life, given: TurnEnded) -> tuple[SetState | None, Stored
 
 
 def step(life: Life, given: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
-    """One step. Effects are to be carried out in order, each finished before the next."""
+    """Process one input. Effects are carried out in order, each finished before the next."""
     match given:
         case Start():
             return _start(life, given)
@@ -243,7 +243,7 @@ def _running(life: Life, at: int) -> Life:
 def _stop(life: Life, given: Stop) -> tuple[Life, tuple[LifeEffect, ...]]:
     if life.state is MysisState.STOPPED:
         return life, ()
-    # What is in flight ends first: that needs no store, which may have to wait for its disk.
+    # The turn is cancelled first, because storing the state may have to wait for the disk.
     cancel: tuple[LifeEffect, ...] = (Cancel(Outcome.CANCELLED),) if life.open_turn else ()
     life = replace(
         _without_wait(life),
@@ -261,7 +261,7 @@ def _without_wait(life: Life) -> Life:
 
 
 def _without_ended_wait(life: Life, at: int) -> Life:
-    """A nudge ends no wait that is still ahead: only a prompt, a stop, a start by a person or its own end does."""
+    """Remove a wait that is over; a nudge does not end one that is still ahead."""
     return _without_wait(life) if life.wait_until is not None and life.wait_until <= at else life
 
 
@@ -272,7 +272,7 @@ def _hold(life: Life, given: Hold) -> tuple[Life, tuple[LifeEffect, ...]]:
         return replace(life, held_since=given.at), (WakeAt(None),)
     if life.held_since is None:
         return life, ()
-    # Nudge and backoff clocks stood still: move what they count from. What began meanwhile counts from now.
+    # Nudge and backoff clocks stood still during the hold: shift their starting points.
     stood = max(0, given.at - max(life.held_since, life.quiet_since))
     life = replace(
         life,
@@ -311,7 +311,7 @@ def _now(life: Life, at: int) -> tuple[Life, tuple[LifeEffect, ...]]:
             return life, (WakeAt(life.retry_at),)
         resting = life.state is MysisState.IDLE
         count = life.retry_count
-        # It rested from nudges for longer than any silence may last.
+        # The longest allowed silence has passed, so a nudge is due.
         longest = max(life.rules.idle_interval, life.rules.wait_interval)
         life = replace(life, state=MysisState.RUNNING, retry_at=None, quiet_since=at - longest if resting else at)
         return _then(life, at, (SetState(MysisState.RUNNING, retry_count=count),))
@@ -328,10 +328,10 @@ def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, .
         pending=(*given.returned, *life.pending),
     )
     if life.state is not MysisState.RUNNING:
-        # A late end never overwrites what a person decided meanwhile.
+        # A late end never overwrites a decision of a person.
         return life, ()
     if given.stops or given.outcome is Outcome.LOOP:
-        # Both would go on spending without getting anywhere: a person decides.
+        # Both would continue to spend tokens in vain, so a person decides.
         life = replace(_without_wait(life), state=MysisState.STOPPED)
         reason = "budget" if given.stops else "loop"
         return life, (SetState(MysisState.STOPPED, reason, given.failure), WakeAt(None))
@@ -356,7 +356,7 @@ def _breaker(life: Life) -> tuple[Life, tuple[LifeEffect, ...]]:
         "its model answered three nudges with neither text nor tool calls",
         "press 'r' to relaunch, or look at its provider and model",
     )
-    # Nothing that wakes can be pending here: its arrival would have set the count back.
+    # Nothing that wakes is pending: its arrival would have reset the count.
     life = replace(_without_wait(life), state=MysisState.IDLE, encouragement=0)
     return life, (SetState(MysisState.IDLE, BREAKER_OPEN, failure), WakeAt(None))
 
@@ -376,7 +376,7 @@ def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, ...]]
 
 
 def _then(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
-    """What a mysis does next of itself, after `effects`."""
+    """Add the effects that follow without another input: open a turn, nudge or rest."""
     if life.held_since is not None or life.open_turn:
         return life, effects
     if life.state is not MysisState.RUNNING:
@@ -385,7 +385,7 @@ def _then(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, t
         life = replace(life, open_turn=True, broken_off=False)
         cut: tuple[LifeEffect, ...] = ()
         if any(p.mode is DeliveryMode.INTERRUPT and wakes(life, p) for p in life.pending):
-            # It was to be interrupted, and a restart does not change that: what it left gets its results, and it ends.
+            # The interrupt holds across a restart: open calls get their results, and the turn ends.
             cut = (Cancel(Outcome.INTERRUPTED),)
         return life, (*effects, WakeAt(None), OpenTurn(resume=True), *cut)
     if any(wakes(life, p) for p in life.pending):
@@ -405,10 +405,10 @@ def _open(life: Life, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[Life
 
 
 def nudge_due(life: Life) -> int:
-    """When the next nudge is due, if nothing comes before it."""
+    """Return when the next nudge is due, if nothing comes before it."""
     if life.wait_until is None:
         return life.quiet_since + life.rules.idle_interval
-    # The end of a wait nudges at once, but no silence is longer than the wait interval.
+    # The end of a wait nudges at once; no silence is longer than the wait interval.
     return min(max(life.wait_until, life.quiet_since), life.quiet_since + life.rules.wait_interval)
 
 
@@ -417,7 +417,7 @@ def _nudge(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, 
     if at < due:
         return life, (*effects, WakeAt(due))
     if life.pending:
-        # Messages too many hops away wake nobody, but the turn that opens now takes them along.
+        # Messages over the hop limit open no turn, but join the one that opens now.
         return _open(life, effects)
     recent = tuple(t for t in life.nudged_at if t > at - HOUR)
     bound = life.rules.nudges_per_hour

@@ -1,7 +1,7 @@
-"""The live swarm as fronts see it: one row per mysis, versioned, told about at most 20 times a second.
+"""The live state of the swarm for fronts: one versioned row per mysis.
 
-Not events: a subscriber that misses a change sees the next state. Streamed text is
-kept as its tail only, so that a thousand streams stay small.
+Subscribers hear of changes at most 20 times a second; one that misses a change sees the next
+state. Of streamed text only the tail is kept, so that a thousand streams stay small.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXT_CHARS = 300
 
 @dataclass(slots=True)
 class LiveMysis:
-    """One mysis's row while the swarm runs. Changed only through `LiveView.touch`."""
+    """The row of one mysis. After a change call `LiveView.touch`."""
 
     mysis: Mysis
     activity: Activity = Activity.IDLE
@@ -50,7 +50,7 @@ class LiveMysis:
     version: int = 0
 
     def say(self, text: str, at: int) -> None:
-        """The newest of question, error, final answer, tool call, prompt, with its own time."""
+        """Set the newest text: question, error, answer, tool call or prompt, with its time."""
         self.text = text[:TEXT_CHARS]
         self.text_at = at
 
@@ -61,11 +61,11 @@ class LiveMysis:
         self.thinking = (self.thinking + reasoning)[-STREAM_TAIL:]
 
     def clear_stream(self) -> None:
-        """Nothing is being written any more."""
+        """Drop the streamed text; nothing is being written."""
         self.streaming = self.thinking = ""
 
     def count(self, tally: sqlite3.Row) -> None:
-        """Its counters, from its row of the table `tally`."""
+        """Copy the counters from a row of the table `tally`."""
         self.turns, self.tool_calls, self.errors = tally["turns"], tally["tool_calls"], tally["errors"]
         self.requests, self.tokens, self.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
 
@@ -123,7 +123,7 @@ class LiveMysis:
 
 
 class LiveView:
-    """All rows, and who wants to hear of changes."""
+    """All rows and their subscribers."""
 
     def __init__(self, summary: Callable[[tuple[MysisView, ...], int], SwarmView]) -> None:
         self._summary = summary
@@ -159,7 +159,7 @@ class LiveView:
         return self._summary(tuple(row.freeze() for row in self._rows.values()), self.version)
 
     async def changes(self) -> AsyncIterator[SwarmView]:
-        """The whole view, then what changed since, at most every 50 ms."""
+        """Yield the whole view, then the changes, at most every 50 ms."""
         subscriber = _ViewSubscriber()
         self._subscribers.add(subscriber)
         try:

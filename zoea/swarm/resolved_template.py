@@ -1,4 +1,4 @@
-"""Everything that stays the same about a mysis while it runs: its template, provider, rules and limits as one value."""
+"""Template, provider, rules and limits of a mysis, resolved to values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Providers(Protocol):
     """The configured providers by name."""
 
     def get(self, name: str) -> Provider:
-        """Raises ProviderError (model_missing) naming the nearest one there is."""
+        """Return a provider. Raises ProviderError (model_missing) with the nearest name."""
         ...
 
     def metered(self) -> dict[str, bool]: ...
@@ -38,7 +38,10 @@ class Providers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MysisProfile:
-    """What a mysis is while it runs. `window` is the model's, or the setting's where nobody knows it."""
+    """The values of a mysis that stay the same during a turn.
+
+    `window` is the model's context window, or the setting where it is unknown.
+    """
 
     mysis_id: int
     name: str
@@ -61,9 +64,9 @@ class MysisProfile:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTemplate:
-    """A template read back from its stored text, and the settings as they are under it; parsed once per mysis.
+    """A parsed template and the settings under it.
 
-    Where that could not be done, `damage` says why, and the rest is what settings say alone.
+    Where the stored text cannot be parsed, `damage` says why, and only the settings apply.
     """
 
     template: Template
@@ -72,7 +75,7 @@ class ResolvedTemplate:
 
 
 def resolve_stored_template(body: str, settings: Settings) -> ResolvedTemplate:
-    """Never raises: one that cannot be read must not keep the others from living (I10)."""
+    """Parse a stored template. A damaged one is returned as `damage`, so that other myses load (I10)."""
     try:
         return resolve_template(body, settings)
     except TemplateError as error:
@@ -81,18 +84,18 @@ def resolve_stored_template(body: str, settings: Settings) -> ResolvedTemplate:
 
 
 def resolve_template(body: str, settings: Settings) -> ResolvedTemplate:
-    """Raises TemplateError where the text is no template."""
+    """Parse a template text. Raises TemplateError."""
     template = parse_template(body)
     return ResolvedTemplate(template, effective_settings(settings, template))
 
 
 async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Providers) -> MysisProfile:
-    """Raises ProviderError where its provider or model is missing."""
+    """Build the profile. Raises ProviderError where the provider or model is missing."""
     own = known.settings
     provider = providers.get(mysis.provider)
     info = await provider.info(mysis.model)
     window = _window(info, own)
-    # A small model must keep room to be asked: its answer takes at most half of the window.
+    # The answer takes at most half of the window, so that a small model has room for its prompt.
     output = min(own.budget.max_output_tokens, info.max_output or own.budget.max_output_tokens, max(64, window // 2))
     return MysisProfile(
         mysis_id=mysis.id,
@@ -114,7 +117,7 @@ def _window(info: ModelInfo, settings: Settings) -> int:
 def freezer(
     profile: MysisProfile, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str
 ) -> Callable[[int, int, int, float], FrozenTurn]:
-    """What freezes a turn once its id, number, the memory before it and the calibration are known."""
+    """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
     frozen = FrozenTurn(
         mysis_id=profile.mysis_id,
@@ -143,7 +146,7 @@ def freezer(
 
 
 def _tools_chars(catalogue: Catalogue) -> int:
-    """Characters of the schemas' JSON, which every request carries; counted once for each catalogue."""
+    """Count the characters of the tool schemas, once per catalogue."""
     size = _counted.get(catalogue.hash)
     if size is None:
         size = _counted[catalogue.hash] = sum(
@@ -157,7 +160,7 @@ _counted: dict[str, int] = {}
 
 
 def nudge_text(level: int, catalogue: Catalogue) -> str:
-    """The nudge of this level, and where to find what is older, if the toolbox can."""
+    """Return the nudge of this level, with a line that names the search tools."""
     text = NUDGES[min(max(level, 1), len(NUDGES)) - 1]
     tools = [tool.name for tool in catalogue.tools if tool.name.startswith("zoea_search_")]
     return f"{text}\n{_RECALL.format(tools=', '.join(tools))}" if tools else text

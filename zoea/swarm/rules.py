@@ -1,7 +1,4 @@
-"""The numbers that the two machines go by, as values: what settings and a template come to.
-
-Durations are microseconds here, because the machines compare them with times.
-"""
+"""Settings of the two machines as values. Durations are in µs."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ HOUR = 60 * MINUTE
 
 @dataclass(frozen=True, slots=True)
 class LifeRules:
-    """What `life.py` goes by (turns.md, States, Nudges and the circuit breaker)."""
+    """Rules of the life machine."""
 
     run_once: bool = False
     nudge_enabled: bool = True
@@ -28,7 +25,7 @@ class LifeRules:
 
 @dataclass(frozen=True, slots=True)
 class LoopRules:
-    """When repeating oneself becomes a loop (turns.md, A turn, 6)."""
+    """Thresholds of the loop guard."""
 
     window: int = 10
     same_result: int = 3
@@ -40,7 +37,7 @@ class LoopRules:
 
 @dataclass(frozen=True, slots=True)
 class WaitRules:
-    """Which fields of a tool result say that time must pass first."""
+    """Fields of a tool result that make a mysis wait."""
 
     until_fields: tuple[str, ...] = ("arrival_tick", "travel_arrival_tick")
     for_fields: tuple[str, ...] = ("cooldown_ticks",)
@@ -50,7 +47,7 @@ class WaitRules:
 
 @dataclass(frozen=True, slots=True)
 class TurnRules:
-    """What `turn.py` goes by (turns.md, A turn)."""
+    """Rules of the turn machine."""
 
     max_iterations: int = 20
     timeout: int = 5 * MINUTE

@@ -1,7 +1,6 @@
-"""One mysis, alive: a task that feeds its life machine and carries out what that wants.
+"""The task of one mysis: feeds its life machine and carries out the effects.
 
-Whatever fails in here stays here: an exception that no rule knows makes this
-mysis errored, and no other. Source: design.md, "Two machines", I10.
+An unexpected exception makes this mysis errored and does not reach others (I10).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class _QueuedInput:
 
 @dataclass(frozen=True, slots=True)
 class _StoredEnd:
-    """What is stored with the end of a turn, before the life machine hears of that end; `mysis` is the row then."""
+    """The end of a turn as stored; the life machine receives it afterwards. `mysis` is the row then."""
 
     end: t.TurnEnd
     given: lf.TurnEnded
@@ -55,7 +54,7 @@ class _StoredEnd:
 
 
 class MysisRunner:
-    """Feeds inputs to `life.step`, one at a time, and carries out its effects in order."""
+    """Feeds inputs to `life.step` one at a time, and carries out its effects in order."""
 
     def __init__(self, services: Services, mysis: Mysis, body: str, known: ResolvedTemplate, life: lf.Life) -> None:
         self.mysis = mysis
@@ -65,7 +64,7 @@ class MysisRunner:
         self._body = body
         self._known = known
         self._inbox: asyncio.Queue[_QueuedInput] = asyncio.Queue()
-        self._unheard: dict[int, lf.Pending] = {}  # in `_inbox`: stored, but its life has not heard of them yet
+        self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inbox`, not yet processed by the life machine
         self._timer: Timer | None = None
         self._session: ToolSession | None = None
         self._session_id: int | None = None
@@ -74,8 +73,9 @@ class MysisRunner:
         self._tick_length = 0
         self._busy = False
         self._closed = False
+        self._window_reported = False
         self._current: _QueuedInput | None = None
-        # Nobody can tell whether a turn exists while the op that opens it is on its way: a cancel waits for its end.
+        # While the op that opens a turn runs, it is unknown whether the turn exists, so a cancel waits for the op.
         self._is_opening = False
         self._is_resuming = False
         self._late_cancel: Outcome | None = None
@@ -83,27 +83,27 @@ class MysisRunner:
         self._stored_end: _StoredEnd | None = None
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
-    # What the commander asks of it.
+    # Called by the commander.
 
     def tell(self, given: lf.LifeInput) -> asyncio.Future[None]:
-        """Feed an input; the future is done once all it leads to is carried out (a turn: begun)."""
+        """Queue an input; the future is done once its effects are carried out (a turn: begun)."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closed:
             done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
-            done.exception()  # whoever does not wait for it is not warned of it either
+            done.exception()  # marks the exception as retrieved
         else:
             self._inbox.put_nowait(_QueuedInput(given, done))
         return done
 
     def arrived(self, delivery: Delivery) -> None:
-        """A message was stored for it."""
+        """Take a delivery that was stored for this mysis."""
         pending = pending_of(delivery)
         self._live.say(delivery.content, delivery.created_at)
         self._unheard[delivery.id] = pending
         self._inbox.put_nowait(_QueuedInput(lf.Arrived(self._now(), pending), None))
 
     async def stopped(self) -> None:
-        """Return once no turn is in flight any more."""
+        """Wait until no turn is running."""
         if self._turn is not None:
             await asyncio.wait({self._turn}, timeout=STOP_WITHIN_S)
 
@@ -113,7 +113,7 @@ class MysisRunner:
 
     @property
     def is_settled(self) -> bool:
-        """True where it has no open turn and nothing pending that would open one."""
+        """True without an open turn and without pending messages that would open one."""
         waiting = any(lf.wakes(self.life, pending) for pending in self.life.pending)
         return not (self._busy or self.has_turn or waiting) and self._inbox.empty()
 
@@ -121,7 +121,7 @@ class MysisRunner:
         """End within a few seconds; an open turn stays open in the store, to be resumed."""
         self._closed = True
         self._clear_timer()
-        # First what could open another turn, then the turn.
+        # The task ends first, because it could open another turn.
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=1)
         if self._driver is not None:
@@ -139,7 +139,7 @@ class MysisRunner:
         await self._close_session()
 
     def _refuse_queued(self) -> None:
-        """Whoever waits for what will not be carried out any more hears so."""
+        """Refuse the inputs that will not be carried out."""
         waiting = [] if self._current is None else [self._current]
         while not self._inbox.empty():
             waiting.append(self._inbox.get_nowait())
@@ -233,7 +233,7 @@ class MysisRunner:
         await self._have_state(effect)
 
     async def _have_state(self, effect: lf.SetState) -> None:
-        """What a state means here, once it is stored."""
+        """Apply a state that was stored: show the failure, close the tool session."""
         self._live.set_failure(effect.failure, self._now())
         if effect.state is MysisState.STOPPED:
             self._services.approvals.session_ended(self.mysis.id)
@@ -241,28 +241,28 @@ class MysisRunner:
             await self._close_session()
 
     def refresh(self, mysis: Mysis) -> None:
-        """Take over the row as it now stands in the store."""
+        """Replace the row by its stored values."""
         self.mysis = mysis
         self._live.mysis = mysis
         self._services.view.touch(mysis.id)
 
-    # The end of a turn: what it makes of the mysis is stored with it, so that no crash comes between.
+    # The end of a turn: the state that follows is stored in the same op, so that no crash comes between.
 
     def foresee(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
         if self._closed:
-            return None  # it goes on later; a start of Zoea finds the turn broken off
+            return None  # the next start finds the turn broken off and resumes it
         given = self._turn_ended(end, self._opened_by)
         state, stored_life = lf.step_to_store(self.life, given)
         self._stored_end = _StoredEnd(end, given, state, stored_life)
         return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, state, stored_life)
 
     def follow(self, mysis: Mysis) -> None:
-        # Shown once the life machine has heard it too: a person commands what is shown.
+        # Shown once the life machine has it too, because commands refer to the shown state.
         if self._stored_end is not None:
             self._stored_end = replace(self._stored_end, mysis=mysis)
 
     async def _after_turn(self, given: lf.TurnEnded, effects: tuple[lf.LifeEffect, ...]) -> tuple[lf.LifeEffect, ...]:
-        """The effects of a turn's end without what is stored already, and with what came between put right."""
+        """Return the effects of a turn's end that are not stored yet, and correct what changed since."""
         foreseen, self._stored_end = self._stored_end, None
         if self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
             await self._close_session()
@@ -291,7 +291,7 @@ class MysisRunner:
         try:
             end = await self._run_turn(effect)
         except asyncio.CancelledError:
-            # Stopped before the turn was in the store: its prompts stay pending, and one that broke off stays open.
+            # Stopped before the turn was stored: prompts stay pending, a broken-off turn stays open.
             outcome = Outcome.CRASHED if effect.resume else Outcome.CANCELLED
             end = broke_off(Failure("Cancelled", "stopped"), ErrorClass.CANCELLED, outcome)
             returned = self._untaken(effect)
@@ -308,7 +308,7 @@ class MysisRunner:
         self._inbox.put_nowait(_QueuedInput(ended, None))
 
     def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
-        """The prompts of a turn that never came to be; once there is a driver, the turn has them."""
+        """Return the prompts of a turn that was not created."""
         return () if self._driver is not None else effect.prompts
 
     def _turn_ended(self, end: t.TurnEnd, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = ()) -> lf.TurnEnded:
@@ -332,7 +332,8 @@ class MysisRunner:
         if self._known.damage is not None:
             raise self._known.damage
         profile = await build_profile(self.mysis, self._known, services.providers)
-        if not profile.window_known:
+        if not profile.window_known and not self._window_reported:
+            self._window_reported = True
             _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
         if self._session is None:
             self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
@@ -355,7 +356,7 @@ class MysisRunner:
             situation=situation,
         )
         stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
-        # With a steer or a hold the first request waits for the machine to hear of it.
+        # With a steer or a hold the first request is prepared after the turn is open.
         limits = None
         if not self._waiting_steers() and not services.hold.holds(self.mysis.id):
             limits = limits_of(services, profile, 0)
@@ -439,7 +440,7 @@ class MysisRunner:
     ) -> t.TurnEnd:
         self._live.turn_number = about.number
         if steers := self._waiting_steers():
-            # Known to the turn before its first effect: they join the next request.
+            # Passed before the first effect, so that they join the next request.
             given = t.Steered(self._now(), steers)
             turn, _ = turn_step(turn, given)
             if about.first is not None:
@@ -451,7 +452,7 @@ class MysisRunner:
         return await self._driver.run(turn, effects)
 
     def _waiting_steers(self) -> tuple[int, ...]:
-        """Deliveries that are to join the turn before its next request."""
+        """Return deliveries that are to join the turn before its next request."""
         waiting = (*self.life.pending, *self._unheard.values())
         return tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.wakes(self.life, p))
 
@@ -473,7 +474,7 @@ class MysisRunner:
 
 
 def pending_of(delivery: Delivery) -> lf.Pending:
-    """A delivery as its mysis's life knows it."""
+    """Convert a delivery to the value of the life machine."""
     return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person)
 
 

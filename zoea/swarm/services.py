@@ -1,4 +1,4 @@
-"""What every mysis of a swarm shares, handed to runners and drivers as one value."""
+"""Parts that all myses of a swarm share, and the hold switch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DISK_FULL = "disk full or failing: nothing can be stored"
 
 
 class HoldSwitch:
-    """Who is held, and where those that were about to call something wait."""
+    """Hold of the swarm or of single myses: no new model or tool call starts."""
 
     def __init__(self) -> None:
         self.reason = ""
@@ -57,7 +57,7 @@ class HoldSwitch:
 
     @contextmanager
     def on_hold(self, mysis_id: int, tell: Callable[[], None]) -> Iterator[None]:
-        """Within the block, `tell` is called at once when a hold on this mysis comes on."""
+        """Within the block, call `tell` as soon as a hold on this mysis begins."""
         block = object()
         self._told[block] = (mysis_id, tell)
         try:
@@ -73,7 +73,7 @@ class HoldSwitch:
         self._changed = asyncio.Event()
 
     async def lifted(self, mysis_id: int) -> None:
-        """Return as soon as this mysis may call something."""
+        """Wait until this mysis is not on hold."""
         while self.holds(mysis_id):
             await self._changed.wait()
 
@@ -82,8 +82,8 @@ class HoldSwitch:
 class Services:
     """Shared parts.
 
-    `hold_swarm` puts everything on hold with a reason, durably; `announce_hold` makes
-    every mysis hear that the hold changed, so that its clocks stand still.
+    `hold_swarm` stores a hold of the whole swarm with its reason; `announce_hold` feeds a changed
+    hold to every life machine.
     """
 
     store: Store
@@ -108,9 +108,9 @@ class Services:
         return self._trial is not None and not self._trial.done()
 
     async def write(self, op: Callable[[WriterConnection], T]) -> T:
-        """Write for the swarm itself: on a full disk it holds, and tries again until it can go on.
+        """Write for the swarm itself; on a full disk wait and write again.
 
-        A person's command uses `store.write` instead, and hears that the disk is full.
+        A person's command uses `store.write` instead, and fails at once.
         """
         while True:
             try:
@@ -124,7 +124,7 @@ class Services:
                     raise
 
     def hold_for_disk(self, error: StoreFull) -> asyncio.Task[None]:
-        """Hold the swarm until a trial write succeeds. Whoever comes meanwhile waits for the same trial."""
+        """Hold the swarm until a trial write succeeds; return the task of the trial."""
         if self._trial is None or self._trial.done():
             _log.error("%s: %s", error.title, error.what)
             self._trial = asyncio.create_task(self._try_again(self.hold.swarm, self.hold.reason), name="disk trial")
@@ -134,7 +134,7 @@ class Services:
         return self._trial
 
     async def _try_again(self, was_held: bool, reason: str) -> None:
-        """Every ten seconds, until it works; then the hold is what it was before."""
+        """Write every ten seconds until it succeeds, then restore the hold from before."""
         while True:
             await self.clock.sleep_until(self.clock.now() + int(RETRY_DISK_S * SECOND))
             try:
@@ -151,7 +151,7 @@ class Services:
             self.announce_hold()
 
     async def close(self) -> None:
-        """Nothing waits for the disk any more: what could not be stored by now fails."""
+        """Stop waiting for the disk; waiting writes fail."""
         self._closing = True
         if self._trial is not None:
             self._trial.cancel()

@@ -1,4 +1,4 @@
-"""The situation pack's text, made once when a turn opens and frozen with it. Source: turns.md, "Composition"."""
+"""The text of the situation pack, made when a turn opens and frozen with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SNAPSHOT_CHARS = 2000
 
 
 async def situation_text(services: Services, profile: MysisProfile, opening: tuple[int, ...]) -> str:
-    """The parts that the template names, each on lines of its own; empty where it names none.
+    """Return the parts that the template names, each on its own lines.
 
     Args:
         opening: The deliveries that the turn is about to be opened with.
@@ -36,7 +36,10 @@ async def situation_text(services: Services, profile: MysisProfile, opening: tup
 
 
 async def _latest_broadcast(services: Services, mysis_id: int, opening: tuple[int, ...]) -> str:
-    """The commander's latest broadcast, unless a direct message came after it or the turn has it as a prompt."""
+    """Return the commander's latest broadcast.
+
+    Empty where a direct message came after it, or the turn has it as a prompt.
+    """
     found = await services.store.read(swarm_reads.LATEST_BROADCAST, (mysis_id, json.dumps(opening)))
     if not found or found[0]["id"] in opening:
         return ""
@@ -44,7 +47,7 @@ async def _latest_broadcast(services: Services, mysis_id: int, opening: tuple[in
 
 
 async def _snapshots(services: Services, profile: MysisProfile) -> str:
-    """The newest result of each snapshot tool, with its age; without those that are too long."""
+    """Return the newest result of each snapshot tool with its age, except long ones."""
     lines: dict[str, str] = {}
     for pattern in profile.settings.context.snapshot_tools:
         for row in await services.store.read(swarm_reads.SNAPSHOTS, {"mysis": profile.mysis_id, "pattern": pattern}):

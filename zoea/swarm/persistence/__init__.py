@@ -1,1 +1,1 @@
-"""Write operations and readers of the swarm: its rows as values."""
+"""SQL of the swarm: write operations, reads, and rows as values."""

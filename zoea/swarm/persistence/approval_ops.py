@@ -1,7 +1,7 @@
-"""Questions to the commander as rows: about a tool call, or about going on beyond a budget.
+"""Questions to the commander as rows: about a tool call or an exceeded budget.
 
-A question is asked, asked again and expired inside the op that stores what led to
-it, so that an answer counts whether or not somebody waits for it in this process.
+A question is asked, asked again and expired inside the op that leads to it, so that an
+answer counts whether or not a turn waits for it in this process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zoea.model.values import ApprovalView, GrantView
 from zoea.store import WriterConnection
 from zoea.text import clean
 
-# Whoever reads this, and the front that shows it, need not know the two kinds apart.
+# Both kinds of question in the same columns.
 ANY = """
 SELECT a.id, a.mysis_id, y.name AS mysis, coalesce(c.name, 'go on beyond the budget') AS tool,
   coalesce(c.upstream, '') AS upstream, coalesce(c.arguments, a.about) AS arguments, a.asked_at, a.expires_at, a.kind,
@@ -39,7 +39,7 @@ OPEN = f"{ANY}WHERE a.answer IS NULL\n"
 
 
 def view(row: sqlite3.Row) -> ApprovalView:
-    """A row of `ANY` as fronts see it."""
+    """Convert a row of `ANY`."""
     return ApprovalView(
         id=row["id"],
         mysis_id=row["mysis_id"],
@@ -55,14 +55,14 @@ def view(row: sqlite3.Row) -> ApprovalView:
 
 @dataclass(frozen=True, slots=True)
 class BudgetAnswer:
-    """What became of the question: allowed, denied, or neither: it is still open."""
+    """The answer to a question about a budget; neither allowed nor denied is still open."""
 
     allowed: bool = False
     denied: bool = False
 
 
 def ask_for_call(conn: WriterConnection, mysis_id: int, call_id: int, schema_hash: str, within: int) -> None:
-    """Ask whether a call may run, to be answered within so many µs."""
+    """Store the question whether a call may run; it expires after `within` µs."""
     now = conn.now()
     approval_id = conn.insert(
         "INSERT INTO approval(kind, tool_call_id, mysis_id, schema_hash, asked_at, expires_at)"
@@ -75,10 +75,10 @@ def ask_for_call(conn: WriterConnection, mysis_id: int, call_id: int, schema_has
 def ask_for_budget(
     conn: WriterConnection, mysis_id: int, turn_id: int, scope: str, used: int, limit: int, within: int
 ) -> BudgetAnswer:
-    """The answer that this turn got on going beyond a budget; asks where there is none yet.
+    """Return this turn's answer about a budget; store the question where there is none.
 
-    An answer counts for the rest of the turn. A denial for the swarm puts it on hold;
-    once that is lifted, a new question is asked.
+    An answer counts for the rest of the turn. A denial for the swarm puts it on hold; once that
+    is lifted, a new question is asked.
     """
     now = conn.now()
     row = conn.execute(
@@ -104,7 +104,7 @@ def ask_for_budget(
 
 
 def _lifted_since(conn: sqlite3.Connection, at: int) -> bool:
-    """Whether the swarm's hold was lifted after this time."""
+    """True where the swarm's hold was lifted after this time."""
     row = conn.execute("SELECT value, updated_at FROM setting WHERE key = 'hold'").fetchone()
     return row is not None and row["updated_at"] >= at and not json.loads(row["value"])["on"]
 
@@ -117,7 +117,7 @@ def _expire(conn: WriterConnection, approval_id: int) -> None:
 
 
 def expire_of_call(conn: WriterConnection, call_id: int) -> None:
-    """Nobody needs the answer any more: the call has its result."""
+    """Expire the question of a call that has its result."""
     conn.execute(
         "UPDATE approval SET answer = 'expired', answered_at = ? WHERE tool_call_id = ? AND answer IS NULL",
         (conn.now(), call_id),
@@ -125,7 +125,7 @@ def expire_of_call(conn: WriterConnection, call_id: int) -> None:
 
 
 def expire_of_turn(conn: WriterConnection, turn_id: int) -> None:
-    """Nobody needs the answer any more: the turn has ended."""
+    """Expire the questions of a turn that has ended."""
     conn.execute(
         "UPDATE approval SET answer = 'expired', answered_at = ? WHERE turn_id = ? AND answer IS NULL",
         (conn.now(), turn_id),
@@ -133,7 +133,7 @@ def expire_of_turn(conn: WriterConnection, turn_id: int) -> None:
 
 
 def ask_again(conn: WriterConnection, turn_id: int, within: int) -> None:
-    """A turn that goes on asks what nobody answered again, with a new deadline."""
+    """Renew the deadlines of the open questions of a turn that is resumed."""
     now = conn.now()
     conn.execute(
         "UPDATE approval SET asked_at = ?, expires_at = ? WHERE answer IS NULL AND (turn_id = ? OR tool_call_id IN"
@@ -143,7 +143,7 @@ def ask_again(conn: WriterConnection, turn_id: int, within: int) -> None:
 
 
 def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sentence: str, by: str) -> bool:
-    """Record a person's answer to a row of `OPEN`, and what it grants; False where it was answered already."""
+    """Store the answer to a row of `OPEN` and its grant; False where it was answered before."""
     now = conn.now()
     row = conn.execute(
         "UPDATE approval SET answer = ?, sentence = ?, answered_by = ?, answered_at = ?"
@@ -164,7 +164,10 @@ def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sent
 
 
 def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, by: str) -> list[sqlite3.Row]:
-    """Allow what else waits and is covered by the grant that was just made: rows of `OPEN`, oldest first."""
+    """Allow the other open questions that a new grant covers.
+
+    Returns their rows of `OPEN`, oldest first.
+    """
     if how not in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
         return []
     of_whom = "mysis_id" if how is ApprovalAnswer.SESSION else "template"
@@ -179,7 +182,7 @@ def answer_covered(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnsw
     ]
 
 
-# Two rows may say the same: they are one grant, and revoked as one.
+# Rows that allow the same are one grant, and are revoked together.
 GRANTS = """
 SELECT min(id) AS id, template, upstream, tool, min(created_at) AS granted_at FROM grant_
 WHERE revoked_at IS NULL AND mysis_id IS NULL GROUP BY template, upstream, tool, schema_hash ORDER BY min(id)
@@ -187,12 +190,12 @@ WHERE revoked_at IS NULL AND mysis_id IS NULL GROUP BY template, upstream, tool,
 
 
 def grant_view(row: sqlite3.Row) -> GrantView:
-    """A row of `GRANTS` as fronts see it."""
+    """Convert a row of `GRANTS`."""
     return GrantView(row["id"], row["template"], row["upstream"], row["tool"], row["granted_at"])
 
 
 def revoke(conn: WriterConnection, grant_id: int) -> sqlite3.Row:
-    """End what was allowed for a template; the grant. Raises UsageError where none of that id holds."""
+    """Revoke a grant of a template and return it. Raises UsageError for an unknown one."""
     row: sqlite3.Row | None = conn.execute(
         "SELECT *, created_at AS granted_at FROM grant_ WHERE id = ? AND revoked_at IS NULL AND mysis_id IS NULL",
         (grant_id,),
@@ -209,22 +212,25 @@ def revoke(conn: WriterConnection, grant_id: int) -> sqlite3.Row:
 
 
 def revoke_of(conn: WriterConnection, mysis_id: int) -> None:
-    """What a person allowed this mysis until it stops is allowed no more."""
+    """Revoke the session grants of a mysis."""
     conn.execute("UPDATE grant_ SET revoked_at = ? WHERE mysis_id = ? AND revoked_at IS NULL", (conn.now(), mysis_id))
 
 
 def revoke_of_all(conn: WriterConnection) -> None:
-    """What was allowed to one mysis does not outlive the process; what was allowed to a template does."""
+    """Revoke the session grants of all myses; grants of templates stay."""
     conn.execute("UPDATE grant_ SET revoked_at = ? WHERE mysis_id IS NOT NULL AND revoked_at IS NULL", (conn.now(),))
 
 
 def grant_key(asked: sqlite3.Row) -> tuple[str, str, str]:
-    """What a grant that answers a row of `OPEN` is bound to: upstream, tool and schema, or the budget's scope."""
+    """Return what a grant for a row of `OPEN` is bound to.
+
+    That is upstream, tool and schema hash, or the scope of the budget.
+    """
     if asked["kind"] == "budget":
         return budget_grant_key(json.loads(asked["arguments"])["budget"])
     return asked["upstream"], asked["tool"], asked["schema_hash"]
 
 
 def budget_grant_key(scope: str) -> tuple[str, str, str]:
-    """The same for a budget; no tool can be named so."""
+    """Return the grant key of a budget; no tool can have this name."""
     return "", f"budget:{scope}", ""

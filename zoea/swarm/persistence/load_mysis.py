@@ -1,4 +1,4 @@
-"""What the store keeps of a living mysis, read back as the life it had: the counterpart of the ops that wrote it."""
+"""Loads a stored mysis: its row, inbox, counters and the state of its life machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zoea.swarm.runner import pending_of
 
 @dataclass(frozen=True, slots=True)
 class StoredMysis:
-    """One mysis: its counters, its inbox, whether a turn of it stands broken off, its nudges of the last hour."""
+    """A mysis with its counters, inbox, open turn and nudges of the last hour."""
 
     mysis: Mysis
     tally: sqlite3.Row
@@ -27,7 +27,7 @@ class StoredMysis:
 
 
 async def load_all(store: Store, now: int) -> list[StoredMysis]:
-    """Every living mysis, in the order they were made; a few reads, however many there are."""
+    """Load every mysis that is not deleted, in order of creation, with a fixed number of reads."""
     open_turns = {row[0] for row in await store.read("SELECT mysis_id FROM turn WHERE outcome IS NULL")}
     inbox: dict[int, list[Delivery]] = {}
     for delivery in await turn_records.pending(store):
@@ -48,7 +48,7 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
 
 
 async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
-    """One mysis that did not live until now: new, undeleted or changed."""
+    """Load one mysis that has no runner: new, undeleted or changed."""
     tally = await store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
     turns = await store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
     inbox = await turn_records.pending(store, mysis.id)
@@ -57,7 +57,7 @@ async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
 
 
 def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: bool) -> lf.Life:
-    """Where its life machine stood, as far as it outlives a process; clocks begin anew."""
+    """Build the life machine from the stored values; silence counts from now."""
     mysis = found.mysis
     return lf.Life(
         rules=life_rules(known.settings, known.template),
@@ -76,7 +76,7 @@ def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: b
 
 
 def build_live_row(found: StoredMysis) -> LiveMysis:
-    """Its row as fronts see it, before anything happens."""
+    """Build the row that fronts see."""
     mysis = found.mysis
     live = LiveMysis(mysis, text_at=mysis.state_at)
     live.count(found.tally)

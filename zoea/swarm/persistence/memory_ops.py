@@ -1,6 +1,6 @@
-"""Memories and calls as rows: prompts taken from the inbox, answers with their calls, results in their places.
+"""Rows of memories and calls: prompts, answers with their calls, results.
 
-Parts of the ops in `turn_ops.py`, which says what is stored together.
+These are parts of the ops in `turn_ops.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zoea.text import clean, estimate
 
 @dataclass(frozen=True, slots=True)
 class TurnInfo:
-    """What every op of one turn needs to know: whose it is, and what its spending counts for."""
+    """Values that every op of one turn needs."""
 
     mysis_id: int
     turn_number: int
@@ -34,7 +34,7 @@ class TurnInfo:
 
 
 def pending(conn: sqlite3.Connection, mysis_id: int, delivery_ids: tuple[int, ...]) -> tuple[Delivery, ...]:
-    """Those of these deliveries that no turn has taken and nobody withdrew, in arrival order."""
+    """Return the pending ones of these deliveries, in arrival order."""
     if not delivery_ids:
         return ()
     marks = row_values.marks(delivery_ids)
@@ -48,7 +48,7 @@ def pending(conn: sqlite3.Connection, mysis_id: int, delivery_ids: tuple[int, ..
 def take(
     conn: WriterConnection, mysis_id: int, turn_id: int, number: int, deliveries: tuple[Delivery, ...], seq: int
 ) -> tuple[Memory, ...]:
-    """Prompts become memories, and their deliveries name the turn: in one op, so none is answered twice."""
+    """Store prompts as memories and name the turn in their deliveries, in one op."""
     now = conn.now()
     memories = []
     for offset, delivery in enumerate(deliveries):
@@ -98,7 +98,7 @@ def take(
 def insert_answer(
     conn: WriterConnection, info: TurnInfo, turn_id: int, seq: int, answer: Answer, request_id: int, *, partial: bool
 ) -> Memory:
-    """Store what the model said, cleaned; its calls are rows of their own."""
+    """Store the text of an answer, cleaned; its calls are separate rows."""
     now = conn.now()
     text, reasoning = clean(answer.text), clean(answer.reasoning)
     tokens = estimate.tokens(text) + estimate.tokens(reasoning)
@@ -138,7 +138,7 @@ def insert_answer(
 def insert_call(
     conn: WriterConnection, info: TurnInfo, memory_id: int, position: int, prepared: PreparedCall, *, sent: bool
 ) -> ToolCall:
-    """Store a call of an answer; one that asks first is asked about in the same op."""
+    """Store a call of an answer, and its question where it needs approval."""
     now = conn.now()
     state = CallState.PENDING
     if sent:
@@ -177,7 +177,7 @@ def insert_call(
 
 
 def store_result(conn: WriterConnection, info: TurnInfo, op: StoreResult) -> tuple[Memory, ToolCall]:
-    """Store what a call gave, in the place that was reserved for it, and end the call."""
+    """Store a result at its reserved place and end the call."""
     now = conn.now()
     content = clean(op.result.content)
     tokens = estimate.tokens(content)
@@ -220,7 +220,7 @@ def store_result(conn: WriterConnection, info: TurnInfo, op: StoreResult) -> tup
 
 
 def mark_sent(conn: WriterConnection, call_ids: tuple[int, ...]) -> tuple[ToolCall, ...]:
-    """These calls go out now: after a crash nobody can tell whether they ran."""
+    """Mark calls as sent; after a crash it is unknown whether they ran."""
     changed = conn.execute(
         f"UPDATE tool_call SET state = 'sent', started_at = ? WHERE id IN ({row_values.marks(call_ids)}) RETURNING *",
         (conn.now(), *call_ids),

@@ -1,7 +1,7 @@
-"""The inbox: what is said once, and the delivery rows by which each mysis hears it.
+"""The inbox: messages, stored once, and a delivery row for each recipient.
 
-Source: turns.md, "Messages". Whether a mysis accepts is decided here, in the op
-that stores, so that no message slips past a stop.
+Whether a mysis accepts a message is decided in the op that stores it, so that no message
+passes a stop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TO_COMMANDER = "commander"
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """What is to be said, by whom, and how it joins a running turn."""
+    """A message to store: text, sender, and how it joins a running turn."""
 
     text: str
     sender: Sender
@@ -35,17 +35,17 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The receipt, and the deliveries that the myses' lives must hear of."""
+    """The receipt, and the deliveries to pass to the runners."""
 
     receipt: Receipt
     deliveries: tuple[Delivery, ...]
 
 
 def checked(text: str, room: int) -> str:
-    """The text as it will be stored. Raises UsageError where there is nothing to say, or more than a request holds.
+    """Return the text as it will be stored. Raises UsageError where it is empty or too long.
 
     Args:
-        room: Tokens of a whole request: what is longer could never be read, and would only end its mysis's turn.
+        room: Tokens of a whole request; a longer message would only end its turn.
     """
     text = clean(text)
     tokens = estimate.tokens(text)
@@ -77,7 +77,7 @@ def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_h
 
 
 def tell_commander(conn: WriterConnection, outgoing: OutgoingMessage, per_hour: int) -> SendResult:
-    """Store what a mysis says to the commander: nobody's inbox, but every front shows it. Raises RateExceeded."""
+    """Store a message of a mysis to the commander; it has no delivery. Raises RateExceeded."""
     _check_rate(conn, outgoing, MessageKind.DIRECT, per_hour)
     message_id = _store(conn, MessageKind.DIRECT, outgoing, json.dumps({"to": TO_COMMANDER}))
     return SendResult(Receipt(message_id, (ReceiptLine(TO_COMMANDER, "delivered"),)), ())
@@ -86,7 +86,10 @@ def tell_commander(conn: WriterConnection, outgoing: OutgoingMessage, per_hour: 
 def broadcast(
     conn: WriterConnection, outgoing: OutgoingMessage, to: Recipients, max_hops: int, per_hour: int
 ) -> SendResult:
-    """Store a broadcast once and deliver it to each who can hear it. Raises NoRecipients, RateExceeded."""
+    """Store a broadcast and deliver it to each mysis that accepts messages.
+
+    Raises NoRecipients, RateExceeded.
+    """
     known = _known(conn, outgoing.idempotency_key)
     if known is not None:
         return known
@@ -184,7 +187,7 @@ def _deliver(
         "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?,?,?,'pending',?)",
         (message_id, mysis_id, outgoing.mode, now),
     )
-    # A stored prompt sets back how often it was nudged in vain.
+    # A stored prompt resets the nudge count.
     conn.execute("UPDATE mysis SET encouragement = 0 WHERE id = ? AND encouragement <> 0", (mysis_id,))
     return Delivery(
         id=delivery_id,
@@ -207,7 +210,7 @@ def _skip(conn: WriterConnection, message_id: int, mysis_id: int, outgoing: Outg
 
 
 def _known(conn: WriterConnection, key: str) -> SendResult | None:
-    """The receipt of a message that was stored under this key before: sent again, it is not said again."""
+    """Return the receipt of a message stored under this key, if there is one."""
     if not key:
         return None
     row = conn.execute("SELECT id FROM message WHERE idempotency_key = ?", (key,)).fetchone()
@@ -215,7 +218,7 @@ def _known(conn: WriterConnection, key: str) -> SendResult | None:
 
 
 def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | None:
-    """Deliver the latest commander broadcast since then to a new mysis, as its first prompt."""
+    """Deliver the latest commander broadcast since then to a new mysis."""
     row = conn.execute(
         "SELECT * FROM message WHERE kind = 'broadcast' AND sender_kind = 'commander' AND created_at >= ?"
         " AND recipients_filter IS NULL ORDER BY created_at DESC, id DESC LIMIT 1",
@@ -228,7 +231,7 @@ def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | Non
 
 
 def withdraw(conn: WriterConnection, delivery_id: int) -> int:
-    """Take back a delivery that no turn has taken. Returns its mysis. Raises UsageError."""
+    """Withdraw a pending delivery and return its mysis id. Raises UsageError."""
     row = conn.execute("SELECT mysis_id, state FROM delivery WHERE id = ?", (delivery_id,)).fetchone()
     if row is None:
         raise UsageError(f"there is no delivery {delivery_id}")
@@ -248,12 +251,12 @@ RECEIPT = (
 
 
 def receipt(conn: WriterConnection, message_id: int) -> Receipt:
-    """What became of a message so far, a line for each recipient."""
+    """Return the state of a message, one line per recipient."""
     return Receipt(message_id, tuple(receipt_line(row) for row in conn.execute(RECEIPT, (message_id,))))
 
 
 def receipt_line(row: sqlite3.Row) -> ReceiptLine:
-    """What became of a message for one recipient, from a row of `RECEIPT`."""
+    """Convert a row of `RECEIPT`."""
     status, reason = row["state"], row["reason"]
     if row["state"] == DeliveryState.PENDING:
         status = "delivered"

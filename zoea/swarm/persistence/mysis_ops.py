@@ -1,4 +1,4 @@
-"""The rows of myses: creating, changing state, archiving, and what a start of Zoea finds."""
+"""Rows of myses: creation, state changes, archiving, and recovery at the start."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _GREEK = [
 
 @dataclass(frozen=True, slots=True)
 class MysisSpec:
-    """What a new mysis is made of. An empty name is chosen in the op."""
+    """The values of a new mysis. An empty name is chosen in the op."""
 
     uid: str
     name: str
@@ -61,7 +61,7 @@ class MysisSpec:
 
 
 def check_name(name: str) -> str:
-    """The name as it will be stored. Raises NameRefused saying what a name may be."""
+    """Return the name as it will be stored. Raises NameRefused with the rules."""
     name = name.strip()
     if not _NAME.fullmatch(name) or name.startswith("-") or name.lower().startswith(_RESERVED):
         raise NameRefused(
@@ -74,7 +74,7 @@ def check_name(name: str) -> str:
 
 
 def create(conn: WriterConnection, new: MysisSpec, max_myses: int) -> Mysis:
-    """Raises SwarmFull, NameRefused."""
+    """Store a new mysis. Raises SwarmFull, NameRefused."""
     taken = _living_names(conn, max_myses)
     name = new.name or _free_name(taken)
     _check_free(name, taken)
@@ -92,7 +92,7 @@ def create(conn: WriterConnection, new: MysisSpec, max_myses: int) -> Mysis:
 
 
 def store_template(conn: WriterConnection, template_hash: bytes, name: str, body: str) -> None:
-    """Store what a mysis is made from, once however many are."""
+    """Store a template text, unless its hash is there."""
     conn.execute(
         "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
         (template_hash, name, body, conn.now()),
@@ -114,14 +114,14 @@ def configure(
 
 
 def set_tags(conn: WriterConnection, mysis_id: int, tags: tuple[str, ...]) -> None:
-    """These are its tags from now on, and no others."""
+    """Replace the tags of a mysis."""
     conn.execute("DELETE FROM mysis_tag WHERE mysis_id = ?", (mysis_id,))
     for tag in tags:
         conn.execute("INSERT OR IGNORE INTO mysis_tag(mysis_id, tag) VALUES (?,?)", (mysis_id, tag))
 
 
 def _living_names(conn: sqlite3.Connection, max_myses: int) -> set[str]:
-    """The names of the living, without case in any script. Raises SwarmFull where there is room for none more."""
+    """Return the case-folded names in use. Raises SwarmFull where no more are allowed."""
     taken = {row[0].casefold() for row in conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL")}
     if len(taken) >= max_myses:
         raise SwarmFull(
@@ -146,7 +146,7 @@ def _free_name(taken: set[str]) -> str:
 
 
 def find(conn: sqlite3.Connection, mysis_id: int) -> Mysis:
-    """The mysis as it stands now, living or deleted. Raises MysisMissing."""
+    """Read a mysis, deleted or not. Raises MysisMissing."""
     row = conn.execute(f"{row_values.MYSIS} WHERE y.id = ?", (mysis_id,)).fetchone()
     if row is None:
         raise MysisMissing(f"there is no mysis #{mysis_id}")
@@ -160,7 +160,7 @@ def tally(conn: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
 
 
 def store_life(conn: WriterConnection, mysis_id: int, stored_life: lf.StoredLife) -> None:
-    """Persist how often a mysis was nudged in vain, and what it waits for."""
+    """Store the nudge count and the wait."""
     wait = None
     if stored_life.wait_until is not None:
         wait = json.dumps(
@@ -173,12 +173,12 @@ def store_life(conn: WriterConnection, mysis_id: int, stored_life: lf.StoredLife
 
 
 def end_wait(conn: WriterConnection, mysis_id: int) -> None:
-    """A prompt joined the open turn: what was waited for is over."""
+    """Remove the wait, because a prompt joined the open turn."""
     conn.execute("UPDATE mysis SET wait = NULL WHERE id = ? AND wait IS NOT NULL", (mysis_id,))
 
 
 def store_turn_end(conn: WriterConnection, mysis_id: int, to: lf.SetState | None, stored_life: lf.StoredLife) -> Mysis:
-    """In the op that ends a turn: what its end makes of the mysis, unless that was stopped meanwhile."""
+    """Store the state that follows from the end of a turn, unless the mysis was stopped."""
     row = conn.execute("SELECT state FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     if row["state"] == MysisState.RUNNING:
         if to is None:
@@ -189,7 +189,7 @@ def store_turn_end(conn: WriterConnection, mysis_id: int, to: lf.SetState | None
 
 
 def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, stored_life: lf.StoredLife) -> int:
-    """Persist a state. A start clears the last error; sessions begin and end with `running`.
+    """Store a state. A start clears the last error; sessions begin and end with `running`.
 
     Returns the id of the session that is open afterwards, 0 if none is.
     """
@@ -197,7 +197,7 @@ def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, stored_lif
     state, failure = to.state, to.failure
     row = conn.execute("SELECT state, template_hash FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     if MysisState.STOPPED in (state, row["state"]):
-        # At the start too: an answer that came while it was being stopped is worth nothing any more.
+        # At a start too, because a grant may have been given while the mysis was being stopped.
         approval_ops.revoke_of(conn, mysis_id)
     if state is MysisState.RUNNING or failure is not None:
         conn.execute(
@@ -237,7 +237,7 @@ def archive(conn: WriterConnection, mysis_id: int) -> None:
 
 
 def undelete(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
-    """Undo `archive`. Raises MysisMissing, SwarmFull, and NameRefused where its name was given away."""
+    """Undo `archive`. Raises MysisMissing, SwarmFull, and NameRefused where the name is in use."""
     row = conn.execute("SELECT name, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     if row is None or row["deleted_at"] is None:
         raise MysisMissing(f"there is no deleted mysis #{mysis_id}")
@@ -249,21 +249,21 @@ def undelete(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
 
 
 def fail(conn: WriterConnection, mysis_id: int, failure: Failure) -> Mysis:
-    """Make a mysis errored that cannot be brought to life."""
+    """Set a mysis to errored because it cannot be loaded."""
     set_state(conn, mysis_id, lf.SetState(MysisState.ERRORED, failure.title, failure), lf.StoredLife())
     return find(conn, mysis_id)
 
 
 def dismiss(conn: WriterConnection, mysis_id: int) -> None:
-    """Take the error off its row; the state stays."""
+    """Hide the error of a mysis; the state stays."""
     conn.execute("UPDATE mysis SET error_dismissed_at = ? WHERE id = ?", (conn.now(), mysis_id))
     conn.emit("mysis.dismissed", mysis_id)
 
 
 def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *, by_person: bool) -> None:
-    """Put the swarm, or one mysis, on hold, or lift it; it survives a restart.
+    """Put the swarm or one mysis on hold, or lift the hold; it survives a restart.
 
-    Its event says why only where Zoea does: what a person gave as reason is in the row alone.
+    The event contains the reason only where Zoea gives it: a person's text stays in the row.
     """
     if mysis_id is not None:
         conn.execute(
@@ -276,9 +276,9 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *,
 
 
 def recover_states(conn: WriterConnection) -> tuple[int, ...]:
-    """After a start: what was running is idle, and turns that were open broke off.
+    """Set the myses that ran to idle, and mark their open turns as broken off.
 
-    Returns who ran, or only rested until it might be nudged again.
+    Returns the ids of those that ran, or rested until their next nudge.
     """
     now = conn.now()
     resting = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'idle' AND retry_at IS NOT NULL")]
@@ -298,18 +298,18 @@ def recover_states(conn: WriterConnection) -> tuple[int, ...]:
 
 
 def store_left_running(conn: WriterConnection, mysis_ids: tuple[int, ...]) -> None:
-    """Who ran when the swarm was closed: a successor goes on with these."""
+    """Store the ids of the myses that ran when the swarm was closed."""
     _store_setting(conn, "left_running", mysis_ids)
 
 
 def left_running(conn: sqlite3.Connection) -> frozenset[int]:
-    """Who ran when the swarm was closed last."""
+    """Return the ids of the myses that ran when the swarm was closed."""
     row = conn.execute("SELECT value FROM setting WHERE key = 'left_running'").fetchone()
     return frozenset(json.loads(row["value"])) if row else frozenset()
 
 
 def _store_setting(conn: WriterConnection, key: str, value: object) -> None:
-    """Something that the swarm itself keeps, whoever owns it next."""
+    """Store a value of the swarm itself."""
     conn.execute(
         "INSERT INTO setting(key, value, updated_at) VALUES (?, ?, ?)"
         " ON CONFLICT(key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",

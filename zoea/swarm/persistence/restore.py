@@ -1,7 +1,7 @@
-"""Going on with a turn that broke off: stored rows folded back into the machine's state. Pure.
+"""Restores the state of the turn machine from stored rows. Pure.
 
-What was never sent is answered `cancelled`, what was on the wire `unknown`; an
-approval that waited is asked again. Source: design.md, "Two machines"; turns.md, "A turn", 7.
+A call that was not sent gets the result `cancelled`, one that was in flight `unknown`; an
+open approval is asked again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def restore(
     failures: frozenset[ErrorClass] = frozenset(),
     requests: tuple[PastRequest, ...] = (),
 ) -> tuple[TurnState, tuple[TurnEffect, ...]]:
-    """The machine as it stood after the last acknowledged row, and what it does first.
+    """Return the machine as it was after the last stored row, and its first effects.
 
     Args:
         memories: Every memory of the turn, in conversation order.
         read_only: Names of tools that may overlap.
-        failures: How requests of this turn have failed: one that was too long was planned anew with less.
-        requests: Those since the last answer, in order: retries go on counting where they were.
+        failures: Error classes of requests of this turn; after a context-length error plans stay smaller.
+        requests: Requests since the last answer, in order; they continue the count of attempts.
     """
     results = tuple(
         StoreResult(
@@ -73,7 +73,10 @@ def restore(
 
 
 def _attempt(requests: tuple[PastRequest, ...], rules: TurnRules) -> int:
-    """The attempt that is due: the next; the same if cut off, or if it never left; the first after a turn broke off."""
+    """Return the number of the next attempt.
+
+    The same again where the last was cut off or never left; the first after the turn broke off.
+    """
     if not requests:
         return 1
     last = requests[-1]

@@ -1,4 +1,4 @@
-"""Memories, calls, myses and deliveries: their rows as values, and the columns they are read by."""
+"""Conversion of rows to memories, calls, myses and deliveries, with their columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SELECT y.*, p.name AS template_name,
 FROM mysis y JOIN template p ON p.hash = y.template_hash
 """
 
-# The newest text that each living mysis said or was told, by its index: one look-up a mysis.
+# The newest text of each mysis that is not deleted, by index: one look-up per mysis.
 LAST_SAID = """
 SELECT m.mysis_id, m.content, m.created_at FROM mysis y JOIN memory m ON m.id =
   (SELECT n.id FROM memory n WHERE n.mysis_id = y.id AND n.role <> 'tool' AND n.content <> ''
@@ -51,7 +51,7 @@ FROM delivery d JOIN message g ON g.id = d.message_id
 
 
 def memory(row: sqlite3.Row) -> Memory:
-    """A row of `MEMORY` as a value."""
+    """Convert a row of `MEMORY`."""
     prompt_label = ""
     if row["message_kind"] is not None:
         sender = Sender(SenderKind(row["sender_kind"]), row["sender_id"], row["sender_name"])
@@ -81,7 +81,7 @@ def memory(row: sqlite3.Row) -> Memory:
 
 
 def calls(text: str | None) -> tuple[ToolCall, ...]:
-    """The calls of an assistant memory, in call order."""
+    """Decode the calls of an assistant memory, in call order."""
     if not text or text == "[]":
         return ()
     found = [
@@ -105,7 +105,7 @@ def calls(text: str | None) -> tuple[ToolCall, ...]:
 
 
 def call(row: sqlite3.Row) -> ToolCall:
-    """A row of `tool_call` as a value."""
+    """Convert a row of `tool_call`."""
     return ToolCall(
         id=row["id"],
         position=row["position"],
@@ -123,7 +123,7 @@ def call(row: sqlite3.Row) -> ToolCall:
 
 
 def native(text: str | None) -> Native | None:
-    """The column that `native_text` wrote."""
+    """Decode the column `native`."""
     if text is None:
         return None
     value = json.loads(text)
@@ -131,7 +131,7 @@ def native(text: str | None) -> Native | None:
 
 
 def native_text(value: Native | None) -> str | None:
-    """The column: provider, model and the blocks as they must go back."""
+    """Encode the column `native`: provider, model and the blocks unchanged."""
     if value is None:
         return None
     who = json.dumps({"provider": value.provider, "model": value.model}, ensure_ascii=False)
@@ -139,7 +139,7 @@ def native_text(value: Native | None) -> str | None:
 
 
 def failure(text: str | None) -> Failure | None:
-    """The column that `failure_text` wrote; an error as `ZoeaError.as_dict` names its parts."""
+    """Decode a failure column, with the keys of `ZoeaError.as_dict`."""
     if text is None:
         return None
     value = json.loads(text)
@@ -147,7 +147,7 @@ def failure(text: str | None) -> Failure | None:
 
 
 def failure_text(value: Failure | None) -> str | None:
-    """The column: class, title, what happened, what to do."""
+    """Encode a failure: class, title, what happened, what to do."""
     if value is None:
         return None
     fields = {"class": value.kind, "title": value.title, "what": value.what, "hint": value.hint}
@@ -155,7 +155,7 @@ def failure_text(value: Failure | None) -> str | None:
 
 
 def mysis(row: sqlite3.Row) -> Mysis:
-    """A row of `MYSIS` as a value; a dismissed error is none."""
+    """Convert a row of `MYSIS`; a dismissed error is left out."""
     wait = json.loads(row["wait"]) if row["wait"] else {}
     return Mysis(
         id=row["id"],
@@ -182,7 +182,7 @@ def mysis(row: sqlite3.Row) -> Mysis:
 
 
 def delivery(row: sqlite3.Row) -> Delivery:
-    """A row of `DELIVERY` as a value."""
+    """Convert a row of `DELIVERY`."""
     return Delivery(
         id=row["id"],
         message_id=row["message_id"],
@@ -200,5 +200,5 @@ def delivery(row: sqlite3.Row) -> Delivery:
 
 
 def marks(values: Iterable[object]) -> str:
-    """`?,?,?` for an IN list."""
+    """Return `?,?,?` for an IN list."""
     return ",".join("?" for _ in values)

@@ -1,7 +1,7 @@
-"""What requests cost: reservation before each call, settlement after it, limits in between.
+"""Token spending: reservation before each request, settlement after it, limits.
 
-A reservation and the check of every limit are one op, so that myses that run side
-by side cannot jointly overspend. Source: planner.md, "Budgets".
+A reservation and the check of all limits are one op, so that parallel myses cannot jointly
+exceed a budget.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _compressor = zstandard.ZstdCompressor(level=1)
 
 
 class RequestOwner(Protocol):
-    """Whose request it is, and whether its tokens count for the swarm's budget."""
+    """The mysis, provider and model of a request, and whether it counts for the swarm's budget."""
 
     @property
     def mysis_id(self) -> int: ...
@@ -39,15 +39,15 @@ class RequestOwner(Protocol):
     def metered(self) -> bool: ...
     @property
     def first_token_us(self) -> int | None:
-        """How long the request took to its first token, µs; None where none came or nobody knows."""
+        """Time to the first token, µs; None where it is unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a request: its turn, which has used so much, its mysis and the swarm's day.
+    """The budget limits of a request: turn, mysis and the day of the swarm.
 
-    `answer_within` is how long the commander has to answer, µs.
+    `turn_used` are tokens; `answer_within` is how long the commander may take to answer, µs.
     """
 
     turn: BudgetLimit
@@ -59,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is asked for: one attempt at one request of a turn."""
+    """One attempt at a request of a turn, to be reserved."""
 
     turn_id: int
     iteration: int
@@ -72,8 +72,9 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A `request_id` that may go after a rest; or 0, and the `scope` that refused or whose question is open.
+    """The result of a reservation.
 
+    `request_id` may be sent after `rest_us`. Where `scope` is set it was refused, or `is_asked`;
     `tokens` is what the scope would have come to.
     """
 
@@ -87,7 +88,7 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class _BudgetState:
-    """How much a scope has used, and how much of it is used or reserved."""
+    """What a scope has used, and what it has used or reserved (`committed`)."""
 
     scope: str
     bound: BudgetLimit
@@ -98,7 +99,7 @@ class _BudgetState:
 
 
 def day_of(at: int) -> str:
-    """The workspace's local date of a time in µs."""
+    """Return the local date of a time in µs."""
     return datetime.fromtimestamp(at / 1_000_000).astimezone().date().isoformat()
 
 
@@ -130,7 +131,7 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
             " DO UPDATE SET reserved_tokens = reserved_tokens + excluded.reserved_tokens",
             (scope, scope_id, day, ask.tokens),
         )
-    # Plans are thinned out as they age; those of failures are kept for whoever asks why.
+    # Only the newest plans and those of failed requests are kept.
     conn.execute(
         "UPDATE request SET plan = NULL WHERE error_class IS NULL AND id ="
         " (SELECT id FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
@@ -164,13 +165,13 @@ def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, re
 
 
 def _scopes(owner: RequestOwner, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
-    """The rows of `spend` that a request reserved at that time counts in."""
+    """Return the keys of `spend` that a request counts in."""
     own = ("mysis", owner.mysis_id, "")
     return (own, ("swarm", 0, day_of(reserved_at))) if owner.metered else (own,)
 
 
 def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) -> list[_BudgetState]:
-    """Every scope that has a bound, the narrowest first."""
+    """Return the state of every scope with a limit, the narrowest first."""
     bounds = {"mysis": limits.mysis, "swarm": limits.swarm}
     found = []
     if limits.turn.limit is not None:
@@ -190,7 +191,7 @@ def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) 
 
 
 def _warn(conn: WriterConnection, owner: RequestOwner, one: _BudgetState) -> None:
-    """One event where a mysis or the day has used 80 %; a turn's is written where its usage is settled."""
+    """Emit one event where a mysis or the day has used 80 %."""
     limit = one.bound.limit or 0
     if one.is_warned or one.used < WARN_AT * limit:
         return
@@ -202,9 +203,9 @@ def _warn(conn: WriterConnection, owner: RequestOwner, one: _BudgetState) -> Non
 
 
 def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, *, finish: Finish) -> None:
-    """Replace a reservation by what was really used; what was not reported is taken as estimated.
+    """Replace a reservation by the tokens used, or by the estimate if none were reported.
 
-    Idempotent: a request that is settled already stays as it is.
+    Idempotent: a settled request stays as it is.
     """
     row = conn.execute(
         "SELECT reserved_tokens, estimated_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'",
@@ -233,13 +234,13 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
         ),
     )
     _release(conn, owner, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
-    # Only a real model's count says how far estimates are off.
+    # Scripted models report no real token counts.
     if owner.metered and usage.input_tokens and row["estimated_tokens"]:
         _calibrate(conn, owner, usage.input_tokens / row["estimated_tokens"])
 
 
 def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
-    """A call that failed gives its reservation back, but for what the provider says it used."""
+    """Release the reservation of a failed request, except for the tokens it used."""
     row = conn.execute(
         "SELECT reserved_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'", (request_id,)
     ).fetchone()
@@ -281,7 +282,7 @@ def _release(
 
 
 def _calibrate(conn: WriterConnection, owner: RequestOwner, ratio: float) -> None:
-    """How far estimates are off for a model, as a moving mean of reported over estimated."""
+    """Update the moving mean of reported over estimated tokens of a model."""
     ratio = min(3.0, max(0.3, ratio))
     conn.execute(
         "INSERT INTO calibration(provider, model, ratio, samples, updated_at) VALUES (?,?,?,1,?)"
@@ -292,7 +293,7 @@ def _calibrate(conn: WriterConnection, owner: RequestOwner, ratio: float) -> Non
 
 
 def calibration(conn: WriterConnection, provider: str, model: str) -> float:
-    """How many reported tokens an estimated one comes to; 1.0 until a few samples are in."""
+    """Return reported tokens per estimated token; 1.0 until three samples exist."""
     row = conn.execute(
         "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= 3", (provider, model)
     ).fetchone()
@@ -300,7 +301,7 @@ def calibration(conn: WriterConnection, provider: str, model: str) -> float:
 
 
 def store_catalogue(conn: WriterConnection, catalogue_hash: str, tools: tuple[ToolSpec, ...]) -> None:
-    """Keep the tools that requests offer, once each, so that a request can be shown whole."""
+    """Store the offered tools, unless their hash is there."""
     specs = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
     text = json.dumps(specs, ensure_ascii=False).encode("utf-8", "replace")
     conn.execute(
@@ -310,7 +311,7 @@ def store_catalogue(conn: WriterConnection, catalogue_hash: str, tools: tuple[To
 
 
 def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
-    """What a dead process left reserved counts as spent at its estimate. Returns how many requests.
+    """Settle the reservations of an ended process at their estimate; return how many.
 
     Args:
         metered: By provider name; an unknown one counts.
@@ -336,7 +337,7 @@ TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swa
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """What the swarm used on this local day, as read `at`; the cost is None where some price is not known."""
+    """Usage of the swarm on this local day, read `at`; no cost where some price is unknown."""
 
     at: int = 0
     tokens: int = 0
@@ -344,7 +345,7 @@ class Today:
 
 
 def today(at: int, row: sqlite3.Row | None) -> Today:
-    """A row of `TODAY` as a value; no row is a day on which nothing was used."""
+    """Convert a row of `TODAY`; without a row nothing was used."""
     if row is None:
         return Today(at)
     return Today(at, row["used_tokens"], None if row["unpriced"] or not row["used_tokens"] else row["used_micros"])

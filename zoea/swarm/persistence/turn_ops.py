@@ -1,6 +1,6 @@
-"""What a turn stores: each function is one op of the writer, all of it or nothing.
+"""Write operations of a turn: each function is one op, stored whole or not at all.
 
-What is decided lives in `turn.py`; the rows of memories and calls are written by `memory_ops.py`.
+The rules are in `turn/machine.py`; `memory_ops.py` writes the rows of memories and calls.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools
 
 @dataclass(frozen=True, slots=True)
 class OpenedTurn:
-    """A turn as it now stands in the store; `left` are pending deliveries that it had no room for.
+    """A new turn as stored.
 
-    `before` is what its first plan needs from before it.
+    `left` are pending deliveries that it had no room for; `before` answers the needs of its first plan.
     """
 
     turn_id: int
@@ -64,12 +64,13 @@ def open_turn(
     stored_life: lf.StoredLife,
     freeze: Callable[[int, int, int], FrozenTurn],
 ) -> OpenedTurn | None:
-    """Write the turn row and make memories of the prompts that are still pending, as many as there is room for.
+    """Write the turn row, and store the pending prompts that fit as its memories.
 
-    `stored_life` is kept with the turn: a prompt ends what was waited for, a nudge counts
-    from the moment its turn is there. `freeze(turn_id, number, before)` gives what is frozen, where `before` is the
-    newest memory id of this mysis before the turn. None where nothing is left to
-    open it with: every prompt was withdrawn meanwhile.
+    Returns None where every prompt was withdrawn.
+
+    Args:
+        stored_life: Stored in the same op: a prompt ends a wait, and a nudge counts once its turn exists.
+        freeze: Called with turn id, number, and the newest memory id before the turn.
     """
     waiting = memory_ops.pending(conn, mysis_id, delivery_ids)
     mysis_ops.store_life(conn, mysis_id, stored_life)
@@ -97,7 +98,7 @@ def open_turn(
 
 
 def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> OpStored:
-    """Carry out one op of the turn machine; what it stored comes back with its ids."""
+    """Carry out one op of the turn machine and return the stored rows."""
     match op:
         case StoreAnswer():
             return _store_answer(conn, info, op)
@@ -163,7 +164,7 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
 
 
 def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | BreakOffTurn) -> OpStored:
-    """End a turn before its answer, or let it stand open; what was streamed stays readable."""
+    """End a turn without an answer, or leave it open; streamed text stays readable."""
     partial: tuple[Memory, ...] = ()
     if op.unsent:
         spend_ops.fail(conn, info, op.request_id, Usage(), ErrorClass.CANCELLED)
@@ -172,7 +173,7 @@ def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | Br
     elif op.request_id:
         spend_ops.settle(conn, info, op.request_id, op.partial.usage if op.partial else Usage(), finish=Finish.UNKNOWN)
     if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
-        # Calls that were only half written are no calls; their text is what remains.
+        # Incomplete calls are dropped; their text remains.
         partial = (memory_ops.insert_answer(conn, info, op.turn_id, op.seq, op.partial, op.request_id, partial=True),)
     pairs = [memory_ops.store_result(conn, info, result) for result in op.results]
     if isinstance(op, CloseTurn):
@@ -211,5 +212,5 @@ def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: ResumeTurn) -
 
 
 def plan_text(encoded: dict[str, object]) -> bytes:
-    """The plan as the request row keeps it, before compression."""
+    """Encode a plan for its request row, before compression."""
     return json.dumps(encoded, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Reading what is stored about turns, for planning and for going on after a break."""
+"""Reads of turns, for planning and for resuming."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from zoea.swarm.persistence import row_values
 from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.turn_types import PastCall, PastRequest
 
-# One read answers every need from before a turn, and shows the guard the turn before: rows are tagged by what wants
-# them. The slice is the newest assistant memory whose calls all have results; the order is found by its own index.
+# One read answers every need from before a turn and reads the previous turn for the loop guard; rows are tagged by
+# need. The slice is the newest assistant memory with all results; the order is found by its own index.
 _BEFORE = f"""
 WITH recent AS (
   SELECT id, partial FROM memory WHERE mysis_id = :mysis AND id <= :before ORDER BY id DESC LIMIT :window),
@@ -39,7 +39,7 @@ wanted AS (
 ORDER BY turn_number, m.seq
 """
 
-# A request that was cut off is settled as unknown; one that was answered with nothing says how the model ended.
+# A request that was cut off has the finish reason unknown; an empty answer has another one.
 _UNANSWERED = """
 SELECT attempt, state, error_class, finish_reason FROM request WHERE turn_id = :turn AND state <> 'refused'
 AND id > coalesce((SELECT max(request_id) FROM memory WHERE turn_id = :turn AND partial = 0), 0) ORDER BY id
@@ -50,7 +50,7 @@ _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 
 @dataclass(frozen=True, slots=True)
 class BeforeTurn:
-    """What came before a turn: answers to its needs, and the turn before for the loop guard."""
+    """Answers to the needs from before a turn, and the previous turn for the loop guard."""
 
     answers: dict[Need, NeedAnswer]
     calls: tuple[PastCall, ...]
@@ -58,19 +58,19 @@ class BeforeTurn:
 
 
 async def read_before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
-    """Answer every need from before the turn, in one read; `TurnSoFar` is the machine's own."""
+    """Answer every need from before the turn, in one read."""
     asked = _query_values(mysis_id, wanted)
     return _before(wanted, await store.read(_BEFORE, asked) if asked else ())
 
 
 def read_before_opened(conn: WriterConnection, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
-    """The same within the op that opens the turn, which saves the first plan a way to a reader and back."""
+    """Answer the same needs within the op that opens the turn."""
     asked = _query_values(mysis_id, wanted)
     return _before(wanted, conn.execute(_BEFORE, asked) if asked else ())
 
 
 def _query_values(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
-    """The query's parameters; none where there is nothing before the turn."""
+    """Return the parameters of the query; none for a first turn."""
     before = max((need.before for need in wanted if not isinstance(need, TurnSoFar)), default=0)
     if not before:
         return {}
@@ -105,7 +105,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> BeforeTur
 
 @dataclass(frozen=True, slots=True)
 class OpenTurnRow:
-    """An open turn as stored, with all that `restore` folds."""
+    """An open turn with everything that `restore` needs."""
 
     turn_id: int
     number: int
@@ -120,7 +120,7 @@ class OpenTurnRow:
 
 
 async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
-    """The open turn of a mysis with its memories, notes and spending; None where there is none."""
+    """Read the open turn of a mysis; None where there is none."""
     found = await store.read("SELECT * FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis_id,))
     if not found:
         return None
@@ -156,7 +156,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
     )
 
 
-# The newest turns are walked back to the first that is older; a stop by a person begins anew.
+# The newest turns back to the first that is older; a stop by a person resets the count.
 _NUDGES = """
 SELECT t.mysis_id, t.opened_at FROM turn t JOIN mysis y ON y.id = t.mysis_id
 WHERE y.state <> 'stopped' AND t.opened_by = 'nudge' AND t.id >
@@ -167,7 +167,7 @@ WHERE y.state <> 'stopped' AND t.opened_by = 'nudge' AND t.id >
 
 
 async def nudges(store: Store, since: int, mysis_id: int | None = None) -> dict[int, tuple[int, ...]]:
-    """When each mysis, or one of them, was nudged since then, for `nudge.max_per_hour`."""
+    """Return the times of nudges since then, per mysis, for `nudge.max_per_hour`."""
     whose = "" if mysis_id is None else "AND t.mysis_id = :mysis "
     found: dict[int, list[int]] = {}
     for row in await store.read(f"{_NUDGES}{whose}ORDER BY t.id", {"since": since, "mysis": mysis_id}):
@@ -176,7 +176,7 @@ async def nudges(store: Store, since: int, mysis_id: int | None = None) -> dict[
 
 
 async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
-    """Deliveries that no turn has taken, of one mysis or of all, in arrival order."""
+    """Return pending deliveries of one mysis or of all, in arrival order."""
     if mysis_id is None:
         found = await store.read(f"{row_values.DELIVERY} WHERE d.state = 'pending' ORDER BY d.id")
     else:
@@ -187,5 +187,5 @@ async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
 
 
 def read_only_names(catalogue: Catalogue) -> frozenset[str]:
-    """The tools whose calls may overlap."""
+    """Return the names of tools with calls that may overlap."""
     return frozenset(tool.name for tool in catalogue.tools if tool.read_only)

@@ -1,7 +1,6 @@
-"""Carries out what the turn machine asks for, on asyncio. It holds no rule of its own.
+"""Carries out the effects of the turn machine on asyncio; it contains no rules.
 
-One driver is one open turn. Everything that happens becomes an input of the
-machine; everything the machine wants is carried out here and nowhere else.
+One driver is one open turn: every happening becomes an input of the machine.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ CANCEL_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class DrivenTurn:
-    """The turn that a driver carries out, as it is stored.
+    """The stored turn that a driver carries out.
 
     Attributes:
         before: What the op that opened it read for its plans; None where the turn is resumed.
@@ -61,30 +60,30 @@ class DrivenTurn:
 
 
 def first_rank(by_person: bool, *, is_new: bool) -> Rank:
-    """Return the rank in which a turn begins; prompts of a person that nothing has reacted to go first."""
+    """Return the rank in which a turn begins; a person's new prompts go first."""
     if by_person:
         return Rank.NEW_PROMPT if is_new else Rank.PERSON
     return Rank.OTHER
 
 
 class TurnOwner(Protocol):
-    """The mysis whose turn it is, as a turn speaks to it."""
+    """The mysis of a turn, as the driver calls it."""
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
-        """These deliveries joined the turn."""
+        """Remove deliveries from the inbox because they joined the turn."""
         ...
 
     def foresee(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
-        """What this end makes of the mysis, as part of the op that ends the turn; None where nothing is to follow."""
+        """Return what to write in the op that ends the turn; None to leave the mysis as it is."""
         ...
 
     def follow(self, mysis: Mysis) -> None:
-        """The turn's end is stored, and the mysis with it as it stands now."""
+        """Take the row of the mysis as stored with the end of the turn."""
         ...
 
 
 class TurnDriver:
-    """Runs one turn to its end, or until it breaks off."""
+    """Runs one turn until it ends or breaks off."""
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class TurnDriver:
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
         self._prepared_next: ReservedRequest | None = None
 
-    # What others ask of it.
+    # Called by the runner.
 
     async def run(self, turn: t.TurnState, effects: tuple[t.TurnEffect, ...]) -> t.TurnEnd:
         """Carry the turn to its end. Cancelling this task leaves the turn open in the store."""
@@ -142,14 +141,14 @@ class TurnDriver:
             await self._stop_tasks()
             self._services.approvals.forget(self._opened.turn_id, self._turn.asked)
             self._show(Activity.IDLE)
-            # The two know each other: all that a turn held would otherwise wait for the collector of cycles.
+            # Breaks a reference cycle, so that the turn is freed without the garbage collector.
             self._model = None
 
     async def _begin(self, effects: tuple[t.TurnEffect, ...]) -> None:
         """Carry out the first effects of a restored turn, or begin a new one."""
         before, first = self._opened.before, self._opened.first
         if first is not None:
-            # The op that opened the turn was run in a place of the gate: what follows is the call.
+            # The op that opened the turn had a place of the gate; only the call follows.
             self._turn = first.turn
             await self._carry(deque(self._step(await self._heed(first))))
             return
@@ -159,7 +158,7 @@ class TurnDriver:
             await self._carry(deque(effects))
 
     async def _leave_open(self, end: t.TurnEnd) -> t.TurnEnd:
-        """A bug is the mysis's own error; its turn stands still in the store as after a crash, nothing reserved."""
+        """Store the turn as after a crash, with nothing reserved, because of a bug."""
         await self._stop_tasks()
         if self._turn.phase in (t.TurnPhase.ENDING, t.TurnPhase.ENDED):
             return end
@@ -169,7 +168,7 @@ class TurnDriver:
             for effect in effects:
                 if isinstance(effect, t.StoreOp) and isinstance(effect.op, t.BreakOffTurn):
                     await self._store(replace(effect.op, end=end))
-        except Exception:  # noqa: BLE001  the first error is the one to be told; the next start breaks the turn off
+        except Exception:  # noqa: BLE001  the first error is reported; the next start breaks the turn off
             _log.exception("the turn of mysis #%d could not be left in order", self._profile.mysis_id)
         return end
 
@@ -179,7 +178,7 @@ class TurnDriver:
         self._inputs.put_nowait(given)
 
     def cancel(self, outcome: Outcome) -> None:
-        """Stop what is in flight, keep what it gave, and end: now, not after the next answer."""
+        """Cancel the calls in flight, keep their partial results, and end the turn."""
         if self._cancel is None:
             self._cancel = outcome
             self._inputs.put_nowait(t.TimePassed(self._now()))
@@ -191,14 +190,14 @@ class TurnDriver:
         if self._broken is not None:
             raise self._broken
         if isinstance(given, t.TimePassed):
-            given = replace(given, progress_at=self._progress_at)  # there may have been some since it was posted
+            given = replace(given, progress_at=self._progress_at)  # there may be newer progress than at the post
         if self._cancel is not None and not self._cancelled:
             self._cancelled = True
             return await self._aborted(self._cancel, given)
         return given
 
     async def _aborted(self, outcome: Outcome, given: t.TurnInput) -> t.TurnCancelled:
-        """Cancel everything in flight; results that had come already still count."""
+        """Cancel everything in flight; results that have arrived still count."""
         await self._stop_tasks()
         waiting = [given]
         while not self._inputs.empty():
@@ -212,7 +211,7 @@ class TurnDriver:
         return t.TurnCancelled(self._now(), outcome, partial, finished, unsent=unsent)
 
     def _step(self, given: t.TurnInput) -> tuple[t.TurnEffect, ...]:
-        """One step of the machine, which hears of a hold before all else."""
+        """Feed an input to the machine, after a changed hold."""
         on_hold = self._services.hold.holds(self._profile.mysis_id)
         if on_hold is not self._turn.held:
             self._turn, _ = step(self._turn, t.HoldChanged(self._now(), on_hold))
@@ -220,9 +219,9 @@ class TurnDriver:
         return effects
 
     async def _carry(self, effects: deque[t.TurnEffect]) -> None:
-        """Carry out effects in order; what one answers at once is fed back before the next.
+        """Carry out effects in order, and feed back their immediate answers.
 
-        Where the turn is to be cancelled, only what must be stored is still carried out.
+        Once the turn is to be cancelled, only stores are carried out.
         """
         while effects:
             effect = effects.popleft()
@@ -295,7 +294,7 @@ class TurnDriver:
         return await self._heed(ReservedRequest(turn, plan, effect.iteration, reserved))
 
     async def _heed(self, request: ReservedRequest) -> t.BudgetVerdict:
-        """Show a request that the store has reserved or refused, and tell the machine which."""
+        """Show a reserved or refused request, and return the verdict for the machine."""
         reserved = request.reserved
         if request.plan is not self._plan:
             self._set_plan(request.plan)
@@ -319,16 +318,16 @@ class TurnDriver:
 
     async def _ask_for_budget(self) -> None:
         await self._services.approvals.ask_for_budget(
-            # The budgets are asked again: the answer stands in its row.
+            # The machine asks the budgets again, which read the answer from its row.
             self._opened.turn_id,
             self._profile.mysis_id,
             lambda _answer, _sentence: self._go_on(),
         )
 
-    # Waiting: for a person, a provider, a lifted hold. It holds no place, and counts for no deadline.
+    # Waiting for a person, a provider or a lifted hold: without a place of the gate and without a deadline.
 
     def _go_on(self, until: int = 0) -> None:
-        """What was waited for is there. A timer that went off is due, whatever was done to the clock meanwhile."""
+        """Continue after a wait. A timer that fired counts as due even if the clock was set back."""
         self._progress_at = self._now()
         self.post(t.TimePassed(max(self._now(), until), self._progress_at))
 
@@ -416,7 +415,7 @@ class TurnDriver:
         )
         asked = AnswerCall(call.name, call.arguments, call.provider_call_id)
         try:
-            # The toolbox keeps the deadline itself; this one is for a toolbox that does not.
+            # A second deadline, for a toolbox that does not keep its own.
             async with asyncio.timeout(seconds + 5):
                 result = await self._session.call(asked, meta=meta)
         except TimeoutError:
@@ -486,7 +485,7 @@ class TurnDriver:
         return stored
 
     def _spent_by(self, op: t.TurnOp) -> int:
-        """Tokens that an op settles; what the provider did not say is taken as estimated."""
+        """Return the tokens that an op settles; unreported usage counts as estimated."""
         match op:
             case t.StoreAnswer():
                 usage = op.answer.usage
@@ -513,7 +512,7 @@ class TurnDriver:
     # Tasks.
 
     async def _watch(self) -> None:
-        """Tell the machine the time, so that a turn without progress ends. Waiting counts as progress."""
+        """Feed the time to the machine, so that a turn without progress ends. Waiting counts as progress."""
         every = max(SECOND, self._turn.rules.timeout // 10)
         while True:
             await self._services.clock.sleep_until(self._now() + every)
@@ -536,12 +535,12 @@ class TurnDriver:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # Not a failure that a rule knows: the mysis's own catch-all says so.
+            # An unexpected error ends the turn through the catch-all of `run`.
             self._broken = error
             self._inputs.put_nowait(t.TimePassed(self._now()))
 
     async def _stop_tasks(self) -> None:
-        """Cancel what is in flight. What does not end in time is left behind: the turn ends without it."""
+        """Cancel the tasks in flight. The turn ends without those that do not end in time."""
         tasks, self._tasks = self._tasks, set()
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Short names for what was called and what came back, so that repeating is a comparison of bytes."""
+"""Digests of calls and results, so that repetition is a comparison of bytes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any
 
-LARGEST_PARSED = 64_000  # characters; a longer result is compared as text, parsing it would take milliseconds
+LARGEST_PARSED = 64_000  # characters; parsing a longer result would take milliseconds, so it is compared as text
 
 
 def of_call(name: str, arguments: str) -> bytes:
-    """16 bytes of name and canonical arguments: key order and spacing do not matter."""
+    """Digest name and canonical arguments to 16 bytes; key order and spacing do not matter."""
     return _digest(f"{name}\0{_canonical(arguments)}")
 
 
 def of_result(content: str, volatile: tuple[str, ...]) -> bytes:
-    """16 bytes of a result without its volatile fields, wherever in the JSON they stand."""
+    """Digest a result without its volatile fields, at any depth, to 16 bytes."""
     if len(content) > LARGEST_PARSED:
         return _digest(content)
     value = parsed(content)
@@ -26,11 +26,11 @@ def of_result(content: str, volatile: tuple[str, ...]) -> bytes:
     try:
         return _digest(json.dumps(_without(value, volatile), sort_keys=True, ensure_ascii=False))
     except RecursionError:
-        return _digest(content)  # nested deeper than anything that changes from call to call
+        return _digest(content)  # nested too deep to parse: compared as text
 
 
 def parsed(content: str) -> Any:
-    """The JSON object or array that a result is, else None."""
+    """Parse a JSON object or array; None for anything else."""
     if not content.startswith(("{", "[")):
         return None
     try:

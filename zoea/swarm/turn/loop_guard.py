@@ -1,4 +1,4 @@
-"""The loop guard: sees when a mysis repeats itself. Pure. Source: turns.md, "A turn", 6."""
+"""The loop guard: detects that a mysis repeats itself. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NOTE_KIND = "loop"
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """What repeats: in words, and as what it consists of, the fingerprints of its calls or its text."""
+    """A repetition in words, and the fingerprints of its calls or its text."""
 
     words: str
     of: frozenset[bytes | str]
 
 
 def warning_text(repeated: str) -> str:
-    """What the model reads before the turn is ended for looping."""
+    """Return the note that the model reads before its turn is ended as a loop."""
     return (
         f"[note from Zoea] You are repeating yourself: {repeated}. Do something else, or answer without tool calls. "
         "If it happens again this turn ends."
@@ -31,7 +31,7 @@ def warning_text(repeated: str) -> str:
 
 
 def calls_of(memories: tuple[Memory, ...]) -> tuple[PastCall, ...]:
-    """The finished calls of these memories, in call order."""
+    """Return the finished calls of these memories, in call order."""
     return tuple(
         PastCall(call.name, call.fingerprint, call.result_fingerprint)
         for memory in memories
@@ -41,7 +41,7 @@ def calls_of(memories: tuple[Memory, ...]) -> tuple[PastCall, ...]:
 
 
 def texts_of(memories: tuple[Memory, ...]) -> tuple[str, ...]:
-    """What the model said beside its calls, where it said something."""
+    """Return the non-empty texts of the answers."""
     return tuple(
         text
         for memory in memories
@@ -52,14 +52,14 @@ def texts_of(memories: tuple[Memory, ...]) -> tuple[str, ...]:
 def find_repetition(
     memories: tuple[Memory, ...], earlier_calls: tuple[PastCall, ...], earlier_texts: tuple[str, ...], rules: LoopRules
 ) -> Repetition | None:
-    """What repeats, if anything does.
+    """Return a repetition in the last calls or texts, if there is one.
 
     Args:
         memories: Those of the current turn.
-        earlier_calls, earlier_texts: Those of the turn before, oldest first.
+        earlier_calls, earlier_texts: Those of the previous turn, oldest first.
     """
     own = calls_of(memories)
-    # A call of this turn must be part of it: what the turn before did alone is past.
+    # A call of this turn must be part of the repetition.
     if own:
         window = [call for call in (*earlier_calls, *own)[-rules.window :] if not _is_exempt(call, rules)]
         found = _calls(window, rules)
@@ -81,10 +81,10 @@ def is_warning_of(
     earlier_texts: tuple[str, ...],
     rules: LoopRules,
 ) -> bool:
-    """Whether the note at that place was the warning of what repeats now: it named it, or is among the last calls.
+    """True where the note at that place warned of this repetition.
 
-    What a note named is found as it was then: from the memories before it. The arguments are those
-    of `find_repetition`.
+    It did if it named the same calls or text, or if it is among the last calls. The other
+    arguments are those of `find_repetition`.
     """
     before = tuple(memory for memory in memories if memory.seq <= after_seq)
     if len(calls_of(memories)) - len(calls_of(before)) < rules.window:

@@ -1,9 +1,8 @@
 """One open turn as a pure machine: plan, call, store, run tools, until an answer without calls.
 
-`step(turn, input) -> (turn, effects)`, over frozen values: no await, no clock, no
-id generation. Ids, times and chance come in with the inputs. A `StoreOp` is always
-the last effect of a step, and `OpStored` comes before anything else is begun: what
-follows an acknowledgement can rely on it. Source: turns.md, "A turn".
+`step(turn, input) -> (turn, effects)` over frozen values; ids, times and chance come with the
+inputs. A `StoreOp` is the last effect of a step, and `OpStored` comes before any other effect
+begins, so that later effects can rely on the stored rows.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ Step = tuple[TurnState, tuple[TurnEffect, ...]]
 
 
 def step(turn: TurnState, given: TurnInput) -> Step:
-    """One step. Effects are carried out in order; see `turn_types` for what each asks."""
+    """Process one input. Effects are carried out in order; `turn_types` describes them."""
     if turn.phase is TurnPhase.ENDED:
         return turn, ()
     match given:
@@ -108,7 +107,7 @@ def step(turn: TurnState, given: TurnInput) -> Step:
 
 
 def slice_calls(turn: TurnState) -> tuple[ToolCall, ...]:
-    """The calls of the newest assistant message, where it is the newest slice."""
+    """Return the calls of the newest complete answer."""
     for memory in reversed(turn.memories):
         if memory.role is Role.ASSISTANT and not memory.partial:
             return memory.calls
@@ -121,18 +120,18 @@ def is_last_result(turn: TurnState, call_id: int) -> bool:
 
 
 def _end_of_slice(turn: TurnState) -> int:
-    """The place of the newest answer's last result; its own where it has no calls."""
+    """Return the place of the newest answer's last result, or its own."""
     answers = (one for one in reversed(turn.memories) if one.role is Role.ASSISTANT and not one.partial)
     return next((one.seq + len(one.calls) for one in answers), 0)
 
 
 def next_seq(memories: tuple[Memory, ...]) -> int:
-    """The next free place in the conversation: after all results reserved so far."""
+    """Return the next free place, after all reserved results."""
     return max((memory.seq + len(memory.calls) for memory in memories), default=0) + 1
 
 
 def iterations(memories: tuple[Memory, ...]) -> int:
-    """How many answers this turn has; a cut-off one is none."""
+    """Count the complete answers of this turn."""
     return sum(1 for memory in memories if memory.role is Role.ASSISTANT and not memory.partial)
 
 
@@ -140,7 +139,7 @@ def iterations(memories: tuple[Memory, ...]) -> int:
 
 
 def _after_slice(turn: TurnState, at: int) -> Step:
-    """All that was asked has its result: go on, or end."""
+    """Continue or end once every call has its result."""
     calls = slice_calls(turn)
     if any(call.state.is_open for call in calls):
         return _run_more(turn)
@@ -154,12 +153,12 @@ def _after_slice(turn: TurnState, at: int) -> Step:
 
 
 def _in_circles(turn: TurnState) -> Step | None:
-    """The turn's end where it repeats what it was warned of, a warning where it was not yet; None where all is well."""
+    """Warn of a repetition, or end the turn after a warning; None without a repetition."""
     seen = (turn.memories, turn.earlier_calls, turn.earlier_texts, turn.rules.loop)
     repeated = loop_guard.find_repetition(*seen)
     if repeated is None:
         return None
-    # The note belongs to the slice; a steer or a cut-off answer behind it is no new reason to end.
+    # The note belongs to the slice; a later steer or partial answer does not repeat anything.
     last = _end_of_slice(turn)
     noted = [note.after_seq for note in turn.notes if note.kind == loop_guard.NOTE_KIND]
     if any(after < last and loop_guard.is_warning_of(after, repeated, *seen) for after in noted):
@@ -181,7 +180,7 @@ def _request(turn: TurnState) -> Step:
 
 
 def _reserve(turn: TurnState) -> Step:
-    """Ask the budgets; on hold nothing is reserved, so that nothing counts as spent should Zoea end meanwhile."""
+    """Reserve the request; during a hold wait, so that nothing counts as spent after a crash."""
     if turn.held:
         return replace(turn, phase=TurnPhase.HELD, next=NextStep.RESERVE), (AwaitLift(),)
     return replace(turn, phase=TurnPhase.RESERVING, next=NextStep.NOTHING), (Reserve(turn.iteration, turn.attempt),)
@@ -202,9 +201,9 @@ def _give_back(turn: TurnState, following: NextStep = NextStep.RESERVE) -> Step:
 def _lifted(turn: TurnState) -> Step:
     match turn.phase:
         case TurnPhase.HELD | TurnPhase.RUNNING if turn.held:
-            return turn, (AwaitLift(),)  # on again before it could go on
+            return turn, (AwaitLift(),)  # a new hold began
         case TurnPhase.HELD:
-            # A steer that came meanwhile joins the request that was kept back.
+            # A steer that came during the hold joins this request.
             return _reserve(turn) if turn.next is NextStep.RESERVE and not turn.steers else _request(turn)
         case TurnPhase.RUNNING:
             return _run_more(turn)
@@ -222,7 +221,7 @@ def _verdict(turn: TurnState, given: BudgetVerdict) -> Step:
     if given.asked:
         return replace(turn, phase=TurnPhase.RESTING, rest_until=0, next=NextStep.RESERVE), ()
     if turn.steers:
-        # They came while the turn was opened: its first request is planned again with them.
+        # Steers that came while the turn was opened: plan its first request again with them.
         return _give_back(turn, NextStep.REQUEST)
     if given.rest_until is not None:
         return replace(turn, phase=TurnPhase.RESTING, rest_until=given.rest_until, next=NextStep.CALL), (
@@ -253,12 +252,12 @@ def _answered(turn: TurnState, given: Answered) -> Step:
 
 
 def _first_batch(calls: tuple[PreparedCall, ...]) -> tuple[int, ...]:
-    """Positions that may start at once: leading read-only calls together, or one other."""
+    """Return the positions that start at once: leading read-only calls, or one other."""
     return _batch(tuple((index, call.read_only, call.can_run) for index, call in enumerate(calls)))
 
 
 def _batch(calls: tuple[tuple[int, bool, bool], ...]) -> tuple[int, ...]:
-    """From (key, read-only, ready) in call order, the keys that start now when nothing runs."""
+    """Choose from (key, read-only, ready), in call order, the keys that start when nothing runs."""
     chosen: list[int] = []
     for key, read_only, ready in calls:
         if not ready:
@@ -287,7 +286,7 @@ def _call_failed(turn: TurnState, given: CallFailed) -> Step:
     if given.error_class is ErrorClass.CONTEXT_LENGTH and turn.shrink == 1.0:
         turn = replace(turn, phase=TurnPhase.RESTING, shrink=CONTEXT_RETRY, attempt=1, next=NextStep.REQUEST)
         return turn, (StoreOp(op),)
-    # The failed request and what becomes of the turn are one op: after a crash between them it would be sent again.
+    # One op for the failed request and the turn, because a crash between two would send it again.
     turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
     if given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER):
         return _close(turn, Outcome.FAILED, failure=given.failure, error_class=given.error_class, usage=given.usage)
@@ -298,7 +297,7 @@ def _call_failed(turn: TurnState, given: CallFailed) -> Step:
 
 
 def _run_more(turn: TurnState) -> Step:
-    """Start what may start now; ask for what needs an answer; go on when all is done."""
+    """Start the calls that may start, ask for approvals, or continue when all are done."""
     calls = slice_calls(turn)
     if not any(call.state.is_open for call in calls):
         return _after_slice(turn, turn.at)
@@ -330,7 +329,7 @@ def _read_only(turn: TurnState, call_id: int) -> bool:
 def _finished(turn: TurnState, given: CallFinished) -> Step:
     _, call = find_call(turn, given.call_id)
     if not call.state.is_open:
-        return turn, ()  # a result that came twice: the first one stands
+        return turn, ()  # a second result of the same call is ignored
     turn = replace(turn, running=turn.running - {given.call_id}, next=NextStep.RUN)
     return turn, (StoreOp(_result_op(turn, given.call_id, given.result, _state_of(given.result))),)
 
@@ -347,7 +346,7 @@ def _result_op(turn: TurnState, call_id: int, result: ToolResult, state: CallSta
 
 
 def find_call(turn: TurnState, call_id: int) -> tuple[Memory, ToolCall]:
-    """A call of this turn, and the answer that made it. Raises LookupError."""
+    """Return a call of this turn and the answer that made it. Raises LookupError."""
     for memory in reversed(turn.memories):
         for call in memory.calls:
             if call.id == call_id:
@@ -368,7 +367,7 @@ def _approved(turn: TurnState, given: Approved) -> Step:
     return replace(turn, next=NextStep.RUN), (StoreOp(op),)
 
 
-# What an acknowledgement is followed by.
+# After an acknowledgement.
 
 
 def _stored(turn: TurnState, given: OpStored) -> Step:
@@ -382,7 +381,7 @@ def _stored(turn: TurnState, given: OpStored) -> Step:
     turn = replace(turn, next=NextStep.NOTHING)
     match following:
         case NextStep.NOTHING | NextStep.CALL:
-            return turn, ()  # nothing was stored that anything follows from
+            return turn, ()  # nothing follows
         case NextStep.REQUEST:
             return _request(turn)
         case NextStep.RESERVE:
@@ -426,7 +425,7 @@ def _with_call(memories: tuple[Memory, ...], call: ToolCall) -> tuple[Memory, ..
 
 def _now(turn: TurnState, given: TimePassed) -> Step:
     if turn.phase is TurnPhase.RESTING:
-        # Its own `Sleep` says when the rest is over; a rest, like a hold, counts for no deadline.
+        # `Sleep` ends the rest; like a hold, it counts for no deadline.
         if given.at < turn.rest_until:
             return turn, ()
         if turn.next is NextStep.CALL:
@@ -449,7 +448,7 @@ def _cancelled(turn: TurnState, given: TurnCancelled) -> Step:
     )
     turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
     if given.unsent and turn.phase is TurnPhase.CALLING:
-        turn = replace(turn, phase=TurnPhase.RESTING, next=NextStep.CALL)  # its provider had kept it back all the while
+        turn = replace(turn, phase=TurnPhase.RESTING, next=NextStep.CALL)  # the provider never let it go
     if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
         return _break_off(turn, given.outcome, finished)
     return _close(turn, given.outcome, failure=turn.failure, finished=finished)
@@ -466,12 +465,12 @@ def _timed_out(turn: TurnState) -> Failure:
 
 
 def _is_resting_before_call(turn: TurnState) -> bool:
-    """A request is reserved, but backpressure or its provider keeps it back."""
+    """True where backpressure or the provider delays a reserved request."""
     return turn.phase is TurnPhase.RESTING and turn.next is NextStep.CALL
 
 
 def _in_flight(turn: TurnState) -> int:
-    """The request that is reserved and not settled yet, 0 if none is."""
+    """Return the reserved, unsettled request, or 0."""
     return turn.request_id if turn.phase is TurnPhase.CALLING or _is_resting_before_call(turn) else 0
 
 
@@ -486,7 +485,7 @@ def _close(
     finished: tuple[StoreResult, ...] = (),
     usage: Usage = NOTHING_USED,
 ) -> Step:
-    """End the turn for good; what was still open gets the result `cancelled`."""
+    """End the turn for good; open calls get the result `cancelled`."""
     done = {op.call_id for op in finished}
     cancelled = ToolResult("cancelled", is_error=True)
     rest = tuple(
@@ -501,7 +500,7 @@ def _close(
 def _break_off(
     turn: TurnState, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
 ) -> Step:
-    """Leave the turn open: it goes on from its stored records."""
+    """Leave the turn open, to be resumed from its stored records."""
     return _leave(BreakOffTurn, turn, outcome, finished, usage, turn.at)
 
 
@@ -531,7 +530,7 @@ def _leave(
 
 
 def _end(turn: TurnState, at: int, *, concludes: bool = False) -> TurnEnd:
-    """What the mysis will hear, made before the op that ends the turn: that op stores what follows from it."""
+    """Return what the life machine hears; the op that ends the turn stores its consequences."""
     outcome = turn.outcome or Outcome.ANSWERED
     tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
     wait = None

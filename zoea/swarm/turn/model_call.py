@@ -1,4 +1,4 @@
-"""One attempt at one answer: streams it, keeps the deadlines, and knows what was said so far."""
+"""One attempt at one answer: stream, deadlines and partial text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zoea.model.request import Answer, Delta, ModelRequest, RequestHeld, Request
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
 
-# Of the time between tokens, by which a silence may last longer: a timer moved at every delta costs more than it says.
+# Share of the time between tokens by which a silence may be longer: moving a timer at every delta is expensive.
 _SLACK = 1 / 16
 
 
 class HeldBeforeSending(Exception):
-    """A hold came while the provider's gate still kept the request back: it was never sent."""
+    """A hold began while the provider's gate delayed the request; it was not sent."""
 
 
 class ModelCall:
-    """A request on its way. `partial` is what a stop in mid-stream keeps."""
+    """A request in flight. A stop keeps what `partial` returns."""
 
     def __init__(
         self,
@@ -59,13 +59,16 @@ class ModelCall:
         )
 
     def partial(self) -> Answer | None:
-        """What was streamed so far; None where nothing was."""
+        """Return the streamed text so far; None where there is none."""
         if not self._text and not self._reasoning:
             return None
         return Answer(text="".join(self._text), reasoning="".join(self._reasoning), finish=Finish.UNKNOWN)
 
     async def run(self) -> Answer:
-        """Raises ProviderError, also for a deadline that passed; KeptBack where a hold came before it was sent."""
+        """Return the answer.
+
+        Raises ProviderError, also for a passed deadline, and HeldBeforeSending.
+        """
         hold, mysis_id = self._services.hold, self._profile.mysis_id
         llm = self._profile.settings.llm
         self._row.clear_stream()
@@ -74,7 +77,7 @@ class ModelCall:
             async with (
                 self._deadline,
                 aclosing(
-                    self._profile.provider.stream(self._request)  # type: ignore[type-var]  # every body is a generator
+                    self._profile.provider.stream(self._request)  # type: ignore[type-var]  # every implementation is a generator
                 ) as stream,
             ):
                 with hold.on_hold(mysis_id, self._keep_back):
@@ -99,7 +102,7 @@ class ModelCall:
         raise ProviderError(f"{self._profile.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
 
     def _hear(self, item: Delta | RequestHeld | RequestSent) -> None:
-        """Keep what was said, and move the deadline."""
+        """Keep the streamed item and extend the deadline."""
         match item:
             case Delta():
                 if not self._began:
@@ -121,8 +124,7 @@ class ModelCall:
                 self._moved_at = 0.0
                 self._deadline.reschedule(None)
             case RequestSent():
-                # What had to wait may have to load its model first: until it says something, the provider's own
-                # deadline holds, which knows that.
+                # The provider may have to load its model first: until the first token its own deadline applies.
                 self._has_left()
                 self._sent_at = self._services.clock.now()
                 self._deadline.reschedule(None)
@@ -130,7 +132,7 @@ class ModelCall:
                 assert_never(item)
 
     def _has_left(self) -> None:
-        """It is in flight: a hold lets it go on, also one that came in the very moment before."""
+        """Mark the request as in flight; a hold does not stop it."""
         self.is_unsent = self._is_kept_back = False
 
     def _keep_back(self) -> None:

@@ -68,7 +68,7 @@ class RequestPreparation:
         return plan_turn(frozen, {**self.answers, TurnSoFar(turn.turn_id): record})
 
     def estimated_tokens(self, plan: Plan) -> int:
-        """The estimate before calibration, because calibration compares it with what is reported."""
+        """Return the estimate before calibration, which is compared with the reported tokens."""
         return max(1, int(plan.budget.final_tokens / self.frozen.calibration))
 
     def reserve(

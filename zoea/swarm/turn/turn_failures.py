@@ -1,4 +1,4 @@
-"""What an error makes of a turn, and how a person reads it."""
+"""Failures and turn ends made from exceptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zoea.swarm.turn import turn_types as t
 
 
 def failure_from(error: Exception) -> Failure:
-    """An error as a person reads it; one that no rule knows says where to look."""
+    """Convert an error for a person to read; an unknown one refers to the log."""
     if isinstance(error, ZoeaError):
         return Failure(type(error).__name__, error.title, error.what, error.hint)
     return Failure(
@@ -21,7 +21,7 @@ def failure_from(error: Exception) -> Failure:
 
 
 def end_from(error: Exception) -> t.TurnEnd:
-    """What a turn came to that this error ended, before or after it was in the store."""
+    """Return the end of a turn that this error broke off."""
     match error:
         case ProviderError():
             return broke_off(failure_from(error), error.kind)
@@ -32,14 +32,14 @@ def end_from(error: Exception) -> t.TurnEnd:
 
 
 def end_of_nothing(why: Failure) -> t.TurnEnd:
-    """The end of a turn that was not even begun, because there was nothing for it."""
+    """Return the end of a turn that had nothing to do."""
     return broke_off(why, ErrorClass.CANCELLED, Outcome.CANCELLED, responded=True)
 
 
 def broke_off(
     failure: Failure, error_class: ErrorClass, outcome: Outcome = Outcome.FAILED, *, responded: bool = False
 ) -> t.TurnEnd:
-    """The end of a turn that could not be opened, or that nothing could carry on: it goes on later, if it is there."""
+    """Return the end of a turn that could not be opened or continued."""
     return t.TurnEnd(
         outcome=outcome,
         responded=responded,

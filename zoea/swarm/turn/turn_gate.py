@@ -1,8 +1,8 @@
-"""How many turns advance at once. The rest queue: opened by a person, then steered, then oldest.
+"""Limits how many turns advance at once; others queue by rank, then by age.
 
-Without it a thousand runnable tasks delay a key press by seconds. A place is held
-while a turn plans and stores, never while it waits for a model or a tool. A few more
-places are for new prompts of persons alone: who writes to a busy swarm waits for nobody.
+Without it a thousand runnable tasks delay a key press by seconds. A turn holds a place while
+it plans and stores, not while it waits for a model or a tool. Extra places are reserved for
+new prompts of a person.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from enum import IntEnum
 
 
 class Rank(IntEnum):
-    """Who goes first when places are short."""
+    """Order of the queue."""
 
-    NEW_PROMPT = 0  # a person's prompt that has had no reaction yet
+    NEW_PROMPT = 0  # a person's prompt without a reaction yet
     PERSON = 1
     STEERED = 2
     OTHER = 3
 
 
 class TurnGate:
-    """`places` turns at once, and `for_new_prompts` more that a person has just opened."""
+    """A limit of `places`, and `for_new_prompts` more for turns that a person opened."""
 
     def __init__(self, places: int, *, for_new_prompts: int = 0) -> None:
-        self._free = places  # below zero: so many of the places for new prompts are taken
+        self._free = places  # below zero: places for new prompts that are taken
         self._for_new_prompts = for_new_prompts
         self._queue: list[tuple[Rank, int, asyncio.Future[None]]] = []
         self._count = 0
@@ -38,7 +38,7 @@ class TurnGate:
 
     @asynccontextmanager
     async def place(self, rank: Rank) -> AsyncIterator[None]:
-        """Wait for a place, and give it back at the end of the block."""
+        """Hold a place during the block."""
         await self.enter(rank)
         try:
             yield
@@ -56,7 +56,7 @@ class TurnGate:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                # The place was given just as the caller was cancelled: pass it on.
+                # The place was granted as the caller was cancelled: pass it on.
                 self.leave()
             raise
 

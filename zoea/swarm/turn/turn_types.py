@@ -1,7 +1,4 @@
-"""The values of the turn machine: its state, what comes in, what goes out, what it stores.
-
-Apart from `turn.py` so that the rules there read in one go. All times are µs UTC.
-"""
+"""Values of the turn machine: state, inputs, effects, and write operations. Times are µs UTC."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ class TurnPhase(StrEnum):
 
 
 class NextStep(StrEnum):
-    """What follows when the store has acknowledged, or a rest is over."""
+    """The step after an acknowledgement or a rest."""
 
     NOTHING = "nothing"
     FETCH = "fetch"
@@ -43,7 +40,7 @@ class NextStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call of the turn before, for the loop guard."""
+    """A call of the previous turn, for the loop guard."""
 
     name: str
     fingerprint: bytes
@@ -52,7 +49,7 @@ class PastCall:
 
 @dataclass(frozen=True, slots=True)
 class PastRequest:
-    """A request of this turn that gave no answer: it failed, was answered with nothing, was cut off, or never left."""
+    """A request of this turn without an answer: failed, empty, cut off, or never sent."""
 
     attempt: int
     error_class: ErrorClass | None
@@ -61,13 +58,16 @@ class PastRequest:
 
 @dataclass(frozen=True, slots=True)
 class TurnState:
-    """Where an open turn stands.
+    """The state of an open turn.
 
-    `memories` are its own, in conversation order. `running` are call ids in
-    flight, `asked` those whose approval was asked in this process. `read_only`
-    names the tools that may overlap. `shrink` is the share of the budget that
-    the next plan may use. `responded` says that the model gave text or calls.
-    `held` says that a hold was on when last heard of.
+    Attributes:
+        memories: Those of the turn, in conversation order.
+        running: Ids of calls in flight.
+        asked: Ids of calls with an approval asked in this process.
+        read_only: Names of tools that may overlap.
+        shrink: Share of the budget that the next plan may use.
+        responded: The model gave text or calls.
+        held: A hold was on when the machine last heard of it.
     """
 
     turn_id: int
@@ -103,14 +103,14 @@ class TurnState:
     end: TurnEnd | None = None
 
 
-# What comes in.
+# Inputs.
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOpened:
-    """The turn can begin, or go on: what it needs from before it was read.
+    """The turn can begin or continue: its needs are read.
 
-    `calls` and `texts` are those of the turn before, for the loop guard.
+    `calls` and `texts` are those of the previous turn, for the loop guard.
     """
 
     at: int
@@ -125,7 +125,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Unplannable:
-    """What must be in the request cannot fit."""
+    """The required parts of the request do not fit."""
 
     at: int
     failure: Failure
@@ -133,10 +133,10 @@ class Unplannable:
 
 @dataclass(frozen=True, slots=True)
 class BudgetVerdict:
-    """What the budgets say: go, rest until a time first, or refused with the reason.
+    """The decision of the budgets: go, rest until a time, or refused with a reason.
 
-    Where they put the swarm on hold (`held`) or a person is asked (`asked`: a `TimePassed` says that
-    there is an answer), they are asked again afterwards.
+    After a hold (`held`) or a question to a person (`asked`, ended by `TimePassed`) the budgets are
+    asked again.
     """
 
     at: int
@@ -150,7 +150,7 @@ class BudgetVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """A call as it will be stored. `broken` and `known` decide whether it can run at all."""
+    """A call as it will be stored; it runs only if it is `known` and not `broken`."""
 
     name: str
     arguments: str
@@ -170,7 +170,7 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The model's answer, and its calls as they will be stored."""
+    """The answer of the model, with its calls."""
 
     at: int
     answer: Answer
@@ -179,7 +179,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class CallFailed:
-    """`retry_after` in seconds; `jitter` in [0, 1); `partial` is what had been streamed."""
+    """The request failed. `retry_after` is in seconds, `jitter` in [0, 1), `partial` the streamed part."""
 
     at: int
     failure: Failure
@@ -192,7 +192,7 @@ class CallFailed:
 
 @dataclass(frozen=True, slots=True)
 class OpStored:
-    """The store acknowledged; `memories` are new rows, `calls` changed ones, `taken` deliveries that joined."""
+    """The op is durable: new `memories`, changed `calls`, and `taken` deliveries."""
 
     at: int
     memories: tuple[Memory, ...] = ()
@@ -218,7 +218,7 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """Messages that are to join the next request."""
+    """Messages that join the next request."""
 
     at: int
     deliveries: tuple[int, ...]
@@ -226,7 +226,7 @@ class Steered:
 
 @dataclass(frozen=True, slots=True)
 class HoldChanged:
-    """A hold is on, or no more: told before anything else. What is in flight goes on."""
+    """A hold began or ended. Calls in flight continue."""
 
     at: int
     on: bool
@@ -234,21 +234,21 @@ class HoldChanged:
 
 @dataclass(frozen=True, slots=True)
 class HoldLifted:
-    """No hold is on any more: go on where it was."""
+    """No hold is on: continue."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class CallWithheld:
-    """The request that was to be sent waited for its provider when a hold came: it never left."""
+    """A hold began while the provider delayed the request; it was not sent."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """The time. `progress_at` is when something came of the turn last, or what it waits for excused it."""
+    """The time, and when the turn last made progress or had an excuse."""
 
     at: int
     progress_at: int = 0
@@ -256,7 +256,7 @@ class TimePassed:
 
 @dataclass(frozen=True, slots=True)
 class TurnCancelled:
-    """Everything in flight was cancelled; what it had given by then comes along. `unsent`: the request never left."""
+    """Everything in flight was cancelled; results so far come along. `unsent`: the request never left."""
 
     at: int
     outcome: Outcome
@@ -284,14 +284,14 @@ TurnInput = (
 )
 
 
-# What is stored: each is one operation, all of it or nothing.
+# Write operations; each is stored whole or not at all.
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
-    """The answer, its calls and the request's usage; `start` are positions that are sent at once.
+    """Store the answer, its calls and the usage; calls at the positions `start` are sent at once.
 
-    Where `outcome` says that the turn is over, `end` says what its mysis hears of it.
+    With `outcome` the turn is over, and `end` is what the life machine hears.
     """
 
     turn_id: int
@@ -306,7 +306,7 @@ class StoreAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """What a call gave, in the place that was reserved for it; `state` is how the call ended."""
+    """Store the result of a call at its reserved place; `state` is how the call ended."""
 
     turn_id: int
     call_id: int
@@ -317,14 +317,14 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True)
 class MarkSent:
-    """These calls go out now."""
+    """Mark these calls as sent."""
 
     call_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TakeSteers:
-    """Deliveries join the turn as its next prompts, as many as it has room for."""
+    """Add deliveries to the turn as prompts, as many as fit."""
 
     turn_id: int
     delivery_ids: tuple[int, ...]
@@ -333,7 +333,7 @@ class TakeSteers:
 
 @dataclass(frozen=True, slots=True)
 class StoreNote:
-    """What Zoea says to the model, right after the memory with `after_seq`."""
+    """Store a note of Zoea to the model, after the memory with `after_seq`."""
 
     turn_id: int
     after_seq: int
@@ -343,7 +343,7 @@ class StoreNote:
 
 @dataclass(frozen=True, slots=True)
 class SettleRequest:
-    """A request that gave nothing worth storing still cost something."""
+    """Settle a request with an empty answer."""
 
     request_id: int
     usage: Usage
@@ -352,7 +352,7 @@ class SettleRequest:
 
 @dataclass(frozen=True, slots=True)
 class FailRequest:
-    """A request that gave no answer; its reservation is given back but for what it used."""
+    """Release the reservation of a request without an answer, except for its usage."""
 
     request_id: int
     error_class: ErrorClass
@@ -361,11 +361,11 @@ class FailRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeaveTurn:
-    """What is stored where a turn stops without an answer.
+    """Stop a turn without an answer.
 
-    `request_id` is one that gave no answer, 0 if none: it failed with `error_class`,
-    is still in flight where that is None, or is `unsent` if it never left. `end` is
-    what the mysis hears of it: what that makes of its state is stored in the same op.
+    `request_id` is the request without an answer, 0 if none: it failed with `error_class`, is in
+    flight where that is None, or is `unsent`. `end` is what the life machine hears; its
+    consequences are stored in the same op.
     """
 
     turn_id: int
@@ -383,17 +383,17 @@ class LeaveTurn:
 
 @dataclass(frozen=True, slots=True)
 class CloseTurn(LeaveTurn):
-    """End the turn for good: every call of it has its result."""
+    """End the turn for good: every call has its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakOffTurn(LeaveTurn):
-    """Leave the turn open for later; calls keep the state they have."""
+    """Leave the turn open; calls keep their states."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeTurn:
-    """Go on with a turn that broke off: open calls get their results, the attempt grows."""
+    """Resume a turn that broke off: open calls get results, and the attempt is counted."""
 
     turn_id: int
     results: tuple[StoreResult, ...]
@@ -413,7 +413,7 @@ TurnOp = (
 )
 
 
-# What goes out.
+# Effects.
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +430,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Ask the budgets and write the request row; answer `BudgetVerdict`."""
+    """Check the budgets and write the request row; answer `BudgetVerdict`."""
 
     iteration: int
     attempt: int
@@ -438,19 +438,19 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call the model; answer `Answered` or `CallFailed` when it is done, or `CallWithheld`."""
+    """Call the model; answer `Answered`, `CallFailed` or `CallWithheld`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run these calls, several of them at once; answer `CallFinished` for each."""
+    """Run these calls, several at once; answer `CallFinished` for each."""
 
     call_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Show the approval of this call; answer `Approved` when a person has."""
+    """Show the approval of this call; answer `Approved` when a person has answered."""
 
     call_id: int
 
@@ -471,7 +471,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class AwaitLift:
-    """Something that would begin now is kept back by a hold; answer `HoldLifted` once none is on."""
+    """Wait for the end of a hold; answer `HoldLifted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,7 +483,7 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The turn is over, or broke off. The fields are those of `life.TurnEnded`; a tick is in µs, 0 where unknown."""
+    """The turn ended or broke off, with the fields of `life.TurnEnded`. `tick_length` is in µs, 0 if unknown."""
 
     outcome: Outcome
     responded: bool

@@ -1,7 +1,7 @@
-"""When a mysis has asked to wait, or its world makes it. Pure.
+"""Decides whether a mysis waits after a turn. Pure.
 
-Either it called `zoea_wait`, or a result of this turn named ticks ahead and the
-answer that followed had no calls. Source: turns.md, "Waiting is honoured".
+It waits after `zoea_wait`, or where a result of the turn named ticks ahead and the answer that
+followed had no calls.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from zoea.swarm.turn.fingerprint import LARGEST_PARSED, parsed
 
 WAIT_TOOL = "zoea_wait"
 _LONGEST = 3600 * SECOND
-_FAR = 30 * 24 * 3600 * SECOND  # results are others' words: whatever number they hold, the wait stays one
+_FAR = 30 * 24 * 3600 * SECOND  # results are not trusted: a wait stays below this
 _LONGEST_TICK = 24 * 3600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until when (µs), and what for."""
+    """The end of a wait, µs, and its reason."""
 
     until: int
     reason: str
@@ -32,12 +32,12 @@ class Wait:
 def asked(
     memories: tuple[Memory, ...], rules: WaitRules, at: int, tick_length: int, *, concludes: bool = False
 ) -> Wait | None:
-    """What a turn that ends now waits for, if anything.
+    """Return the wait of a turn that ends now, if there is one.
 
     Args:
         memories: Those of the turn, in order.
         at: When it ends, µs.
-        tick_length: µs a tick; 0 where none was learned yet.
+        tick_length: µs per tick; 0 where it is not learned yet.
         concludes: An answer without calls follows them.
     """
     length = tick_length or rules.default_tick
@@ -76,10 +76,10 @@ def _by_tool(memory: Memory, memories: tuple[Memory, ...], rules: WaitRules, at:
 
 
 def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length: int) -> Wait | None:
-    """The newest result that names ticks ahead decides, unless a later one shows that they have passed.
+    """Return the wait that the newest result with ticks ahead asks for.
 
-    A result that only says what tick it is (a map, a market) takes no wait away; a later one of the same tool that
-    names no ticks any more does.
+    A later result of the same tool without such ticks ends it; a result that only contains the
+    current tick does not.
     """
     newest: tuple[float, int] | None = None
     silent: set[str] = set()
@@ -111,10 +111,10 @@ def _by_results(memories: tuple[Memory, ...], rules: WaitRules, at: int, length:
 
 
 def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> int:
-    """How long a tick is, µs, from the first and last tick this turn saw; `known` where they do not speak against it.
+    """Return the length of a tick, µs, from the first and last tick of this turn.
 
-    Ticks are whole: n of them passed in anything between n - 1 and n + 1 lengths, so a turn that sees one pass by
-    within half a second has not measured half a second.
+    Ticks are whole: n of them take between n - 1 and n + 1 lengths. `known` is returned where it
+    agrees with that.
     """
     seen = [
         (tick, memory.created_at)
@@ -157,7 +157,7 @@ def _object(memory: Memory) -> dict[str, Any] | None:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number; a result may hold anything that JSON can write, and infinity is no time."""
+    """Return a finite number; None for anything else, because results are not trusted."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
