@@ -359,7 +359,7 @@ class TestWaiting:
             waiting = await waited_for(s)
             await asyncio.sleep(0)
             await s.commander.delete("alpha")
-            with pytest.raises(MysisMissing, match="alpha was deleted meanwhile"):
+            with pytest.raises(MysisMissing, match="alpha was deleted"):
                 await waiting
 
     async def test_one_that_is_stopped_to_be_deleted_has_not_finished(
@@ -380,7 +380,7 @@ class TestWaiting:
             assert not (await asyncio.wait({waiting}, timeout=4 * INTERVAL_S))[0]
             go_on.set()
             await deleting
-            with pytest.raises(MysisMissing, match="alpha was deleted meanwhile"):
+            with pytest.raises(MysisMissing, match="alpha was deleted"):
                 await waiting
 
     async def test_changes_tell_of_the_new_and_the_gone(self, tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ class Lives(RuleBasedStateMachine):
         breaks = failed_nudge and self.unanswered >= 3 and not self.waking() and before is MysisState.RUNNING
         if before is MysisState.RUNNING:
             self.a_wait_goes_on_or_a_new_one_begins(ended, breaks)
-        foreseen, lasting = lf.step_to_store(self.life, ended)
+        foreseen, lasting = lf.plan_end_of_turn(self.life, ended)
         effects = self.feed(ended)
         assert foreseen == next((one for one in effects if isinstance(one, lf.SetState)), None)
         if not any(isinstance(one, lf.OpenTurn) for one in effects):

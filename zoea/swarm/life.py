@@ -183,7 +183,7 @@ def is_waiting(life: Life) -> bool:
     return life.state is MysisState.RUNNING and not life.open_turn and life.wait_until is not None
 
 
-def step_to_store(life: Life, given: TurnEnded) -> tuple[SetState | None, StoredLife]:
+def plan_end_of_turn(life: Life, given: TurnEnded) -> tuple[SetState | None, StoredLife]:
     """Return the state and the stored part that follow from the end of a turn.
 
     They are written in the op that ends the turn, as long as no other input comes before it.

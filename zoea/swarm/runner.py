@@ -248,38 +248,38 @@ class MysisRunner:
 
     # The end of a turn: the state that follows is stored in the same op, so that no crash comes between.
 
-    def foresee(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
+    def plan_end_of_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
         if self._closed:
             return None  # the next start finds the turn broken off and resumes it
         given = self._turn_ended(end, self._opened_by)
-        state, stored_life = lf.step_to_store(self.life, given)
+        state, stored_life = lf.plan_end_of_turn(self.life, given)
         self._stored_end = _StoredEnd(end, given, state, stored_life)
         return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, state, stored_life)
 
-    def follow(self, mysis: Mysis) -> None:
+    def take_stored_end(self, mysis: Mysis) -> None:
         # Shown once the life machine has it too, because commands refer to the shown state.
         if self._stored_end is not None:
             self._stored_end = replace(self._stored_end, mysis=mysis)
 
     async def _after_turn(self, given: lf.TurnEnded, effects: tuple[lf.LifeEffect, ...]) -> tuple[lf.LifeEffect, ...]:
         """Return the effects of a turn's end that are not stored yet, and correct what changed since."""
-        foreseen, self._stored_end = self._stored_end, None
+        planned, self._stored_end = self._stored_end, None
         if self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
             await self._close_session()
-        if foreseen is None or foreseen.mysis is None or foreseen.given is not given:
+        if planned is None or planned.mysis is None or planned.given is not given:
             return effects
         state = next((effect for effect in effects if isinstance(effect, lf.SetState)), None)
         if state is not None:
-            if state != foreseen.state or foreseen.mysis.state is not state.state:
+            if state != planned.state or planned.mysis.state is not state.state:
                 return effects
-            self.refresh(foreseen.mysis)
+            self.refresh(planned.mysis)
             await self._have_state(state)
             return tuple(effect for effect in effects if effect is not state)
         if self.life.state is MysisState.RUNNING:
-            if foreseen.mysis.state is not MysisState.RUNNING:
+            if planned.mysis.state is not MysisState.RUNNING:
                 return (lf.SetState(MysisState.RUNNING), *effects)
             stored_life = lf.stored_life(self.life)
-            if stored_life != foreseen.stored_life:
+            if stored_life != planned.stored_life:
                 await self._services.write(lambda conn: mysis_ops.store_life(conn, self.mysis.id, stored_life))
         return effects
 

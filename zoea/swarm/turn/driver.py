@@ -73,11 +73,11 @@ class TurnOwner(Protocol):
         """Remove deliveries from the inbox because they joined the turn."""
         ...
 
-    def foresee(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
+    def plan_end_of_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
         """Return what to write in the op that ends the turn; None to leave the mysis as it is."""
         ...
 
-    def follow(self, mysis: Mysis) -> None:
+    def take_stored_end(self, mysis: Mysis) -> None:
         """Take the row of the mysis as stored with the end of the turn."""
         ...
 
@@ -444,7 +444,7 @@ class TurnDriver:
         used = before + self._spent_by(op)
         is_warning_of = budgets.crossed_warning(before, used, limit)
         end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
-        follows = self._owner.foresee(end) if end is not None else None
+        follows = self._owner.plan_end_of_turn(end) if end is not None else None
 
         first = self._model.first_token_us if self._model is not None else None
         info = self._requests.info
@@ -463,7 +463,7 @@ class TurnDriver:
 
         stored, tally, mysis, self._prepared_next = await self._services.write(write)
         if mysis is not None:
-            self._owner.follow(mysis)
+            self._owner.take_stored_end(mysis)
         self._used = used
         live = self._live
         live.turn_tokens = used
